@@ -1,0 +1,72 @@
+"""Every failure a person can meet: a stable code, a fact, and the command that helps. Knows no room."""
+
+
+class HoldfastError(Exception):
+    """A failure with a remedy. Raise by name, catch by family."""
+
+    code = "failed"
+    exit_code = 1
+
+    def __init__(self, message: str, *, remedy: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        if code is not None:
+            self.code = code
+
+
+class TryLater(HoldfastError):
+    """The same call may succeed later; loops retry it."""
+
+    code = "unavailable"
+    exit_code = 6
+
+
+class NeedsOperator(HoldfastError):
+    """Waiting does not help; a person must do what the remedy says."""
+
+
+class Failed(NeedsOperator):
+    """The operation was tried and did not work."""
+
+    code = "failed"
+    exit_code = 1
+
+
+class Invalid(NeedsOperator):
+    """The input or the usage is wrong."""
+
+    code = "invalid_argument"
+    exit_code = 2
+
+
+class NotPermitted(NeedsOperator):
+    """Well understood, and refused."""
+
+    code = "permission_denied"
+    exit_code = 3
+
+
+class SignatureRequired(NeedsOperator):
+    """An operator of a higher grade, or one more operator, has to sign."""
+
+    code = "signature_required"
+    exit_code = 4
+
+
+class Conflict(NeedsOperator):
+    """Somebody else was faster, or the base of this work is stale."""
+
+    code = "failed_precondition"
+    exit_code = 5
+
+
+class Unreachable(TryLater):
+    """The other side did not answer in time."""
+
+
+class Corrupt(NeedsOperator):
+    """What is stored is not what was written: damaged, forged, forked or rolled back."""
+
+    code = "integrity"
+    exit_code = 7
