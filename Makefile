@@ -1,0 +1,51 @@
+# The whole toolbox. `make test` and `make demo` do all their own set-up on a fresh Debian 12 with Python 3.11.
+SHELL := /bin/bash
+PYTHON ?= $(shell python3 -c 'import sys; print(sys.executable)')
+VENV := .venv
+BIN := $(VENV)/bin
+APT := strace libfaketime eatmydata docker-registry openssh-client gcc libssl-dev e2fsprogs hyperfine
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: setup test check lint types lock bench soak clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: requirements.lock pyproject.toml Makefile
+	@missing=""; for p in $(APT); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
+	  if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+	@$(PYTHON) -m uv --version >/dev/null 2>&1 || $(PYTHON) -m pip install --quiet uv
+	@test -x $(BIN)/python || $(PYTHON) -m uv venv --quiet --python $(PYTHON) $(VENV)
+	@$(PYTHON) -m uv pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
+	@$(PYTHON) -m uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src
+	@touch $@
+
+# Versions are locked with hashes; no index host is written anywhere.
+lock:
+	$(PYTHON) -m uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --python-version 3.11 \
+	  --extra dev --output-file requirements.lock pyproject.toml
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+# Lint, types, architecture, specs: no lab, under a minute.
+check: lint types
+	$(PYTEST) tests/architecture tests/specs
+
+# Everything that must hold.
+test: lint types
+	$(PYTEST) tests
+
+# Full counts of the long cases.
+soak: setup
+	HOLDFAST_SOAK=1 $(PYTEST) tests -m lab --timeout 3600
+
+bench: setup
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

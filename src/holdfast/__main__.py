@@ -1,0 +1,19 @@
+"""holdfast VERB …: the entry point. Parses nothing itself; answers --version before anything is loaded."""
+
+import sys
+
+
+def main() -> int:
+    argv = sys.argv[1:]
+    if argv == ["--version"]:
+        from holdfast import __version__
+
+        sys.stdout.write(f"holdfast {__version__}\n")
+        return 0
+    from holdfast.wiring import command_line
+
+    return command_line(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One folder per port, one file per product that answers it."""

@@ -1,0 +1,1 @@
+"""Clocks: the system's, and one that tests turn by hand."""

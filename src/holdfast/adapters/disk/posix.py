@@ -1,0 +1,193 @@
+"""Files of our own on a POSIX file system. Never shows half a file, never follows a link in the last path part."""
+
+import errno
+import os
+import stat
+from collections.abc import Mapping
+
+from holdfast.errors import Failed, HoldfastError, Invalid
+
+# NONBLOCK so that opening a pipe does not wait for its writer; NOCTTY so that a terminal does not become ours.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # directories on the way are the operator's choice, links too
+
+_CHECK_DISK = "check the disk and how it is mounted, then repeat the command"
+_REMEDIES: Mapping[int, str] = {
+    errno.EROFS: "mount that file system for writing, then repeat the command",
+    errno.EACCES: "run this as the user who owns that directory, or give this user the right to it",
+    errno.EPERM: "run this as the user who owns that directory, or give this user the right to it",
+    errno.ENOENT: "make the directory first, or check the path",
+    errno.ENOTDIR: "check the path: a part of it that should be a directory is a file",
+    errno.EMFILE: "raise the limit of open files (ulimit -n), then repeat the command",
+}
+
+
+class PosixDisk:
+    def read(self, path: str, at_most: int) -> bytes | None:
+        _checked(path)
+        try:
+            handle = os.open(path, _READ)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as trouble:
+            raise _unreadable(path, trouble) from trouble
+        try:
+            return _read(handle, path, at_most)
+        except OSError as trouble:
+            raise _unreadable(path, trouble) from trouble
+        finally:
+            os.close(handle)
+
+    def replace(self, path: str, content: bytes, mode: int = 0o600) -> None:
+        _checked(path)
+        above, name = os.path.split(path)
+        try:
+            directory = os.open(above or ".", _DIRECTORY)  # one handle: a renamed directory cannot come between
+            try:
+                _check_target(directory, name, path)
+                _replace(directory, name, content, mode)
+                _flush_name(directory, path)
+            finally:
+                os.close(directory)
+        except OSError as trouble:
+            raise _unwritable(path, trouble) from trouble
+
+    def make_directory(self, path: str, mode: int = 0o700) -> None:
+        """Makes what is missing above it too, just as private. A directory that is there already stays as it is."""
+        try:
+            _make_directory(_checked(path.rstrip("/") or "/"), mode)
+        except OSError as trouble:
+            raise _unwritable(path, trouble) from trouble
+
+
+def _checked(path: str) -> str:
+    if not path or "\0" in path or (path.endswith("/") and path != "/"):
+        raise Invalid(f"{path!r} is not the path of a file", remedy="check the path")
+    return path
+
+
+def _read(handle: int, path: str, at_most: int) -> bytes:
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise _not_a_file(path)
+    content = b""
+    while len(content) <= at_most and (more := os.read(handle, at_most + 1 - len(content))):
+        content += more
+    if len(content) > at_most:
+        raise Invalid(
+            f"{path} is longer than the {at_most:,} bytes it may have",
+            remedy="check that it is the file you mean; if it is one of ours, restore it from a backup",
+            code="file_too_long",
+        )
+    return content
+
+
+def _check_target(directory: int, name: str, path: str) -> None:
+    """A rename would put a plain file in the place of a device or a link: never what was meant."""
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise _not_a_file(path)
+
+
+def _replace(directory: int, name: str, content: bytes, mode: int) -> None:
+    """All under a name nobody knows until it is complete and flushed (R02); on any error that name is gone again.
+
+    A flush that failed is never repeated on the same file: a second try begins with a new one (R06).
+    """
+    temporary = f".holdfast-{os.urandom(8).hex()}.tmp"
+    handle = os.open(temporary, _CREATE, 0o600, dir_fd=directory)
+    try:
+        try:
+            os.fchmod(handle, mode)  # open() would have let the umask take bits away
+            _write(handle, content)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        _remove(directory, temporary)
+        raise
+
+
+def _flush_name(directory: int, path: str) -> None:
+    try:
+        os.fsync(directory)
+    except OSError as trouble:  # too late to take it back, and too early to call it done (R06)
+        raise Failed(
+            f"{path} holds the new content, but may lose it in a power cut: {trouble.strerror}",
+            remedy=_CHECK_DISK,
+            code="disk_failed",
+        ) from trouble
+
+
+def _write(handle: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(handle, left) :]
+
+
+def _remove(directory: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=directory)
+    except OSError:
+        return  # the disk is in trouble; the error that brought us here says more than this one
+
+
+def _make_directory(path: str, mode: int) -> None:
+    above = os.path.dirname(path)
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+        return
+    except FileNotFoundError:
+        if above in ("", path):
+            raise
+        _make_directory(above, mode)
+        os.mkdir(path, mode)
+    made = os.open(path, _DIRECTORY | os.O_NOFOLLOW)
+    try:
+        os.fchmod(made, mode)
+    finally:
+        os.close(made)
+    _flush_directory(above or ".")
+
+
+def _flush_directory(path: str) -> None:
+    handle = os.open(path, _DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _not_a_file(path: str) -> Invalid:
+    return Invalid(
+        f"{path} is not a plain file; links and devices are neither read nor replaced",
+        remedy="name the file itself, or move what lies there out of the way",
+        code="not_a_file",
+    )
+
+
+def _unreadable(path: str, trouble: OSError) -> HoldfastError:
+    if trouble.errno in (errno.ELOOP, errno.ENXIO):  # a link under O_NOFOLLOW; a socket
+        return _not_a_file(path)
+    return Failed(f"{path} cannot be read: {trouble.strerror}", remedy=_remedy(trouble), code="disk_failed")
+
+
+def _unwritable(path: str, trouble: OSError) -> Failed:
+    if trouble.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Failed(
+            f"no space is left for {path} ({trouble.strerror}); what was there is unchanged",
+            remedy=f"free space on the file system of {path}, then repeat the command",
+            code="no_space",
+        )
+    return Failed(f"{path} cannot be written: {trouble.strerror}", remedy=_remedy(trouble), code="disk_failed")
+
+
+def _remedy(trouble: OSError) -> str:
+    return _REMEDIES.get(trouble.errno or 0, _CHECK_DISK)

@@ -1,0 +1,1 @@
+"""Randomness: the system's, and a stream that repeats itself for tests."""

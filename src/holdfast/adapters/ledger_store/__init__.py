@@ -1,0 +1,1 @@
+"""Ledger stores: one in memory, one in an SQLite file."""

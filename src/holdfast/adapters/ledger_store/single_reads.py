@@ -1,0 +1,48 @@
+"""Questions asked one at a time: each is a reading of its own. Shared by every store; keeps nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from holdfast.ports.ledger_store import Lease, Reading, Record
+
+
+class SingleReads:
+    def reading(self) -> AbstractContextManager[Reading]:
+        raise NotImplementedError
+
+    def revision(self) -> int:
+        with self.reading() as look:
+            return look.revision()
+
+    def get(self, key: str) -> Record | None:
+        with self.reading() as look:
+            return look.get(key)
+
+    def scan(self, prefix: str) -> Sequence[Record]:
+        with self.reading() as look:
+            return look.scan(prefix)
+
+    def blob(self, digest: str) -> bytes | None:
+        with self.reading() as look:
+            return look.blob(digest)
+
+    def has_blobs(self, digests: Iterable[str]) -> set[str]:
+        with self.reading() as look:
+            return look.has_blobs(digests)
+
+    def blob_digests(self) -> Iterator[str]:
+        with self.reading() as look:
+            yield from look.blob_digests()
+
+    def read_blobs(self, digests: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        with self.reading() as look:
+            yield from look.read_blobs(digests)
+
+    def lease(self, name: str) -> Lease | None:
+        with self.reading() as look:
+            return look.lease(name)

@@ -1,0 +1,158 @@
+"""A ledger store in one SQLite file. Acknowledges only what is on the disk; readers take no lock and write nothing."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import apsw
+
+from holdfast.adapters.ledger_store import sqlite_file, sqlite_schema
+from holdfast.adapters.ledger_store.single_reads import SingleReads
+from holdfast.adapters.ledger_store.sqlite_reading import Readings, SqliteReading
+from holdfast.adapters.ledger_store.sqlite_trouble import os_trouble, trouble
+from holdfast.adapters.ledger_store.sqlite_writer import SqliteWriter
+from holdfast.errors import HoldfastError
+from holdfast.ports.ledger_store import Change, Lease, Transaction, check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future
+    from contextlib import AbstractContextManager
+    from tempfile import TemporaryDirectory
+
+    from holdfast.ports.clock import Clock
+
+POLL_S = 0.1  # how late a watcher learns what another process wrote, or that a lease expired
+
+_LONG_AGO_S = float("-inf")  # to a reader without a clock no lease is over
+
+
+class SqliteReader(SingleReads):
+    """Looks, and cannot touch. What another process commits is seen by the next reading."""
+
+    def __init__(self, readings: Readings, copy: TemporaryDirectory[str] | None = None) -> None:
+        self._readings = readings
+        self._copy = copy
+        self._news = threading.Condition()
+        self._news_count = 0
+
+    def reading(self) -> AbstractContextManager[SqliteReading]:
+        return self._readings.reading()
+
+    def watch(self, prefix: str, after: int, timeout_s: float) -> Sequence[Change]:
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            count = self._news_count
+            self._end_expired()
+            with self.reading() as look:
+                found, after = look.changes(prefix, after), max(after, look.revision())
+            left_s = deadline_s - time.monotonic()
+            if found or left_s <= 0:
+                return found
+            with self._news:
+                if count == self._news_count:
+                    self._news.wait(min(left_s, POLL_S))
+
+    def close(self) -> None:
+        self._readings.close()
+        if self._copy is not None:
+            self._copy.cleanup()
+
+    def _accept(self, path: str) -> None:
+        """Look inside once: the format in the WAL may be newer than the one in the file."""
+        try:
+            with self.reading() as look:
+                sqlite_file.accept_format(path, look.format())
+        except HoldfastError:
+            self.close()
+            raise
+
+    def _end_expired(self) -> None:
+        """A reader leaves that to writers."""
+
+
+class SqliteStore(SqliteReader):
+    def __init__(self, path: str, db: apsw.Connection, clock: Clock) -> None:
+        super().__init__(Readings(path, partial(sqlite_schema.connect_reader, path), clock.now_s))
+        self._writer = SqliteWriter(path, db, clock, self._tell_watchers)
+        self._writing = self._writer.writing
+
+    @classmethod
+    def open(cls, path: str, clock: Clock, create: bool) -> SqliteStore:
+        path = os.path.abspath(path)
+        if create and not os.path.lexists(path):
+            sqlite_schema.create(path)
+        sqlite_file.examine(path)
+        try:
+            db = sqlite_schema.connect(path)
+            sqlite_schema.sync_folder(os.path.dirname(path))  # -wal may be new; SQLite ignores errors of this flush
+        except apsw.Error as error:
+            raise trouble(error, path) from error
+        except OSError as error:
+            raise os_trouble(error, path) from error
+        store = cls(path, db, clock)
+        store._accept(path)
+        return store
+
+    @staticmethod
+    def open_read_only(path: str, clock: Clock | None = None) -> SqliteReader:
+        """Read without writing one byte beside the ledger, whether a writer lives, was killed, or never was (I-09).
+
+        With -wal and -shm in place SQLite can do that: beside a living writer it reads the shared index, after a
+        killed one it builds a private index in memory. Our writers always leave both files. Where they are missing
+        (a restored backup, a foreign tool) or unfit, a private copy in TMPDIR is read instead.
+        Without a clock, keys of expired leases are shown until a writer has deleted them.
+        """
+        path = os.path.abspath(path)
+        sqlite_file.examine(path)
+        now_s = (lambda: _LONG_AGO_S) if clock is None else clock.now_s
+        if sqlite_file.can_be_read_silently(path):
+            reader = SqliteReader(Readings(path, partial(sqlite_schema.connect_silently, path), now_s))
+        else:
+            from tempfile import TemporaryDirectory
+
+            folder = TemporaryDirectory(prefix="holdfast-ledger-")
+            copy = sqlite_file.copy_at_rest(path, folder.name)
+            reader = SqliteReader(Readings(path, partial(sqlite_schema.connect, copy), now_s), folder)
+        reader._accept(path)
+        return reader
+
+    def commit(self, tx: Transaction) -> int:
+        check(tx)
+        return self._writer.run(partial(self._writing.perform, tx))
+
+    def submit(self, tx: Transaction) -> Future[int]:
+        check(tx)
+        return self._writer.submit(partial(self._writing.perform, tx))
+
+    def compact(self, before: int) -> None:
+        while self._writer.run(partial(self._writing.forget, before)):
+            pass  # in portions, so that writers get their turn in between
+
+    def grant(self, name: str, holder: str, ttl_s: float) -> Lease:
+        return self._writer.run(partial(self._writing.grant, name, holder, ttl_s))
+
+    def renew(self, lease: Lease) -> Lease:
+        return self._writer.run(partial(self._writing.renew, lease))
+
+    def release(self, lease: Lease) -> None:
+        self._writer.run(partial(self._writing.release, lease))
+
+    def close(self) -> None:
+        super().close()
+        self._writer.close()
+
+    def _end_expired(self) -> None:
+        with self._readings.reading() as look:
+            over = look.lease_is_over()
+        if over and not self._writer.ended:
+            self._writer.run(lambda: None)  # whoever writes ends first what has expired
+
+    def _tell_watchers(self) -> None:
+        with self._news:
+            self._news_count += 1
+            self._news.notify_all()

@@ -1,0 +1,151 @@
+"""The ledger's file at rest: what is wrong with it, before SQLite opens it. Only reads."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import apsw
+
+from holdfast.adapters.ledger_store.sqlite_schema import APPLICATION_ID, FORMAT
+from holdfast.adapters.ledger_store.sqlite_trouble import RESTORE, unreadable
+from holdfast.errors import Corrupt, Invalid, TryLater
+
+_HEADER_BYTES = 100
+_WAL_HEADER_BYTES = 32
+_WAL_MAGICS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+_FRAME_HEADER_BYTES = 24
+
+
+def examine(path: str) -> None:
+    """Raise the typed reason why this is no ledger we can open; says nothing about the rows inside."""
+    try:
+        kind = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise Invalid(
+            f"there is no ledger at {path}", remedy="check the path, or create the fleet first", code="ledger_missing"
+        ) from None
+    except OSError as error:
+        raise unreadable(path, str(error)) from error
+    if not stat.S_ISREG(kind):
+        raise unreadable(path, "it is not a regular file")
+    with _raw(path) as file:
+        head, size = file.xRead(_HEADER_BYTES, 0), file.xFileSize()
+        magic = b"SQLite format 3\0"
+        if head[:16] != magic[: len(head)]:
+            raise unreadable(path, "it is not a database")
+        if len(head) < _HEADER_BYTES:
+            raise _truncated(path, size, "its header")
+        application, version = int.from_bytes(head[68:72], "big"), int.from_bytes(head[60:64], "big")
+        if application != APPLICATION_ID:
+            raise Invalid(
+                f"{path} is a database of another program",
+                remedy="give the path of a holdfast ledger",
+                code="ledger_foreign",
+            )
+        accept_format(path, version)
+        if _lacks_pages(path, file) and _lacks_pages(path, file):  # a checkpoint may have ended between two looks
+            raise _truncated(path, size, "all its pages")
+
+
+def accept_format(path: str, version: int) -> None:
+    if version > FORMAT:
+        raise Invalid(
+            f"{path} has format {version}, this program knows {FORMAT}",
+            remedy="upgrade holdfast on this machine",
+            code="ledger_newer",
+        )
+
+
+def _lacks_pages(path: str, file: apsw.VFSFile) -> bool:
+    """A checkpoint cut short leaves a short file too, but then the missing pages are still in the WAL."""
+    head = file.xRead(_HEADER_BYTES, 0)
+    page_bytes = int.from_bytes(head[16:18], "big")
+    page_bytes = 65536 if page_bytes == 1 else page_bytes
+    if page_bytes < 512:
+        raise unreadable(path, "its header makes no sense")
+    present, announced = file.xFileSize() // page_bytes, int.from_bytes(head[28:32], "big")
+    return present < announced and not set(range(present + 1, announced + 1)) <= _wal_pages(path)
+
+
+def _wal_pages(path: str) -> set[int]:
+    try:
+        with open(f"{path}-wal", "rb") as file:
+            wal = file.read()
+    except FileNotFoundError:
+        return set()
+    page_bytes, salts = int.from_bytes(wal[8:12], "big"), wal[16:24]
+    step = _FRAME_HEADER_BYTES + page_bytes
+    return {
+        int.from_bytes(wal[at : at + 4], "big")
+        for at in range(_WAL_HEADER_BYTES, len(wal) - step + 1, step)
+        if wal[at + 8 : at + 16] == salts
+    }
+
+
+@contextmanager
+def _raw(path: str) -> Iterator[apsw.VFSFile]:
+    """The bytes of the file, through SQLite's own door.
+
+    A plain open and close would drop the POSIX locks which other connections of this process hold on the file.
+    """
+    try:
+        file = apsw.VFSFile("", path, [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    except apsw.Error as error:
+        raise unreadable(path, str(error)) from error
+    try:
+        yield file
+    except apsw.IOError as error:
+        raise unreadable(path, str(error)) from error
+    finally:
+        file.xClose()
+
+
+def _truncated(path: str, size: int, lacking: str) -> Corrupt:
+    return Corrupt(f"{path} is cut off: {size} bytes do not hold {lacking}", remedy=RESTORE, code="ledger_truncated")
+
+
+def can_be_read_silently(path: str) -> bool:
+    """SQLite reads without writing if both companions exist, and the WAL is empty or holds more than a header.
+
+    With a lone or torn header (a writer died in its first commit) and no writer alive it retries for ten seconds.
+    """
+    try:
+        with open(f"{path}-wal", "rb") as file:
+            start = file.read(_WAL_HEADER_BYTES + 1)
+    except FileNotFoundError:
+        return False
+    regular = len(start) > _WAL_HEADER_BYTES and start[:4] in _WAL_MAGICS
+    return os.path.exists(f"{path}-shm") and (not start or regular)
+
+
+def copy_at_rest(path: str, folder: str) -> str:
+    """A private copy of a ledger nobody writes, to be read in its place; TryLater if somebody does write."""
+    from shutil import copyfile
+
+    copy = os.path.join(folder, "ledger.db")
+    for _ in range(3):
+        before = _stamps(path)
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError):
+                os.unlink(copy + suffix)
+            with suppress(FileNotFoundError):
+                copyfile(path + suffix, copy + suffix)
+        if _stamps(path) == before:
+            return copy
+    raise TryLater(f"{path} changes while it is being read", remedy="try again", code="ledger_locked")
+
+
+def _stamps(path: str) -> list[tuple[int, int, int] | None]:
+    stamps: list[tuple[int, int, int] | None] = []
+    for suffix in ("", "-wal", "-shm"):
+        try:
+            facts = os.stat(path + suffix)
+            stamps.append(
+                (facts.st_ino, facts.st_size, facts.st_mtime_ns) if suffix != "-shm" else (facts.st_ino, 0, 0)
+            )
+        except FileNotFoundError:
+            stamps.append(None)
+    return stamps

@@ -1,0 +1,150 @@
+"""Looking into the SQLite ledger: each reading is one read transaction of its own connection. Never writes."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import apsw
+
+from holdfast.adapters.ledger_store.sqlite_trouble import trouble
+from holdfast.ports.ledger_store import Change, Compacted, Lease, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+_LIVE = """
+SELECT live.key, changes.value, live.created, live.modified FROM live
+CROSS JOIN changes ON changes.revision = live.modified AND changes.key = live.key
+WHERE (live.lease = '' OR EXISTS (SELECT 1 FROM leases WHERE name = live.lease AND expires_s > ?))
+"""
+_GET = f"{_LIVE} AND live.key = ?"
+_SCAN = f"{_LIVE} AND live.key >= ? AND live.key < ? ORDER BY live.key"
+_CHANGES = """
+SELECT key, value, revision FROM changes
+WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision, key
+"""
+_ONE_BLOB_EACH = "SELECT ?1, (SELECT content FROM blobs WHERE digest = ?1)"
+_REVISION = "SELECT coalesce((SELECT max(revision) FROM changes), 0)"
+
+# Keys are printable and this is not, so that it sorts after every key with the prefix.
+_END = "\U0010ffff"
+
+_MARK_WAIT_S = 2.0
+
+
+class SqliteReading:
+    def __init__(self, db: apsw.Connection, path: str, revision: int, now_s: float) -> None:
+        self._db = db
+        self._path = path
+        self._revision = revision
+        self._now_s = now_s
+
+    def revision(self) -> int:
+        return self._revision
+
+    def get(self, key: str) -> Record | None:
+        rows = self._ask(_GET, self._now_s, key)
+        return Record(*rows[0]) if rows else None
+
+    def scan(self, prefix: str) -> Sequence[Record]:
+        return [Record(*row) for row in self._ask(_SCAN, self._now_s, prefix, prefix + _END)]
+
+    def blob(self, digest: str) -> bytes | None:
+        rows = self._ask("SELECT content FROM blobs WHERE digest = ?", digest)
+        return rows[0][0] if rows else None
+
+    def has_blobs(self, digests: Iterable[str]) -> set[str]:
+        return {row[0] for row in self._each("SELECT digest FROM blobs WHERE digest = ?", digests)}
+
+    def blob_digests(self) -> Iterator[str]:
+        return (row[0] for row in self._each("SELECT digest FROM blobs WHERE digest >= ? ORDER BY digest", [""]))
+
+    def read_blobs(self, digests: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        return self._each(_ONE_BLOB_EACH, digests)
+
+    def lease(self, name: str) -> Lease | None:
+        rows = self._ask("SELECT * FROM leases WHERE name = ? AND expires_s > ?", name, self._now_s)
+        return Lease(*rows[0]) if rows else None
+
+    def changes(self, prefix: str, after: int) -> Sequence[Change]:
+        kept_after = self._ask("SELECT value FROM counters WHERE name = 'kept_after'")[0][0]
+        if after < kept_after:
+            raise Compacted(after, kept_after)
+        return [Change(*row) for row in self._ask(_CHANGES, after, prefix, prefix + _END)]
+
+    def format(self) -> int:
+        return cast("int", self._ask("PRAGMA user_version")[0][0])
+
+    def lease_is_over(self) -> bool:
+        return bool(self._ask("SELECT EXISTS (SELECT 1 FROM leases WHERE expires_s <= ?)", self._now_s)[0][0])
+
+    def _ask(self, question: str, *values: object) -> list[Any]:
+        try:
+            return self._db.execute(question, values).fetchall()
+        except apsw.Error as error:
+            raise trouble(error, self._path, self._db.system_errno) from error
+
+    def _each(self, question: str, values: Iterable[str]) -> Iterator[Any]:
+        try:
+            yield from self._db.executemany(question, ((value,) for value in values))
+        except apsw.Error as error:
+            raise trouble(error, self._path, self._db.system_errno) from error
+
+
+class Readings:
+    """Hands out readings; keeps the connections of past ones for the next."""
+
+    def __init__(self, path: str, connect: Callable[[], apsw.Connection], now_s: Callable[[], float]) -> None:
+        self._path = path
+        self._connect = connect
+        self._now_s = now_s
+        self._idle: list[apsw.Connection] = []
+        self._closed = False
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteReading]:
+        db = None
+        try:
+            db = self._borrow()
+            look = SqliteReading(db, self._path, self._begin(db), self._now_s())
+        except apsw.Error as error:
+            raise trouble(error, self._path, db.system_errno if db else 0) from error
+        try:
+            yield look
+        finally:
+            self._give_back(db)
+
+    def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def _borrow(self) -> apsw.Connection:
+        if self._closed:
+            raise trouble(apsw.ConnectionClosedError(), self._path)
+        try:
+            return self._idle.pop()  # atomic, so that readers share no lock
+        except IndexError:
+            return self._connect()
+
+    def _give_back(self, db: apsw.Connection) -> None:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        self._idle.append(db)
+        if self._closed:
+            self.close()
+
+    def _begin(self, db: apsw.Connection) -> int:
+        """Fix the moment by a first question. A silent reader may have to wait for the mark of the first commit."""
+        give_up_s = time.monotonic() + _MARK_WAIT_S
+        while True:
+            try:
+                db.execute("BEGIN")
+                return cast("int", db.execute(_REVISION).fetchall()[0][0])
+            except apsw.ReadOnlyError:
+                if time.monotonic() > give_up_s:
+                    raise
+                db.execute("ROLLBACK")
+                time.sleep(0.002)

@@ -1,0 +1,410 @@
+"""Image tags asked of their registries over the OCI distribution API. Never raises for a registry's sake, logs nothing.
+
+The network modules are imported inside the call: they cost 40 ms, and most commands ask no registry.
+"""
+
+import io
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+    from http.client import HTTPResponse
+
+THREADS_MAX = 8
+CONNECT_S = 2.0
+REFERENCE_S = 3.0
+RESOLVE_S = 4.5  # half a second below what callers are promised, for starting threads on a busy machine
+MANIFEST_BYTES_MAX = 4 * 1024 * 1024  # what the specification asks registries to accept
+ANSWER_BYTES_MAX = MANIFEST_BYTES_MAX + 256 * 1024  # with status line and headers
+TOKEN_BYTES_MAX = 64 * 1024
+AUTH_FILE_BYTES_MAX = 1024 * 1024
+
+MANIFEST_TYPES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+_HEADERS = {"Accept": ", ".join(MANIFEST_TYPES), "User-Agent": "holdfast", "Connection": "close"}
+
+_HUB = "docker.io"
+_HUB_NAMES = ("https://index.docker.io/v1/", "index.docker.io")  # as `docker login` writes it
+_host = re.compile(r"[a-z0-9]([a-z0-9.-]{0,252}[a-z0-9])?(:[1-9][0-9]{0,4})?\Z", re.ASCII | re.IGNORECASE)
+_name = re.compile(r"[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*)*\Z")
+_tag = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}\Z")
+_digest = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_token = re.compile(r"[A-Za-z0-9._~+/=-]+\Z")
+_parameter = re.compile(r'([a-z]+)="([^"]*)"', re.IGNORECASE)
+
+
+class OciRegistry:
+    def __init__(self, auth_files: Sequence[str] | None = None) -> None:
+        """The files are read when a registry asks who we are; without a list, those that podman and docker use."""
+        self._auth_files = auth_files
+
+    def resolve(self, references: Sequence[str]) -> Mapping[str, str]:
+        images = {reference: image for reference in references if (image := parse(reference))}
+        if not images:
+            return {}
+        import threading
+
+        files = usual_auth_files(os.environ) if self._auth_files is None else self._auth_files
+        errand = _Errand(images, files)
+        threads = [threading.Thread(target=errand.run, daemon=True) for _ in images][:THREADS_MAX]
+        with suppress(RuntimeError):  # no more threads to be had: those that started do the work
+            for thread in threads:
+                thread.start()
+        for thread in threads:
+            if thread.ident is not None:
+                # Not waited for beyond this: looking up a name cannot be interrupted, and a daemon thread dies alone.
+                thread.join(max(0.0, errand.until_s - time.monotonic()))
+        return errand.answers.copy()
+
+
+# ---- names: pure ----------------------------------------------------------------------------------------------------
+
+
+class Image(Struct, frozen=True):
+    """A reference as docker reads it: `host` is what people write, and the key of credentials."""
+
+    host: str
+    name: str
+    tag: str
+
+
+class Origin(Struct, frozen=True):
+    host: str
+    port: int
+    secure: bool
+
+
+def parse(reference: str) -> Image | None:
+    """None for what is no tag in a registry: malformed, or pinned by digest, so that there is nothing to ask."""
+    first, slash, rest = reference.partition("/")
+    named = bool(slash) and ("." in first or ":" in first or first == "localhost")
+    host, path = (first, rest) if named else (_HUB, reference)
+    name, colon, tag = path.partition(":")
+    if host == "index.docker.io":
+        host = _HUB
+    if host == _HUB and "/" not in name:
+        name = f"library/{name}"
+    if not (_host.match(host) and _name.match(name) and _tag.match(tag if colon else "latest")):
+        return None
+    return Image(host, name, tag if colon else "latest")
+
+
+def origin_of(image: Image) -> Origin:
+    host, colon, port = ("registry-1.docker.io" if image.host == _HUB else image.host).partition(":")
+    secure = not _may_be_plain(host)
+    return Origin(host, int(port) if colon else 443 if secure else 80, secure)
+
+
+def _may_be_plain(host: str) -> bool:
+    """This machine, or an address of the overlay, which encrypts by itself. Never a name that DNS could bend."""
+    numbers = _ipv4(host)
+    return _is_loopback(host) or (numbers[:1] == (100,) and 64 <= numbers[1] <= 127)
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or _ipv4(host)[:1] == (127,)
+
+
+def _ipv4(host: str) -> tuple[int, ...]:
+    parts = host.split(".")
+    plain = len(parts) == 4 and all(part.isascii() and part.isdigit() and str(int(part)) == part for part in parts)
+    numbers = tuple(map(int, parts)) if plain else ()
+    return numbers if all(number <= 255 for number in numbers) else ()
+
+
+def challenge(values: Sequence[str], scheme: str) -> dict[str, str] | None:
+    """The parameters of the first challenge of that scheme among the WWW-Authenticate headers."""
+    for value in values:
+        kind, _, rest = value.strip().partition(" ")
+        if kind.lower() == scheme:
+            return {key.lower(): text for key, text in _parameter.findall(rest)}
+    return None
+
+
+def _parsed_url(url: str) -> tuple[Origin, str] | None:
+    """Where a URL leads and what to ask there; None unless it is https, or http to where plain text may go."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    host, secure = parts.hostname or "", parts.scheme == "https"
+    if not _host.match(host) or not (secure or (parts.scheme == "http" and _may_be_plain(host))):
+        return None
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Origin(host, parts.port or (443 if secure else 80), secure), target
+
+
+# ---- credentials ----------------------------------------------------------------------------------------------------
+
+
+def usual_auth_files(environ: Mapping[str, str]) -> tuple[str, ...]:
+    if chosen := environ.get("REGISTRY_AUTH_FILE"):
+        return (chosen,)
+    home = environ.get("HOME")
+    return (f"{home}/.config/containers/auth.json", f"{home}/.docker/config.json") if home else ()
+
+
+def _basic(files: Sequence[str], image: Image) -> str | None:
+    """The value of a Basic header for this image, from the first file that has one. Leads nowhere but to `_ask`."""
+    parts = image.name.split("/")
+    keys = [f"{image.host}/{'/'.join(parts[:length])}" for length in range(len(parts), 0, -1)]
+    keys += [image.host, f"https://{image.host}", *(_HUB_NAMES if image.host == _HUB else ())]
+    for file in files:
+        with suppress(Exception):  # a missing or broken file is a file without credentials
+            known = _auths(file)
+            for key in keys:
+                if auth := _well_formed(known.get(key)):
+                    return f"Basic {auth}"
+    return None
+
+
+def _auths(file: str) -> dict[str, Any]:
+    import json
+
+    with open(file, "rb") as opened:
+        content = opened.read(AUTH_FILE_BYTES_MAX + 1)
+    assert len(content) <= AUTH_FILE_BYTES_MAX
+    known = json.loads(content)["auths"]
+    assert isinstance(known, dict)
+    return known
+
+
+def _well_formed(entry: object) -> str | None:
+    from base64 import b64decode
+
+    auth = entry.get("auth") if isinstance(entry, dict) else None
+    if isinstance(auth, str) and b":" in b64decode(auth, validate=True):
+        return auth
+    return None
+
+
+# ---- talking --------------------------------------------------------------------------------------------------------
+
+
+class _Trouble(Exception):
+    """The registry did not answer in a way that counts. Carries nothing: nobody is told more than «left out»."""
+
+
+class _Errand:
+    """One `resolve`: what is still to be asked, what was answered, and until when anybody may talk."""
+
+    def __init__(self, images: Mapping[str, Image], auth_files: Sequence[str]) -> None:
+        self.until_s = time.monotonic() + RESOLVE_S
+        self.answers: dict[str, str] = {}
+        self._auth_files = auth_files
+        self._waiting = deque(images.items())
+        self.down: set[Origin] = set()  # so that ten images of a dead registry cost one wait, not ten
+
+    def run(self) -> None:
+        while self._waiting and time.monotonic() < self.until_s:
+            with suppress(Exception):  # whatever went wrong, this reference stays out and the next has its turn
+                reference, image = self._waiting.popleft()
+                self.answers[reference] = _Call(image, self).digest()
+
+    def basic(self, image: Image) -> str | None:
+        return _basic(self._auth_files, image)
+
+    @cached_property
+    def tls(self) -> "ssl.SSLContext":
+        import ssl
+
+        return ssl.create_default_context()
+
+
+class _Call:
+    """Everything said about one image, on one allowance of time."""
+
+    def __init__(self, image: Image, errand: _Errand) -> None:
+        self._image = image
+        self._origin = origin_of(image)
+        self._errand = errand
+        self._until_s = min(errand.until_s, time.monotonic() + REFERENCE_S)
+        self._authorization: str | None = None
+
+    def digest(self) -> str:
+        """HEAD costs the registry no transfer and, at some, no quota; GET is for those that do not say it there."""
+        with self._manifest("HEAD") as response:
+            said = response.headers.get("Docker-Content-Digest")
+            if response.status == 200 and said is not None:
+                return _checked(said)
+            if response.status not in (200, 405, 501):
+                raise _Trouble
+        with self._manifest("GET") as response:
+            return _digest_of_body(response)
+
+    @contextmanager
+    def _manifest(self, method: str) -> "Iterator[HTTPResponse]":
+        origin, target = self._origin, f"/v2/{self._image.name}/manifests/{self._image.tag}"
+        with self._ask(method, origin, target, self._authorization) as response:
+            status, location = response.status, response.headers.get("Location")
+            challenges = response.headers.get_all("WWW-Authenticate") or []
+            if status not in (307, 401) or (status == 401 and self._authorization):
+                yield response
+                return
+        if status == 401:
+            self._authorization = self._authorized(challenges)
+            with self._manifest(method) as response:
+                yield response
+            return
+        origin, target = self._redirected(location or "")
+        authorization = self._authorization if origin == self._origin else None  # meant for nobody else
+        with self._ask(method, origin, target, authorization) as response:
+            yield response
+
+    def _redirected(self, location: str) -> tuple[Origin, str]:
+        if location.startswith("/") and not location.startswith("//"):
+            return self._origin, location
+        found = _parsed_url(location)
+        if found is None or found[0].secure != self._origin.secure:
+            raise _Trouble
+        return found
+
+    def _authorized(self, challenges: Sequence[str]) -> str:
+        """A bearer token, anonymous if we have no credentials; or the credentials themselves if those are asked for.
+
+        A password, and what it buys, crosses the network under TLS or not at all.
+        """
+        safe = self._origin.secure or _is_loopback(self._origin.host)
+        basic = self._errand.basic(self._image) if safe else None
+        bearer = challenge(challenges, "bearer")
+        if bearer is not None:
+            return f"Bearer {self._token(bearer, basic)}"
+        if basic is not None and challenge(challenges, "basic") is not None:
+            return basic
+        raise _Trouble
+
+    def _token(self, bearer: Mapping[str, str], basic: str | None) -> str:
+        import json
+        from urllib.parse import urlencode
+
+        found = _parsed_url(bearer.get("realm", ""))
+        if found is None:
+            raise _Trouble
+        realm, target = found
+        if not realm.secure and not (_is_loopback(realm.host) and realm.host == self._origin.host):
+            raise _Trouble
+        scope = bearer.get("scope", "")
+        if not scope.endswith(":pull"):  # never more than reading, whatever a registry proposes
+            scope = f"repository:{self._image.name}:pull"
+        asked = {"service": bearer["service"]} if "service" in bearer else {}
+        target += ("&" if "?" in target else "?") + urlencode({**asked, "scope": scope})
+        with self._ask("GET", realm, target, basic) as response:
+            content = response.read(TOKEN_BYTES_MAX + 1)
+            if response.status != 200 or len(content) > TOKEN_BYTES_MAX:
+                raise _Trouble
+        answer = json.loads(content)
+        token = answer.get("token") or answer.get("access_token")
+        if not isinstance(token, str) or not _token.match(token):
+            raise _Trouble
+        return token
+
+    @contextmanager
+    def _ask(self, method: str, origin: Origin, target: str, authorization: str | None) -> "Iterator[HTTPResponse]":
+        from http.client import HTTPConnection
+
+        headers = {**_HEADERS, "Authorization": authorization} if authorization else _HEADERS
+        connection = HTTPConnection(origin.host, origin.port)
+        connection.default_port = 443 if origin.secure else 80  # else the Host header would name the usual port
+        with closing(self._connected(origin)) as wire, closing(connection):
+            connection.sock = cast("socket.socket", _Wire(wire, self._until_s))
+            connection.request(method, target, headers=headers)
+            with closing(connection.getresponse()) as response:
+                yield response
+
+    def _connected(self, origin: Origin) -> "socket.socket":
+        import socket
+
+        if origin in self._errand.down:
+            raise _Trouble
+        until_s = min(self._until_s, time.monotonic() + CONNECT_S)
+        with suppress(OSError):  # the name is not known, or nobody will say
+            for family, kind, _, _, address in socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM):
+                wire = socket.socket(family, kind)
+                try:
+                    wire.settimeout(_left_s(until_s))
+                    wire.connect(address)
+                    wire.settimeout(_left_s(until_s))
+                    return self._errand.tls.wrap_socket(wire, server_hostname=origin.host) if origin.secure else wire
+                except (OSError, _Trouble):
+                    wire.close()  # perhaps the next address answers
+        if time.monotonic() < self._until_s:  # it had its full time; this image's own time was not what ran out
+            self._errand.down.add(origin)
+        raise _Trouble
+
+
+class _Wire:
+    """A socket that gives up at one moment, however slowly the other side drips, and after so many bytes."""
+
+    def __init__(self, wire: "socket.socket", until_s: float) -> None:
+        self._wire = wire
+        self._until_s = until_s
+
+    def sendall(self, content: bytes) -> None:
+        self._wire.settimeout(_left_s(self._until_s))
+        self._wire.sendall(content)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        assert mode == "rb"
+        return io.BufferedReader(_Inflow(self._wire, self._until_s))
+
+    def close(self) -> None:
+        self._wire.close()
+
+
+class _Inflow(io.RawIOBase):
+    def __init__(self, wire: "socket.socket", until_s: float) -> None:
+        self._wire = wire
+        self._until_s = until_s
+        self._left_bytes = ANSWER_BYTES_MAX
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._wire.settimeout(_left_s(self._until_s))
+        size = self._wire.recv_into(buffer)
+        self._left_bytes -= size
+        if self._left_bytes < 0:
+            raise _Trouble
+        return size
+
+
+def _left_s(until_s: float) -> float:
+    left_s = until_s - time.monotonic()
+    if left_s <= 0:
+        raise _Trouble
+    return left_s
+
+
+def _checked(digest: str) -> str:
+    if not _digest.match(digest):
+        raise _Trouble
+    return digest
+
+
+def _digest_of_body(response: "HTTPResponse") -> str:
+    """Hashed by us, and believed only if the registry says the same, or says nothing but where the body ends."""
+    kind = (response.headers.get("Content-Type") or "").partition(";")[0].strip()
+    content = response.read(MANIFEST_BYTES_MAX + 1)
+    if response.status != 200 or kind not in MANIFEST_TYPES or len(content) > MANIFEST_BYTES_MAX:
+        raise _Trouble  # a login page is no manifest
+    digest = f"sha256:{sha256(content).hexdigest()}"
+    said = response.headers.get("Docker-Content-Digest")
+    whole = response.chunked or response.length == 0  # a body that merely stops may have been cut short
+    if said != digest and not (said is None and whole):
+        raise _Trouble
+    return digest

@@ -1,0 +1,200 @@
+"""A signer whose key lies in an OpenSSH private key file. Writes no key to disk and no passphrase anywhere."""
+
+import binascii
+import os
+import stat
+import subprocess
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from holdfast.errors import Corrupt, Failed, Invalid, NotPermitted
+from holdfast.model import ssh_key
+from holdfast.model.ssh_key import PublicKey
+from holdfast.trust import sshsig
+
+FILE_BYTES_MAX = 64 * 1024
+ATTEMPTS_MAX = 3
+_UNLOCK_TIMEOUT_S = 60
+_MAGIC = b"openssh-key-v1\0"
+_BEGIN, _END = b"-----BEGIN OPENSSH PRIVATE KEY-----", b"-----END OPENSSH PRIVATE KEY-----"
+
+if TYPE_CHECKING:  # `cryptography` takes 70 ms to load, and identifying a key does not need it
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+    PrivateKey = ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+
+
+class KeyfileSigner:
+    """Asks for a passphrase at most once: keep one signer per process."""
+
+    def __init__(self, path: str, ask: Callable[[str], str]) -> None:
+        self._path = path
+        self._ask = ask
+
+    @cached_property
+    def public_key(self) -> PublicKey:
+        return public_half(self._path)
+
+    def sign(self, message: bytes, namespace: str) -> str:
+        data = sshsig.signed_data(message, namespace)
+        blob = _signature_blob(self._private, self.public_key.type, data)
+        return sshsig.armour(self.public_key, namespace, blob, "sha512")
+
+    @cached_property
+    def _private(self) -> "PrivateKey":
+        private = _load(self._plain(), self._path)
+        if _public_of(private).blob != self.public_key.blob:
+            raise Corrupt(
+                f"{self._path}.pub is not the public half of {self._path}",
+                remedy=f"write it anew: ssh-keygen -y -f {self._path} > {self._path}.pub",
+            )
+        return private
+
+    def _plain(self) -> bytes:
+        content = _read_private(self._path)
+        cipher, public = _open_part(content, self._path)
+        if public.type.startswith("sk-"):
+            raise Invalid(f"{self._path} belongs to a security key", remedy="sign with it through ssh-keygen")
+        return content if cipher == b"none" else self._unlocked(content)
+
+    def _unlocked(self, content: bytes) -> bytes:
+        for _ in range(ATTEMPTS_MAX):
+            plain = _decrypted(content, self._ask(f"Passphrase for {self._path}: "), self._path)
+            if plain is not None:
+                return plain
+        raise NotPermitted(
+            f"{ATTEMPTS_MAX} wrong passphrases for {self._path}",
+            remedy=f"find the right one with: ssh-keygen -y -f {self._path}",
+        )
+
+
+def public_half(path: str) -> PublicKey:
+    """Identify a key file without its passphrase: from FILE.pub, or else from the open part of the file itself."""
+    try:
+        text = _read(path + ".pub").decode()
+    except FileNotFoundError:
+        return _open_part(_read_private(path), path)[1]
+    except UnicodeDecodeError:
+        text = ""
+    try:
+        return ssh_key.parse(text)
+    except Invalid as trouble:
+        remedy = f"write it anew: ssh-keygen -y -f {path} > {path}.pub"
+        raise Invalid(f"{path}.pub: {trouble.message}", remedy=remedy) from None
+
+
+def _read_private(path: str) -> bytes:
+    try:
+        return _read(path, private=True)
+    except FileNotFoundError:
+        raise Invalid(f"there is no key file {path}", remedy=f"make one: ssh-keygen -t ed25519 -f {path}") from None
+
+
+def _read(path: str, private: bool = False) -> bytes:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(FILE_BYTES_MAX + 1) if stat.S_ISREG(mode) else b""
+    except PermissionError:
+        raise NotPermitted(f"{path} may not be read by you", remedy=f"sudo chown $USER {path}") from None
+    except IsADirectoryError:
+        mode, content = 0, b""
+    if not content or len(content) > FILE_BYTES_MAX:
+        raise Invalid(f"{path} is not a key file", remedy="name the private key file, such as ~/.ssh/id_ed25519")
+    if private and mode & 0o077:
+        raise NotPermitted(f"others than you may read or write {path}, a private key", remedy=f"chmod 600 {path}")
+    return content
+
+
+def _open_part(content: bytes, path: str) -> tuple[bytes, PublicKey]:
+    """The cipher and the public key, which an OpenSSH key file holds in the clear."""
+    text = content.strip()
+    if not text.startswith(_BEGIN) or not text.endswith(_END):
+        remedy = f"bring it into the format of OpenSSH: ssh-keygen -p -f {path}"
+        raise Invalid(f"{path} is not an OpenSSH private key file", remedy=remedy)
+    try:
+        blob = binascii.a2b_base64(text.removeprefix(_BEGIN).removesuffix(_END))
+        if not blob.startswith(_MAGIC):
+            raise ValueError("its first bytes are wrong")
+        cipher, offset = ssh_key.take(blob, len(_MAGIC))
+        _, offset = ssh_key.take(blob, offset)  # the key derivation
+        _, offset = ssh_key.take(blob, offset)  # its options
+        public, offset = ssh_key.take(blob, offset + 4)  # after the number of keys, which is always one
+        ssh_key.take(blob, offset)  # the private part: whole, or else no passphrase in the world would fit
+    except ValueError as trouble:
+        raise _damaged(path, str(trouble)) from None
+    return cipher, ssh_key.from_blob(public)
+
+
+def _decrypted(content: bytes, passphrase: str, path: str) -> bytes | None:
+    """Let ssh-keygen take the passphrase off a copy that exists in memory only; None if the passphrase is wrong."""
+    # `cryptography` would need the package bcrypt for this. ssh-keygen without a terminal reads the passphrase
+    # from its standard input, so that it is in no argument, no environment and no file.
+    memory = os.memfd_create("holdfast-key", os.MFD_CLOEXEC)
+    try:
+        os.fchmod(memory, 0o600)
+        os.write(memory, content)
+        done = _take_off(memory, passphrase)
+        if done.returncode == 0:
+            return os.pread(memory, FILE_BYTES_MAX, 0)
+    finally:
+        os.close(memory)
+    if b"incorrect passphrase" not in done.stderr:
+        raise _damaged(path, done.stderr.decode(errors="replace").strip()[-200:])
+    return None
+
+
+def _take_off(memory: int, passphrase: str) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            ["ssh-keygen", "-p", "-N", "", "-f", f"/proc/self/fd/{memory}"],
+            input=passphrase.encode() + b"\n",
+            capture_output=True,
+            pass_fds=(memory,),
+            start_new_session=True,
+            env={**os.environ, "SSH_ASKPASS_REQUIRE": "never", "LC_ALL": "C"},
+            timeout=_UNLOCK_TIMEOUT_S,
+        )
+    except (FileNotFoundError, subprocess.TimeoutExpired) as trouble:
+        raise Failed(
+            f"ssh-keygen did not unlock the key: {trouble}", remedy="add the key to an agent: ssh-add"
+        ) from None
+
+
+def _load(plain: bytes, path: str) -> "PrivateKey":
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+    try:
+        private = serialization.load_ssh_private_key(plain, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as trouble:
+        raise _damaged(path, str(trouble)) from None
+    if not isinstance(private, (ed25519.Ed25519PrivateKey, rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):
+        raise Invalid(f"{path} holds an unsupported type of key", remedy="make one: ssh-keygen -t ed25519")
+    return private
+
+
+def _damaged(path: str, why: str) -> Corrupt:
+    return Corrupt(f"{path} is damaged: {why}", remedy=f"restore it from your backup; see: ssh-keygen -y -f {path}")
+
+
+def _public_of(private: "PrivateKey") -> PublicKey:
+    from cryptography.hazmat.primitives import serialization
+
+    form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    return ssh_key.parse(private.public_key().public_bytes(*form).decode("ascii"))
+
+
+def _signature_blob(private: "PrivateKey", key_type: str, data: bytes) -> bytes:
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, utils
+
+    if isinstance(private, ed25519.Ed25519PrivateKey):
+        return ssh_key.pack(key_type.encode(), private.sign(data))
+    if isinstance(private, rsa.RSAPrivateKey):
+        return ssh_key.pack(b"rsa-sha2-512", private.sign(data, padding.PKCS1v15(), hashes.SHA512()))
+    digest = {256: hashes.SHA256(), 384: hashes.SHA384(), 521: hashes.SHA512()}[private.key_size]
+    r, s = utils.decode_dss_signature(private.sign(data, ec.ECDSA(digest)))
+    return ssh_key.pack(key_type.encode(), ssh_key.pack(ssh_key.pack_integer(r), ssh_key.pack_integer(s)))

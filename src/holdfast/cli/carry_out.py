@@ -1,0 +1,91 @@
+"""From a plan to a committed revision: removals, question, signature, commit, memory. Where applying verbs meet."""
+
+from argparse import Namespace
+
+import msgspec
+
+from holdfast.cli import show_plan, signing
+from holdfast.cli.heads import Heads
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Conflict, Failed
+from holdfast.model.applied import Applied, head_of, table_of
+from holdfast.model.ids import FLEET
+from holdfast.model.plan import Plan
+from holdfast.model.revision import Candidate, Head, decode_header, digest_of
+from holdfast.planning import removals
+from holdfast.planning.documents import FleetDocument
+
+DEFAULT_REMOVALS_MAX = 3
+
+
+def check_removals(plan: Plan, applied: Applied | None, allowed: int | None) -> None:
+    limit = DEFAULT_REMOVALS_MAX
+    if applied is not None and plan.removals:
+        content = applied.contents[applied.table.entries[FLEET].digest]
+        limit = msgspec.json.decode(content, type=FleetDocument).settings.removals_max
+    removals.check(plan.removals, table_of(applied), limit, allowed)
+
+
+def carry_out(
+    plan: Plan, applied: Applied | None, target: str, heads: Heads, args: Namespace, box: Toolbox, allowed: int | None
+) -> int:
+    """The ordinary way: one operator, one signature."""
+    if plan.candidate is None:
+        return _nothing_to_do(plan, args, box)
+    if not args.json and not (args.quiet and args.yes):
+        box.terminal.say(show_plan.text(plan, box.terminal, args.verbose))
+    check_removals(plan, applied, allowed)
+    signing.refuse_if_hopeless(plan, applied, args, box)
+    _ask(plan, box)
+    candidate = signing.signed(plan.candidate, signing.sign(plan, applied, args, box))
+    head = commit(candidate, applied, target, heads, box)
+    return report(head, plan, args, box)
+
+
+def _ask(plan: Plan, box: Toolbox) -> None:
+    count = len(plan.changes)
+    question = f"Apply {'this change' if count == 1 else f'these {count} changes'}?"
+    if not box.terminal.confirm(question, "look at the plan, then run the same command with --yes"):
+        raise Failed(
+            "not applied: the answer was not yes",
+            remedy="nothing was changed; run it again when ready",
+            code="declined",
+        )
+
+
+def commit(candidate: Candidate, applied: Applied | None, target: str, heads: Heads, box: Toolbox) -> Head:
+    """Note the intention, commit, then write fleet.lock: cut anywhere, the next command finds its way."""
+    hub = box.hub_for_writing(target)
+    fleet = decode_header(candidate.header).fleet
+    heads.expect(fleet, head_of(applied), Head(decode_header(candidate.header).number, digest_of(candidate.header)))
+    head = hub.commit(candidate)
+    if head.digest != digest_of(candidate.header):
+        raise Conflict(
+            f"the hub answered with another head ({head.number}) than the one sent",
+            remedy="holdfast history shows what is applied; plan again",
+            code="stale_base",
+        )
+    heads.moved(fleet, head)
+    return head
+
+
+def report(head: Head, plan: Plan, args: Namespace, box: Toolbox) -> int:
+    if args.json:
+        document = show_plan.document(plan)
+        document["applied"] = {"number": head.number, "digest": head.digest}
+        box.terminal.say(msgspec.json.encode(document).decode())
+    else:
+        count = len(plan.changes)
+        text = f"Applied revision {head.number}: {count} change{'s' * (count != 1)}, digest {head.digest[:12]}…"
+        box.terminal.say(box.terminal.paint("green", text))
+    return 0
+
+
+def _nothing_to_do(plan: Plan, args: Namespace, box: Toolbox) -> int:
+    if args.json:
+        document = show_plan.document(plan)
+        document["applied"] = {"number": plan.base.number, "digest": plan.base.digest}
+        box.terminal.say(msgspec.json.encode(document).decode())
+    else:
+        box.terminal.say(show_plan.text(plan, box.terminal))
+    return 0

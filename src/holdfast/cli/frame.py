@@ -1,0 +1,88 @@
+"""The frame every command runs in: find the verb, parse, run, turn errors into exit codes. Knows no verb's business."""
+
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from holdfast.cli import flags
+from holdfast.cli.terminal import Terminal
+from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.verbs import VERBS, nouns
+from holdfast.errors import HoldfastError, Invalid
+
+
+def run(
+    argv: Sequence[str], environ: Mapping[str, str], build: Callable[[Namespace], Toolbox], terminal: Terminal
+) -> int:
+    as_json = "--json" in argv
+    try:
+        verb, rest = flags.split_verb(argv, VERBS, nouns())
+        if verb is None:
+            return _overview(argv, terminal)
+        if verb not in VERBS:
+            raise _unknown(verb)
+        return _run_verb(verb, rest, environ, build)
+    except HoldfastError as trouble:
+        report(trouble, terminal, as_json)
+        return trouble.exit_code
+    except SystemExit as leaving:  # argparse after --help
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except KeyboardInterrupt:
+        terminal.remark("interrupted; nothing more was done")
+        return 130
+
+
+def _run_verb(verb: str, rest: list[str], environ: Mapping[str, str], build: Callable[[Namespace], Toolbox]) -> int:
+    module: Any = import_module("holdfast.cli." + VERBS[verb].module)
+    parser = flags.parser_for(verb, VERBS[verb].about, module.DETAILS)
+    module.declare(parser)
+    args = flags.with_defaults(parser.parse_args(rest), environ)
+    box = build(args)
+    box.terminal.yes, box.terminal.quiet = args.yes, args.quiet
+    return int(module.run(args, box))
+
+
+def report(trouble: HoldfastError, terminal: Terminal, as_json: bool) -> None:
+    """What, why, remedy; with --json one object on stderr."""
+    if as_json:
+        import msgspec
+
+        body: dict[str, object] = {"code": trouble.code, "message": trouble.message, "remedy": trouble.remedy}
+        problems = getattr(trouble, "problems", None)
+        if problems:
+            body["problems"] = problems
+        terminal.complain(msgspec.json.encode(body).decode())
+        return
+    terminal.complain(terminal.paint("red", "error: ") + trouble.message)
+    terminal.complain(terminal.paint("cyan", "remedy: ") + trouble.remedy)
+
+
+def _overview(argv: Sequence[str], terminal: Terminal) -> int:
+    if argv and not {"-h", "--help"} & set(argv):
+        raise Invalid("no command was given", remedy="holdfast --help lists the commands", code="usage")
+    width = max(map(len, VERBS)) + 2
+    lines = [f"  {name:<{width}}{verb.about}" for name, verb in VERBS.items()]
+    terminal.say(OVERVIEW.format(verbs="\n".join(lines)))
+    return 0
+
+
+OVERVIEW = """holdfast — run your own machines as one fleet; the hub is a mailbox, not a root of trust.
+
+usage: holdfast [flags] VERB …
+
+{verbs}
+
+Flags of every command, before or after the verb: --fleet DIR, --hub URL|DIR, --key FILE, --yes, --json, -q, -v.
+`holdfast VERB --help` explains one command with an example. `holdfast --version` prints the version.
+
+Start here:
+  holdfast init myfleet && cd myfleet && holdfast plan && holdfast apply"""
+
+
+def _unknown(verb: str) -> Invalid:
+    from difflib import get_close_matches
+
+    close = get_close_matches(verb, VERBS, n=1)
+    hint = f"did you mean `holdfast {close[0]}`? " if close else ""
+    return Invalid(f"{verb!r} is not a command", remedy=hint + "holdfast --help lists the commands", code="usage")

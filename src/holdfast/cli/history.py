@@ -1,0 +1,72 @@
+"""`holdfast history`: the revisions of a fleet, newest first."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from holdfast.cli import session
+from holdfast.cli.flags import Parser
+from holdfast.cli.moment import rfc3339
+from holdfast.cli.toolbox import Toolbox
+from holdfast.declared.load import load
+from holdfast.errors import Conflict
+from holdfast.model.record import RevisionRecord
+from holdfast.ports.hub_link import HubReader
+
+DETAILS = """\
+One line per revision: number, time of the commit, what changed, who signed. `history show N` has the details.
+
+examples:
+  holdfast history
+  holdfast history --limit 5 --json
+  holdfast history show 3
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("--limit", type=int, default=50, metavar="N", help="at most N revisions (default 50)")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    hub = reachable_hub(args, box)
+    found = hub.records(0, max(1, args.limit))
+    if args.json:
+        box.terminal.say(msgspec.json.encode({"revisions": [document(record) for record in found]}).decode())
+    else:
+        box.terminal.say("\n".join(_line(record, box) for record in found))
+    return 0
+
+
+def reachable_hub(args: Namespace, box: Toolbox) -> HubReader:
+    """A hub with at least one revision. The directory is read only to learn where the hub is."""
+    target = session.hub_target(args, None if args.hub else load(box.fleet_directory(args.fleet)))
+    hub = box.hub(target)
+    if hub is None or hub.applied() is None:
+        raise Conflict(
+            f"nothing was applied yet ({target})",
+            remedy="holdfast apply makes the first revision",
+            code="nothing_applied",
+        )
+    return hub
+
+
+def document(record: RevisionRecord) -> dict[str, Any]:
+    return {
+        "number": record.number,
+        "digest": record.digest,
+        "committed_at": rfc3339(record.committed_at_s),
+        "changes": record.changes,
+        "grade": record.approval.grade,
+        "signers": [
+            {"operator": s.operator, "fingerprint": s.fingerprint, "grade": s.grade} for s in record.approval.signers
+        ],
+        "removals": list(record.approval.removals),
+    }
+
+
+def _line(record: RevisionRecord, box: Toolbox) -> str:
+    changes = ", ".join(f"{count} {kind}" for kind, count in record.changes.items())
+    who = ", ".join(signer.operator for signer in record.approval.signers)
+    number = box.terminal.paint("bold", f"{record.number:>4}")
+    return f"{number}  {rfc3339(record.committed_at_s)}  {changes:<28}  signed by {who}  {record.digest[:12]}"

@@ -1,0 +1,80 @@
+"""`holdfast hub check`: verify a ledger offline, from the first revision to the last content."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from holdfast.cli.flags import Parser
+from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Corrupt
+from holdfast.hub.audit import Verdict, examine
+from holdfast.hub.commit import sweep
+from holdfast.ledger.readiness import from_error
+
+DETAILS = """\
+Takes no lock and writes nothing, unless --sweep asks it to settle a commit that was cut short. Verifies the hash chain,
+every signature with grade and threshold, every manifest, every content, and the high-water mark. Exit 0 when all is
+well, 7 otherwise; each finding has its own code and remedy.
+
+examples:
+  holdfast hub check --state-dir /var/lib/holdfast/hub
+  holdfast hub check --state-dir .ledger --json
+  holdfast hub check --sweep --state-dir .ledger
+"""
+
+
+def declare(parser: Parser) -> None:
+    declare_state_dir(parser)
+    parser.add_argument("--sweep", action="store_true", help="settle commits that were cut short")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    state_dir = args.state_dir or STATE_DIR
+    if args.sweep:
+        _sweep(state_dir, box)
+    verdict = _examine(state_dir, box)
+    if args.json:
+        box.terminal.say(msgspec.json.encode(_document(verdict)).decode())
+        return 0 if verdict.sound else Corrupt.exit_code
+    for finding in verdict.findings:
+        box.terminal.say(
+            f"{box.terminal.paint('red', finding.code)} {finding.address} {finding.message}".replace("  ", " ")
+        )
+        box.terminal.say(f"  remedy: {finding.remedy}")
+    if verdict.sound:
+        box.terminal.say(
+            f"sound: {verdict.revisions} revisions, {verdict.signatures} signatures, {verdict.contents} contents"
+        )
+    return 0 if verdict.sound else Corrupt.exit_code
+
+
+def _examine(state_dir: str, box: Toolbox) -> Verdict:
+    try:
+        store = box.store_for_reading(state_dir)
+    except Corrupt as trouble:
+        return Verdict((from_error(trouble),), 0, 0, 0)
+    try:
+        return examine(store, box.high_water(state_dir))
+    finally:
+        store.close()
+
+
+def _sweep(state_dir: str, box: Toolbox) -> None:
+    store = box.store(state_dir, create=False)
+    try:
+        for line in sweep(store):
+            box.terminal.remark(f"swept: {line}")
+    finally:
+        store.close()
+
+
+def _document(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "sound": verdict.sound,
+        "revisions": verdict.revisions,
+        "signatures": verdict.signatures,
+        "contents": verdict.contents,
+        "findings": list(verdict.findings),
+    }

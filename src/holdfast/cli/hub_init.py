@@ -1,0 +1,63 @@
+"""`holdfast hub init`: an empty ledger, pinned to the one fleet it will serve."""
+
+import re
+from argparse import Namespace
+
+import msgspec
+
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Conflict, Invalid
+from holdfast.ledger import keys
+from holdfast.model import canonical
+from holdfast.model.ids import DIGEST_PATTERN
+from holdfast.model.record import Pin
+from holdfast.ports.ledger_store import Transaction
+
+DETAILS = """\
+FINGERPRINT is the digest of the fleet's first trust; `holdfast init` and `holdfast validate` print it. The hub accepts
+no first revision that founds another fleet.
+
+examples:
+  holdfast hub init --trust 3f1c… --state-dir /var/lib/holdfast/hub
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("--trust", metavar="FINGERPRINT", required=True, help="digest of the fleet's first trust")
+    declare_state_dir(parser)
+
+
+def declare_state_dir(parser: Parser) -> None:
+    parser.add_argument(
+        "--state-dir", metavar="DIR", default=None, help="the hub's state (default: /var/lib/holdfast/hub)"
+    )
+
+
+STATE_DIR = "/var/lib/holdfast/hub"
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    state_dir = args.state_dir or STATE_DIR
+    if not re.match(DIGEST_PATTERN, args.trust):
+        raise Invalid(
+            f"{args.trust!r} is not a trust digest",
+            remedy="holdfast validate prints it: 64 hexadecimal digits",
+            code="invalid_argument",
+        )
+    store = box.store(state_dir, create=True)
+    try:
+        if store.get(keys.PIN) is not None or store.get(keys.HEAD) is not None:
+            raise Conflict(
+                f"{state_dir} already holds a ledger", remedy="holdfast hub run serves it", code="already_exists"
+            )
+        pin = canonical.encode(Pin(keys.FORMAT, args.trust))
+        store.commit(Transaction(expect={keys.PIN: 0}, put={keys.PIN: pin}))
+    finally:
+        store.close()
+    if args.json:
+        box.terminal.say(msgspec.json.encode({"state_dir": state_dir, "fleet": args.trust}).decode())
+    else:
+        box.terminal.say(f"Made an empty ledger in {state_dir}, pinned to fleet {args.trust[:12]}…")
+        box.terminal.say(f"Next: holdfast hub run --state-dir {state_dir}")
+    return 0

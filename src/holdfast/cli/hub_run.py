@@ -1,0 +1,42 @@
+"""`holdfast hub run`: serve the applied revision, and only that."""
+
+from argparse import Namespace
+
+from holdfast.cli.flags import Parser
+from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Invalid
+
+DETAILS = """\
+Boots from the ledger alone. Damage that concerns everything refuses with a code and a remedy (exit 7) and opens no
+port; damage to one resource quarantines exactly that resource and is shown in status, or refuses too with --strict.
+A lock held by somebody else never blocks the boot. --config serves a legacy file instead of a ledger: one source or the
+other, never both.
+
+Requests are not authenticated yet, therefore only a loopback address is accepted; revisions are signed all the same.
+
+examples:
+  holdfast hub run --state-dir /var/lib/holdfast/hub --listen 127.0.0.1:9555
+  holdfast hub run --config legacy/fleet.toml
+"""
+
+
+def declare(parser: Parser) -> None:
+    declare_state_dir(parser)
+    parser.add_argument("--listen", metavar="ADDRESS:PORT", default="127.0.0.1:9555", help="default 127.0.0.1:9555")
+    parser.add_argument("--strict", action="store_true", help="refuse to boot on any damaged resource")
+    parser.add_argument("--config", metavar="FILE", help="serve this legacy file, read-only, instead of a ledger")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    if args.config and args.state_dir:
+        raise Invalid(
+            "--config and --state-dir are two sources; a hub serves from exactly one",
+            remedy="drop one of them: --state-dir for the ledger, --config for the legacy file",
+            code="two_sources",
+        )
+    hub = box.legacy_hub(args.config) if args.config else box.booted_hub(args.state_dir or STATE_DIR, args.strict)
+    for finding in hub.status().findings:
+        box.terminal.warn(f"{finding.code} {finding.address} {finding.message}; {finding.remedy}".replace("  ", " "))
+    box.serve(hub, args.listen, lambda url: box.terminal.remark(f"serving on {url}"))
+    return 0

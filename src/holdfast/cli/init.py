@@ -1,0 +1,142 @@
+"""`holdfast init DIR`: a fleet directory that works, with keys of the right grades."""
+
+import os
+from argparse import Namespace
+
+import msgspec
+from msgspec import UNSET
+
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+from holdfast.declared.starter import starter
+from holdfast.errors import Conflict, Invalid
+from holdfast.model import trust
+from holdfast.model.fleet import Grade, Operator, Thresholds
+from holdfast.model.ids import is_name
+from holdfast.model.ssh_key import line, parse
+
+DETAILS = """\
+Writes a commented starter fleet: fleet.toml with you as first operator, one node, one service. Your SSH key signs; no
+key yet, and one is made. An offline recovery key of grade root is made too: keep it away from this machine, it is the
+only key that can change who is trusted. With --yes and without --recovery-key no such key is made, your own key gets
+grade root, and a warning says so.
+
+examples:
+  holdfast init myfleet
+  holdfast init myfleet --key ~/.ssh/id_ed25519 --yes
+  holdfast init myfleet --recovery-key /media/usb/myfleet-recovery
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("directory", metavar="DIR", help="a new or empty directory")
+    parser.add_argument("--name", metavar="NAME", help="name of the fleet (default: from DIR)")
+    parser.add_argument("--operator", metavar="NAME", help="your name as operator (default: from $USER)")
+    parser.add_argument("--recovery-key", metavar="FILE", help="make (or take) the offline root key here")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    _refuse_existing(args.directory)
+    name = _name(args.name or os.path.basename(os.path.abspath(args.directory)), "fleet")
+    operator_name = _name(args.operator or box.environ.get("USER") or "operator", "operator")
+    recovery = _recovery(args, box)
+    grade: Grade = "destroy" if recovery else "root"
+    operators = [_operator(operator_name, grade, args, box)]
+    if recovery:
+        operators.append(Operator("recovery", recovery, "root"))
+    files = starter(name, operators)
+    for path in sorted(files, key=lambda path: (path == "fleet.toml", path)):  # fleet.toml last: it makes it a fleet
+        target = os.path.join(args.directory, path)
+        box.disk.make_directory(os.path.dirname(target), 0o755)
+        box.disk.replace(target, files[path], 0o644)
+    identity = trust.digest(trust.of(tuple(operators), Thresholds()))
+    return _say(args, box, name, operators, identity, sorted(files))
+
+
+def _refuse_existing(directory: str) -> None:
+    try:
+        found = os.listdir(directory)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        found = [directory]
+    if found:
+        raise Conflict(
+            f"{directory} exists and is not empty",
+            remedy="choose another directory, or empty it",
+            code="already_exists",
+        )
+
+
+def _name(text: str, what: str) -> str:
+    """A directory or user name made fit; what cannot be made fit is asked for."""
+    fit = "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower()).strip("-0123456789")[:40].strip("-")
+    if not is_name(fit):
+        raise Invalid(
+            f"{text!r} gives no name for the {what}", remedy=f"name it: --{'name' if what == 'fleet' else what} NAME"
+        )
+    return fit
+
+
+def _operator(name: str, grade: Grade, args: Namespace, box: Toolbox) -> Operator:
+    public = box.public_line(args.key)
+    path = args.key or os.path.join(box.environ.get("HOME", "/root"), ".ssh", "id_ed25519")
+    if public is None:
+        question = f"There is no SSH key at {path}. Make one?"
+        remedy = f"make one (ssh-keygen -t ed25519 -f {path}) or run again with --yes"
+        if not (box.terminal.yes or box.terminal.choose(question, True, remedy)):
+            raise Invalid("an operator needs an SSH key", remedy=remedy, code="no_key")
+        public = box.make_key(path, name, "")
+        box.terminal.remark(f"Made {path} (no passphrase; set one with: ssh-keygen -p -f {path})")
+    recipient = box.make_recipient(path + ".age")
+    return Operator(name, line(parse(public)), grade, recipient or UNSET)
+
+
+def _recovery(args: Namespace, box: Toolbox) -> str | None:
+    path = args.recovery_key
+    if path is None:
+        if box.terminal.yes:
+            box.terminal.warn(
+                "no recovery key was made: your own key has grade root, so losing it means losing the fleet's trust. "
+                "Make one later and add it to fleet.toml with grade root."
+            )
+            return None
+        path = os.path.abspath(args.directory) + "-recovery"
+        if not box.terminal.choose(
+            f"Make an offline recovery key (grade root) at {path}?", True, "run again with --yes or --recovery-key FILE"
+        ):
+            return None
+    known = box.public_line(path) if os.path.exists(path) or os.path.exists(path + ".pub") else None
+    if known is None:
+        passphrase = "" if box.terminal.yes and not box.terminal.is_interactive() else _passphrase(box)
+        known = box.make_key(path, "recovery", passphrase)
+        if not passphrase:
+            box.terminal.warn(f"{path} has no passphrase; set one with: ssh-keygen -p -f {path}")
+        box.terminal.remark(f"Made {path}. Move it off this machine now and keep it safe.")
+    return line(parse(known))
+
+
+def _passphrase(box: Toolbox) -> str:
+    while True:
+        first = box.terminal.secret("Passphrase for the recovery key (empty for none):")
+        if first == box.terminal.secret("Once more:"):
+            return first
+        box.terminal.remark("They differ; try again.")
+
+
+def _say(args: Namespace, box: Toolbox, name: str, operators: list[Operator], identity: str, files: list[str]) -> int:
+    if args.json:
+        document = {
+            "fleet": name,
+            "directory": args.directory,
+            "files": files,
+            "operators": [{"name": o.name, "grade": o.grade} for o in operators],
+            "trust": identity,
+        }
+        box.terminal.say(msgspec.json.encode(document).decode())
+        return 0
+    box.terminal.say(f"Made fleet {name} in {args.directory}: {', '.join(files)}")
+    box.terminal.say("Operators: " + ", ".join(f"{o.name} (grade {o.grade})" for o in operators))
+    box.terminal.say(f"Trust digest (the fleet id once applied): {identity}")
+    box.terminal.say(f"Next:\n  cd {args.directory}\n  holdfast plan\n  holdfast apply")
+    return 0

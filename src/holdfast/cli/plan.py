@@ -1,0 +1,76 @@
+"""`holdfast plan`: show what an apply would change."""
+
+from argparse import Namespace
+
+import msgspec
+
+from holdfast.cli import saved_plan, session, show_plan
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+
+DETAILS = """\
+Compares the fleet directory with the applied revision and prints every change with the reason for its placement, the
+nodes it touches and the grade that has to sign. Nothing is changed anywhere. Exit 0 with or without changes.
+
+Removals are listed, never hidden; only an apply with --allow-removals N carries them out.
+
+examples:
+  holdfast plan
+  holdfast plan --explain service.web       why this node, and why not the others
+  holdfast plan -o change.plan              save it; holdfast sign and holdfast apply take the file
+  holdfast plan --json | jq '.changes[].address'
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument(
+        "-o", "--out", metavar="FILE", help="save the plan so that it can be signed and applied as it is"
+    )
+    parser.add_argument("--explain", metavar="ADDRESS", help="tell why this service goes where it goes")
+    declare_shared(parser)
+
+
+def declare_shared(parser: Parser) -> None:
+    parser.add_argument("--allow-removals", metavar="N", type=int, help="exactly N resources may be removed")
+    parser.add_argument("--offline", action="store_true", help="do not ask registries for image digests")
+    parser.add_argument(
+        "--adopt", action="store_true", help="plan from this directory although its fleet.lock is behind"
+    )
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    current = session.begin(args, box)
+    if args.explain:
+        return _explain(current, args, box)
+    found = session.make_plan(current, args, box)
+    if args.out and found.candidate is not None:
+        content = saved_plan.save(found, current.applied, args.allow_removals)
+        box.disk.replace(args.out, content, 0o600)
+    if args.json:
+        document = show_plan.document(found, args.allow_removals)
+        document["saved"] = args.out if args.out and found.candidate is not None else None
+        box.terminal.say(msgspec.json.encode(document).decode())
+        return 0
+    box.terminal.say(show_plan.text(found, box.terminal, args.verbose))
+    if found.candidate is not None:
+        box.terminal.say(_next_step(args.out, len(found.removals)))
+    return 0
+
+
+def _next_step(out: str | None, removals: int) -> str:
+    allow = f" --allow-removals {removals}" if removals else ""
+    return (
+        f"Saved to {out}. Apply it with: holdfast apply {out}{allow}" if out else f"Apply with: holdfast apply{allow}"
+    )
+
+
+def _explain(current: session.Session, args: Namespace, box: Toolbox) -> int:
+    from holdfast.planning.plan import explain
+
+    chosen, others = explain(current.fleet, current.applied, session.inputs(current, args, box), args.explain)
+    if args.json:
+        document = {"address": args.explain, "chosen": chosen, "rejected": list(others)}
+        box.terminal.say(msgspec.json.encode(document).decode())
+    else:
+        box.terminal.say("\n".join([f"{args.explain} → {chosen}", *(f"  not {reason}" for reason in others)]))
+    return 0

@@ -1,0 +1,84 @@
+"""`holdfast rollback`: the content of an earlier revision, as a new signed one."""
+
+from argparse import Namespace
+
+from holdfast.cli import session
+from holdfast.cli.carry_out import carry_out
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Conflict, Invalid
+from holdfast.model import canonical
+from holdfast.model.applied import Applied, content
+from holdfast.model.ids import TRUST
+from holdfast.model.revision import Table, decode_table
+from holdfast.planning.plan import plan_rollback
+from holdfast.ports.hub_link import HubReader
+
+DETAILS = """\
+History is never rewritten: rollback signs a new revision with an older content. Without N it takes the newest revision
+that differs from the applied one. Who is trusted is not rolled back. Your files are not touched, so the next plan shows
+how they differ.
+
+examples:
+  holdfast rollback
+  holdfast rollback 4
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("number", metavar="N", nargs="?", type=int, help="the revision whose content to apply")
+    parser.add_argument("--allow-removals", metavar="N", type=int, help="exactly N resources may be removed")
+    parser.add_argument("--detach", action="store_true", help="do not wait for nodes (an offline ledger has none)")
+    parser.add_argument("--adopt", action="store_true", help="go on although fleet.lock is behind")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    current = session.begin(args, box)
+    if current.applied is None or current.hub is None:
+        raise Conflict(
+            "nothing was applied yet", remedy="holdfast apply makes the first revision", code="nothing_applied"
+        )
+    number, table = _target(current.hub, current.applied, args.number)
+    box.terminal.remark(f"Rolling back to the content of revision {number}.")
+    found = plan_rollback(_with_trust(table, current.applied), current.applied)
+    code = carry_out(found, current.applied, current.target, current.heads, args, box, args.allow_removals)
+    box.terminal.remark("Your files still say otherwise: holdfast plan shows the difference.")
+    return code
+
+
+def _target(hub: HubReader, applied: Applied, number: int | None) -> tuple[int, Table]:
+    if number is not None:
+        if not 1 <= number < applied.head.number:
+            raise Invalid(
+                f"cannot roll back to revision {number}; the applied one is {applied.head.number}",
+                remedy="holdfast history lists the revisions before it",
+                code="not_found",
+            )
+        return number, _table(hub, number)
+    for candidate in range(applied.head.number - 1, 0, -1):
+        table = _table(hub, candidate)
+        if _what(table) != _what(applied.table):
+            return candidate, table
+    raise Conflict(
+        "every earlier revision has the same content as the applied one",
+        remedy="holdfast history lists the revisions",
+        code="nothing_to_roll_back",
+    )
+
+
+def _table(hub: HubReader, number: int) -> Table:
+    header = hub.links(number, number)[0].header
+    blob = hub.blob(header.resources)
+    known = {} if blob is None else {header.resources: blob}
+    return decode_table(content(known, header.resources, f"the table of revision {number}"))
+
+
+def _what(table: Table) -> dict[str, tuple[str, object]]:
+    return {address: (entry.digest, entry.node) for address, entry in table.entries.items() if address != TRUST}
+
+
+def _with_trust(table: Table, applied: Applied) -> Table:
+    entries = {**table.entries, TRUST: applied.table.entries[TRUST]}
+    return canonical.decode(
+        canonical.encode(Table(dict(sorted(entries.items())), table.tombstones)), Table, "the table"
+    )

@@ -1,0 +1,55 @@
+"""The steps most commands share: read the directory, find the hub, check the heads, plan. One place, one order."""
+
+import os
+from argparse import Namespace
+
+from msgspec import Struct
+
+from holdfast.cli.heads import Heads
+from holdfast.cli.toolbox import Toolbox
+from holdfast.declared.load import load
+from holdfast.model.applied import Applied
+from holdfast.model.fleet import Fleet
+from holdfast.model.plan import Plan
+from holdfast.planning import images
+from holdfast.planning.plan import Inputs, plan
+from holdfast.ports.hub_link import HubReader
+
+
+class Session(Struct, frozen=True):
+    fleet: Fleet
+    hub: HubReader | None
+    target: str
+    heads: Heads
+    applied: Applied | None
+
+
+def heads(args: Namespace, box: Toolbox) -> Heads:
+    home = box.environ.get("XDG_STATE_HOME") or os.path.join(box.environ.get("HOME", "/root"), ".local", "state")
+    return Heads(box.disk, args.fleet, box.environ.get("HOLDFAST_STATE") or os.path.join(home, "holdfast"))
+
+
+def hub_target(args: Namespace, fleet: Fleet | None) -> str:
+    declared = fleet.settings.hub if fleet else ""
+    return args.hub or declared or os.path.join(args.fleet, ".ledger")
+
+
+def begin(args: Namespace, box: Toolbox) -> Session:
+    """Everything a plan looks at, verified. Writes nothing into the ledger."""
+    fleet = load(box.fleet_directory(args.fleet))
+    target = hub_target(args, fleet)
+    hub = box.hub(target)
+    memory = heads(args, box)
+    applied = memory.check(hub, adopt=getattr(args, "adopt", False))
+    return Session(fleet, hub, target, memory, applied)
+
+
+def inputs(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> Inputs:
+    wanted = images.asked_for(session.fleet)
+    answers = box.registry().resolve(wanted) if wanted and not getattr(args, "offline", False) else {}
+    seen = session.hub.observations() if session.hub is not None else {}
+    return Inputs(seen, answers, only)
+
+
+def make_plan(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> Plan:
+    return plan(session.fleet, session.applied, inputs(session, args, box, only))

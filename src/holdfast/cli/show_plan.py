@@ -1,0 +1,161 @@
+"""A plan for people and for programs. Reads the plan; decides nothing."""
+
+from typing import Any
+
+import msgspec
+
+from holdfast.cli.terminal import Terminal
+from holdfast.model.fleet import Service
+from holdfast.model.plan import Change, FieldChange, Plan
+from holdfast.model.revision import Candidate, decode_header, decode_table, digest_of
+
+SIGN = {"create": "+", "update": "~", "move": ">", "retire": "-", "destroy": "!"}
+STYLE = {"create": "green", "update": "yellow", "move": "blue", "retire": "red", "destroy": "red"}
+VALUE_CHARS = 72
+
+
+# ---- for people -----------------------------------------------------------------------------------------------------
+
+
+def text(plan: Plan, terminal: Terminal, verbose: bool = False) -> str:
+    lines: list[str] = []
+    if not plan.changes:
+        lines.append(f"No changes. What is declared is what is applied (revision {plan.base.number}).")
+    else:
+        on_top = f"on top of revision {plan.base.number}" if plan.base.number else "as the first revision"
+        lines += [f"Holdfast will make these changes {on_top}:", ""]
+        details = _Details(plan.candidate)
+        width = max(len(change.address) for change in plan.changes)
+        for change in plan.changes:
+            lines += _change_lines(change, terminal, width, details, verbose)
+        lines += ["", summary(plan), *_demands(plan, terminal)]
+    lines += [terminal.paint("yellow", "Warning: ") + warning for warning in plan.warnings]
+    return "\n".join(lines)
+
+
+def _change_lines(change: Change, terminal: Terminal, width: int, details: "_Details", verbose: bool) -> list[str]:
+    mark = terminal.paint(STYLE[change.kind], SIGN[change.kind])
+    where = f" {change.moved_from} → {change.node}" if change.moved_from else _where(change)
+    why = terminal.paint("dim", f"  ({change.why})") if change.why else ""
+    lines = [f"  {mark} {change.address:<{width}}  {change.kind}{where}{why}"]
+    if change.kind == "create":
+        lines += [f"      {line}" for line in details.created(change.address, verbose)]
+    lines += [f"      {_field(field, terminal)}" for field in change.fields]
+    lines += [f"      {terminal.paint('yellow', 'note:')} {note}" for note in change.notes]
+    if change.removes and change.blast.volumes_kept:
+        lines.append(f"      data kept: {', '.join(change.blast.volumes_kept)}")
+    lines += [
+        f"      {terminal.paint('red', 'needs grade ' + demand.grade)}: {demand.reason}"
+        for demand in change.demands
+        if demand.grade != "apply" and (verbose or change.kind != "create")
+    ]
+    return lines
+
+
+def _where(change: Change) -> str:
+    if not change.node:
+        return ""
+    return {"create": f" on {change.node}", "retire": f" from {change.node}"}.get(change.kind, f" on {change.node}")
+
+
+def _field(field: FieldChange, terminal: Terminal) -> str:
+    if field.before is None:
+        return f"{field.path}: {terminal.paint('green', _value(field.after))}"
+    if field.after is None:
+        return f"{field.path}: {terminal.paint('red', _value(field.before))} removed"
+    return (
+        f"{field.path}: {terminal.paint('red', _value(field.before))} → {terminal.paint('green', _value(field.after))}"
+    )
+
+
+def _value(value: Any) -> str:
+    shown = msgspec.json.encode(value).decode()
+    return shown if len(shown) <= VALUE_CHARS else shown[: VALUE_CHARS - 1] + "…"
+
+
+class _Details:
+    """Contents of what is created, opened only when a line needs them."""
+
+    def __init__(self, candidate: Candidate | None) -> None:
+        self._blobs = candidate.blobs if candidate else {}
+        self._entries = decode_table(candidate.table).entries if candidate else {}
+
+    def created(self, address: str, verbose: bool) -> list[str]:
+        content = self._blobs.get(self._entries[address].digest)
+        if content is None or not address.startswith("service."):
+            return []
+        if verbose:
+            return [f"{key}: {_value(value)}" for key, value in msgspec.json.decode(content).items()]
+        service = msgspec.json.decode(content, type=Service)
+        return [f"{component.name}: {_short(component.image)}" for component in service.components]
+
+
+def _short(image: str) -> str:
+    name, at, digest = image.partition("@sha256:")
+    return f"{name}@sha256:{digest[:12]}…" if at else image
+
+
+def summary(plan: Plan) -> str:
+    counts: dict[str, int] = {}
+    for change in plan.changes:
+        counts[change.kind] = counts.get(change.kind, 0) + 1
+    said = ", ".join(f"{count} to {kind}" for kind, count in counts.items())
+    nodes = plan.nodes_touched
+    shown = ", ".join(nodes[:6]) + (" …" if len(nodes) > 6 else "")
+    touches = f" Touches {len(nodes)} node{'s' * (len(nodes) != 1)}: {shown}." if nodes else " Touches no node."
+    hostnames = sorted({name for change in plan.changes for name in change.blast.hostnames})
+    public = f" Hostnames: {', '.join(hostnames[:6])}{' …' if len(hostnames) > 6 else ''}." if hostnames else ""
+    return f"Plan: {said}.{touches}{public}"
+
+
+def _demands(plan: Plan, terminal: Terminal) -> list[str]:
+    lines = []
+    if plan.removals:
+        lines.append(
+            terminal.paint("red", f"{len(plan.removals)} removal{'s' * (len(plan.removals) != 1)}.")
+            + f" An apply needs --allow-removals {len(plan.removals)}."
+        )
+    lines.append(f"Signature needed: grade {plan.grade}.")
+    return lines
+
+
+# ---- for programs ---------------------------------------------------------------------------------------------------
+
+
+def document(plan: Plan, allow_removals: int | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "base": {"number": plan.base.number, "digest": plan.base.digest},
+        "revision": None,
+        "changes": [change_document(change) for change in plan.changes],
+        "grade": plan.grade,
+        "removals": [change.address for change in plan.removals],
+        "allow_removals": allow_removals,
+        "nodes_touched": list(plan.nodes_touched),
+        "warnings": list(plan.warnings),
+    }
+    if plan.candidate is not None:
+        header = decode_header(plan.candidate.header)
+        digest = digest_of(plan.candidate.header)
+        found["revision"] = {"number": header.number, "digest": digest, "fleet": header.fleet}
+    return found
+
+
+def change_document(change: Change) -> dict[str, Any]:
+    return {
+        "address": change.address,
+        "kind": change.kind,
+        "node": change.node or None,
+        "why": change.why,
+        "grade": change.grade,
+        "demands": [{"grade": demand.grade, "reason": demand.reason} for demand in change.demands],
+        "fields": [{"path": f.path, "before": f.before, "after": f.after} for f in change.fields],
+        "moved_from": change.moved_from or None,
+        "removes": change.removes,
+        "blast": {
+            "nodes": list(change.blast.nodes),
+            "hostnames": list(change.blast.hostnames),
+            "containers": change.blast.containers,
+            "volumes_kept": list(change.blast.volumes_kept),
+        },
+        "notes": list(change.notes),
+    }

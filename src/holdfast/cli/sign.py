@@ -1,0 +1,42 @@
+"""`holdfast sign PLAN`: add one signature to a saved plan."""
+
+from argparse import Namespace
+
+import msgspec
+
+from holdfast.cli import saved_plan, show_plan, signing
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Failed, Invalid
+
+DETAILS = """\
+Shows the saved plan, computed from the very bytes that are signed, and adds your signature to the file. Needs no hub:
+carry the file to the machine that holds the key.
+
+examples:
+  holdfast sign change.plan --key ~/.ssh/recovery
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("file", metavar="PLAN", help="a file made by holdfast plan -o")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    content = box.disk.read(args.file, saved_plan.BYTES_MAX)
+    if content is None:
+        raise Invalid(f"{args.file} does not exist", remedy=f"save a plan first: holdfast plan -o {args.file}")
+    opened = saved_plan.read(content)
+    if not args.json:
+        box.terminal.say(show_plan.text(opened.plan, box.terminal, args.verbose))
+    if not box.terminal.confirm("Sign this plan?", "run the same command with --yes"):
+        raise Failed("not signed: the answer was not yes", remedy="nothing was changed", code="declined")
+    armoured = signing.sign(opened.plan, opened.base, args, box)
+    if armoured not in opened.saved.candidate.signatures:
+        box.disk.replace(args.file, saved_plan.with_signature(opened.saved, armoured), 0o600)
+    count = len({*opened.saved.candidate.signatures, armoured})
+    if args.json:
+        box.terminal.say(msgspec.json.encode({"file": args.file, "signatures": count}).decode())
+    else:
+        box.terminal.say(f"Signed: {args.file} now carries {count} signature{'s' * (count != 1)}.")
+    return 0

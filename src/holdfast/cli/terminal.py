@@ -1,0 +1,69 @@
+"""The operator's terminal: what is printed, asked and coloured. Streams come in from outside."""
+
+import sys
+from typing import TextIO
+
+from holdfast.errors import Invalid
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+
+
+class Terminal:
+    """`quiet` drops progress and remarks, never results, warnings or errors."""
+
+    def __init__(self, out: TextIO, err: TextIO, source: TextIO, environ_no_colour: bool = False) -> None:
+        self._out, self._err, self._source = out, err, source
+        self.colour = out.isatty() and not environ_no_colour
+        self.yes = False
+        self.quiet = False
+
+    def paint(self, style: str, text: str) -> str:
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour else text
+
+    def say(self, text: str) -> None:
+        self._out.write(text + "\n")
+
+    def remark(self, text: str) -> None:
+        """Progress and friendly advice: to stderr, so that stdout stays one document."""
+        if not self.quiet:
+            self._err.write(text + "\n")
+            self._err.flush()
+
+    def warn(self, text: str) -> None:
+        self._err.write(self.paint("yellow", "warning: ") + text + "\n")
+
+    def complain(self, text: str) -> None:
+        self._err.write(text + "\n")
+
+    def is_interactive(self) -> bool:
+        return self._source.isatty()
+
+    def confirm(self, question: str, remedy: str) -> bool:
+        """Only the full word counts. Without a terminal an unanswered question is an error."""
+        if self.yes:
+            return True
+        self._require_terminal(question, remedy)
+        self._err.write(f'{question} Only "yes" is accepted: ')
+        self._err.flush()
+        return self._source.readline().strip() == "yes"
+
+    def choose(self, question: str, default: bool, remedy: str) -> bool:
+        self._require_terminal(question, remedy)
+        self._err.write(f"{question} [{'Y/n' if default else 'y/N'}] ")
+        self._err.flush()
+        answer = self._source.readline().strip().lower()
+        return default if not answer else answer in ("y", "yes")
+
+    def secret(self, prompt: str) -> str:
+        self._require_terminal(prompt, "load the key into ssh-agent first (ssh-add FILE), or run this in a terminal")
+        from getpass import getpass
+
+        return getpass(prompt + " ", stream=self._err)
+
+    def _require_terminal(self, question: str, remedy: str) -> None:
+        if not self.is_interactive():
+            raise Invalid(f"there is no terminal to ask: {question}", remedy=remedy, code="no_terminal")
+
+
+def system_terminal(no_colour: bool) -> Terminal:
+    return Terminal(sys.stdout, sys.stderr, sys.stdin, no_colour)

@@ -1,0 +1,42 @@
+"""`holdfast validate`: is this fleet directory well formed?"""
+
+from argparse import Namespace
+
+import msgspec
+
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+from holdfast.declared.load import load
+from holdfast.model import trust
+
+DETAILS = """\
+Reads the directory and nothing else. Every mistake is reported at once, with file, line, key and remedy (exit 2).
+
+examples:
+  holdfast validate
+  holdfast validate --fleet ./myfleet --json
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.set_defaults()
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    fleet = load(box.fleet_directory(args.fleet))
+    identity = trust.digest(trust.of(fleet.operators, fleet.thresholds))
+    counts = {
+        "services": len(fleet.services),
+        "nodes": len(fleet.nodes),
+        "operators": len(fleet.operators),
+        "policies": len(fleet.policies),
+        "storage": len(fleet.storage),
+    }
+    if args.json:
+        document = {"valid": True, "fleet": fleet.settings.name, "trust": identity, **counts}
+        box.terminal.say(msgspec.json.encode(document).decode())
+        return 0
+    said = ", ".join(f"{count} {noun}" for noun, count in counts.items() if count)
+    box.terminal.say(f"{fleet.settings.name} is valid: {said}.")
+    box.terminal.say(f"Trust digest (the fleet id, if this is its first): {identity}")
+    return 0

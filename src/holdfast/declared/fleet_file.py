@@ -1,0 +1,60 @@
+"""`fleet.toml` after its struct check, and the checks that need nothing but this file."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.declared import names, nodes, operators, toml_file
+from holdfast.declared.check import UNKNOWN_SETTINGS, check
+from holdfast.declared.flaw import Flaws
+from holdfast.declared.layout import FLEET_FILE
+from holdfast.model.fleet import FleetFile
+
+
+class Declared(Struct, frozen=True):
+    """The names are also those of tables that were refused: something about them is wrong, but they are not unknown."""
+
+    file: FleetFile
+    node_names: frozenset[str]
+    storage_names: frozenset[str]
+    policy_files: frozenset[str]
+
+
+def read(content: bytes, flaws: Flaws) -> Declared | None:
+    try:
+        document = toml_file.parse(content)
+    except toml_file.NotToml as trouble:
+        flaws.add(FLEET_FILE, (), trouble.message, trouble.remedy, trouble.line)
+        return None
+    written = [
+        _texts(document, table, key) for table, key in (("nodes", "name"), ("storage", "name"), ("policies", "file"))
+    ]
+    file = check(document, FleetFile, FLEET_FILE, content, flaws)
+    _check_names(file, flaws)
+    operators.check(file.operators, file.trust, _is_complete(file, flaws), flaws)
+    if file.fleet is not UNKNOWN_SETTINGS:
+        nodes.check(file.nodes, file.fleet, flaws)
+    return Declared(file, *written)
+
+
+def _texts(document: dict[str, Any], table: str, key: str) -> frozenset[str]:
+    """What is written under this key in each [[table]], whatever else may be wrong with it."""
+    tables = document.get(table)
+    values = [entry.get(key) for entry in tables if isinstance(entry, dict)] if isinstance(tables, list) else []
+    return frozenset(value for value in values if isinstance(value, str))
+
+
+def _is_complete(file: FleetFile, flaws: Flaws) -> bool:
+    """Whether every operator that was written down is still there to be counted."""
+    return bool(file.operators) and (FLEET_FILE, ("operators",)) not in flaws.dropped
+
+
+def _check_names(file: FleetFile, flaws: Flaws) -> None:
+    lists: tuple[tuple[str, str, list[str]], ...] = (
+        ("operators", "operator", [operator.name for operator in file.operators]),
+        ("nodes", "node", [node.name for node in file.nodes]),
+        ("storage", "storage target", [target.name for target in file.storage]),
+        ("policies", "policy", [binding.name for binding in file.policies]),
+    )
+    for key, what, found in lists:
+        names.check(FLEET_FILE, [(name, (key, at)) for at, name in enumerate(found)], what, flaws)

@@ -1,0 +1,44 @@
+"""Health checks made complete: what a probe needs is written down or follows from the routes. Pure."""
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from holdfast.declared.flaw import Flaws
+from holdfast.declared.words import Path
+from holdfast.model.fleet import Component, Health, Service
+
+
+def complete(file: str, service: Service, flaws: Flaws) -> Service:
+    """Fill in the path and the port that were left to us; note what cannot be filled in."""
+    if all(component.health is UNSET for component in service.components):
+        return service
+    components = tuple(
+        _component(file, ("components", at, "health"), component, flaws)
+        for at, component in enumerate(service.components)
+    )
+    return replace(service, components=components)
+
+
+def _component(file: str, where: Path, component: Component, flaws: Flaws) -> Component:
+    if component.health is UNSET:
+        return component
+    if component.health.type == "exec":
+        if not component.health.cmd:
+            flaws.add_checked(file, (*where, "cmd"), 'missing key: type = "exec" runs a command', "add cmd = [...]")
+        return component
+    return replace(component, health=_probe(file, where, component, component.health, flaws))
+
+
+def _probe(file: str, where: Path, component: Component, health: Health, flaws: Flaws) -> Health:
+    if health.type == "http" and health.path is UNSET:
+        health = replace(health, path="/")
+    if health.port is UNSET and len(component.routes) == 1:
+        return replace(health, port=component.routes[0].port)
+    if health.port is UNSET and not flaws.touch(file, (*where[:-1], "routes")):
+        what = f'missing key: type = "{health.type}" needs a port, and {_which_routes(component)}'
+        flaws.add_checked(file, (*where, "port"), what, "add port = NUMBER")
+    return health
+
+
+def _which_routes(component: Component) -> str:
+    return f"there are {len(component.routes)} routes to take it from" if component.routes else "there is no route"

@@ -1,0 +1,31 @@
+"""Keys and directories the contract names whose feature is not built yet: refused with a sentence, never ignored."""
+
+from collections.abc import Mapping
+
+KEYS: Mapping[tuple[str, str], str] = {
+    ("FleetFile", "alerts"): "alarms are shown by the hub but not sent anywhere yet",
+    ("FleetFile", "acme"): "certificates are not ordered from a public authority yet",
+    ("FleetFile", "dns"): "no DNS server is driven yet",
+    ("FleetFile", "overlay"): "the overlay network is set up outside Holdfast for now",
+    ("FleetFile", "boot"): "an order of booting nodes is not kept yet",
+    ("Service", "needs"): "contracts between services are not negotiated yet",
+    ("Service", "schedule"): "nothing runs on a schedule yet",
+    ("Service", "drill"): "restore drills are not run yet",
+    ("Component", "secrets"): "secrets are not delivered to components yet",
+    ("Component", "hooks"): "nothing runs before or after a deploy yet",
+}
+
+DIRECTORIES: Mapping[str, str] = {
+    "guests": "system guests are not managed yet",
+    "graphs": "typed graphs are not served yet",
+    "secrets": "secrets are not delivered yet",
+}
+
+KEY_REMEDY = "remove the key until a release announces it"
+DIRECTORY_REMEDY = "move the directory out of the fleet directory until a release announces it"
+
+
+def of_key(table: str, key: str) -> str:
+    """Why this key of this table is refused today, or ""."""
+    reason = KEYS.get((table, key), "")
+    return reason and f"not built yet: {reason}"

@@ -1,0 +1,79 @@
+"""Rules between the keys of one service, and between a service and the rest of the fleet. Pure."""
+
+from collections.abc import Mapping, Set
+
+from msgspec import UNSET
+
+from holdfast.declared import names, spelling
+from holdfast.declared.flaw import Flaws
+from holdfast.declared.nodes import is_edge_only
+from holdfast.declared.words import Path, shown
+from holdfast.model.fleet import Node, Service
+
+
+def check_names(file: str, service: Service, flaws: Flaws) -> None:
+    """Components, routes and volumes are addressed within their service, so each name occurs once in it."""
+    components: list[tuple[str, Path]] = []
+    routes: list[tuple[str, Path]] = []
+    volumes: list[tuple[str, Path]] = []
+    for at, component in enumerate(service.components):
+        components.append((component.name, ("components", at)))
+        for index, route in enumerate(component.routes):
+            routes.append((route.name, ("components", at, "routes", index)))
+        for index, volume in enumerate(component.volumes):
+            if not isinstance(volume, str):
+                volumes.append((volume.name, ("components", at, "volumes", index)))
+    for named, what in ((components, "component"), (routes, "route"), (volumes, "volume")):
+        if len(named) > 1:
+            names.check(file, named, what + " of this service", flaws)
+
+
+def claim_hostnames(file: str, service: Service, claims: dict[str, str], flaws: Flaws) -> None:
+    """A hostname leads to one service; `claims` remembers which file was first."""
+    for at, component in enumerate(service.components):
+        for index, route in enumerate(component.routes):
+            where = ("components", at, "routes", index, "hostname")
+            if route.hostname is UNSET:
+                if route.public:
+                    what = "missing key: a public route is reached by its hostname"
+                    flaws.add_checked(file, where, what, "add hostname, or remove public")
+            elif (first := claims.setdefault(route.hostname, file)) != file:
+                what = f'{file} and {first} both claim "{route.hostname}"'
+                flaws.add_checked(file, where, what, "give one of them another hostname")
+
+
+def check_nodes(file: str, service: Service, nodes: Mapping[str, Node], known: Set[str], flaws: Flaws) -> None:
+    """A pin overrides the tier (M-36); it and every failover node must exist and take containers (C-23)."""
+    wanted: list[tuple[Path, str]] = [(("failover", at), name) for at, name in enumerate(service.failover)]
+    if service.node is not UNSET:
+        wanted.append((("node",), service.node))
+    for where, name in wanted:
+        if name not in known:
+            remedy = spelling.question(name, known) or "add it to [[nodes]] in fleet.toml"
+            flaws.add_checked(file, where, f"there is no node {shown(name)}", remedy)
+        elif name in nodes and is_edge_only(nodes[name]):
+            what = f'node "{name}" has only the role edge, and an edge runs no application containers'
+            flaws.add_checked(file, where, what, "choose another node, or give this one the role worker")
+
+
+def check_volumes(file: str, service: Service, storage: Set[str] | None, flaws: Flaws) -> None:
+    for at, component in enumerate(service.components):
+        for index, volume in enumerate(component.volumes):
+            where: Path = ("components", at, "volumes", index)
+            if isinstance(volume, str):
+                _check_paths(file, where, volume.split(":"), flaws)
+                continue
+            _check_paths(file, (*where, "path"), [volume.path], flaws)
+            kind, _, target = volume.protect.partition(":")
+            if kind == "own" and storage is not None and target not in storage:
+                guess = spelling.nearest(target, storage)
+                remedy = f'did you mean "own:{guess}"?' if guess else "add it to [[storage]] in fleet.toml"
+                what = f"there is no storage target {shown(target)}"
+                flaws.add_checked(file, (*where, "protect"), what, remedy)
+
+
+def _check_paths(file: str, where: Path, paths: list[str], flaws: Flaws) -> None:
+    """A path must say where it leads: the grade a volume needs is judged by how its path begins."""
+    for path in paths:
+        if not {"", ".", ".."}.isdisjoint(path.rstrip("/").split("/")[1:]):
+            flaws.add_checked(file, where, f"{shown(path)} has empty, . or .. parts", "write the path straight")

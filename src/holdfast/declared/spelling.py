@@ -1,0 +1,28 @@
+"""The nearest thing somebody may have meant. Pure; difflib is loaded only once there is a mistake to explain."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from holdfast.declared.words import printable
+
+WORD_CHARS_MAX = 64
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The most similar known word, or "" when nothing is similar enough to be worth a guess."""
+    return _nearest(word, tuple(sorted(known))) if len(word) <= WORD_CHARS_MAX else ""
+
+
+@lru_cache(maxsize=1024)
+def _nearest(word: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches
+
+    folded = {other.lower().replace("-", "_"): other for other in known}
+    found = get_close_matches(word.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
+    return folded[found[0]] if found else ""
+
+
+def question(word: str, known: Iterable[str]) -> str:
+    """`did you mean "image"?`, or ""."""
+    guess = nearest(word, known)
+    return f'did you mean "{printable(guess)}"?' if guess else ""

@@ -1,0 +1,209 @@
+"""Take one signed revision into the ledger: preview everything, then write at once or not at all (I-08)."""
+
+from collections import ChainMap
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.errors import Conflict, Corrupt
+from holdfast.hub import reading
+from holdfast.ledger import keys
+from holdfast.ledger.recovery import settle
+from holdfast.model import canonical
+from holdfast.model.applied import Applied, head_of, table_of
+from holdfast.model.ids import TRUST
+from holdfast.model.record import Approval, Pin, Recovery, RevisionRecord
+from holdfast.model.revision import Candidate, Head, Header, Table, decode_header, decode_table, digest_of
+from holdfast.model.trust import Trust
+from holdfast.planning.manifests import compile_manifests
+from holdfast.planning.succession import Judged, judge
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.ledger_store import LedgerStore, Transaction
+from holdfast.trust.approval import Approved, approve
+from holdfast.trust.chain import check_succession
+
+STAGED_ABOVE_BLOBS = 2_000
+STAGED_ABOVE_BYTES = 8 * 1024 * 1024
+STAGE_BLOBS = 1_000
+
+
+class Preview(Struct, frozen=True):
+    """Proof that a candidate passed every check against one loaded head. Made by `preview` alone."""
+
+    head: Head
+    header: Header
+    table: Table
+    trust: Trust
+    judged: Judged
+    approved: Approved
+    blobs: Mapping[str, bytes]
+
+
+def preview(store: LedgerStore, loaded: reading.Loaded, candidate: Candidate) -> Preview:
+    """Every reason to refuse, before anything is written or armed."""
+    header = decode_header(candidate.header)
+    applied = loaded.applied
+    _check_base(store, applied, header)
+    blobs = _checked_blobs(candidate, header)
+    known = ChainMap(blobs, reading.Contents(store))  # type: ignore[arg-type]
+    table = decode_table(_content(known, header.resources, "the resource table"))
+    if TRUST not in table.entries or table.entries[TRUST].digest != header.trust:
+        raise _unsound("the table and the header name different trusts")
+    trust = canonical.decode(_content(known, header.trust, "the trust"), Trust, "the trust")
+    _check_manifests(header, table)
+    judged = judge(table_of(applied), table, reading.Contents(store), known, header.number)
+    _check_complete(store, table, blobs)
+    addresses = tuple(change.address for change in judged.changes)
+    current = applied.trust if applied else trust
+    incoming = trust if applied and applied.trust != trust else None
+    approved = approve(candidate.header, candidate.signatures, judged.grade, addresses, current, incoming)
+    head = Head(header.number, digest_of(candidate.header))
+    return Preview(head, header, table, trust, judged, approved, {head.digest: candidate.header, **blobs})
+
+
+def _check_base(store: LedgerStore, applied: Applied | None, header: Header) -> None:
+    head = head_of(applied)
+    if header.number <= head.number or header.parent != head.digest:
+        raise Conflict(
+            f"this plan was made on top of revision {header.number - 1}, but the ledger is at revision {head.number}",
+            remedy="plan again and look at the changes anew: holdfast plan",
+            code="stale_base",
+        )
+    pinned = reading.pin(store)
+    if applied is None and pinned is None:
+        return  # an offline ledger's first apply pins its own fleet
+    check_succession(pinned.fleet if pinned else header.fleet, head, header)
+
+
+def _checked_blobs(candidate: Candidate, header: Header) -> dict[str, bytes]:
+    blobs = dict(candidate.blobs)
+    blobs[header.resources] = candidate.table
+    for digest, content in blobs.items():
+        if canonical.digest(content) != digest:
+            raise Corrupt(
+                f"the content that came as {digest[:12]}… is something else",
+                remedy="plan again; if it was a saved plan, that file was changed after it was written",
+                code="blob_damaged",
+            )
+    return blobs
+
+
+def _check_manifests(header: Header, table: Table) -> None:
+    """Recompiled, not believed: what the operator signed per node is what this table means."""
+    compiled = {node: canonical.digest(text) for node, text in compile_manifests(header.fleet, table).items()}
+    if compiled != header.manifests:
+        wrong = sorted(
+            n for n in compiled.keys() | header.manifests.keys() if compiled.get(n) != header.manifests.get(n)
+        )
+        raise _unsound(f"the manifest of {', '.join(wrong[:5])} is not what the table compiles to")
+
+
+def _check_complete(store: LedgerStore, table: Table, blobs: Mapping[str, bytes]) -> None:
+    outside = {entry.digest for entry in table.entries.values()} - blobs.keys()
+    absent = outside - store.has_blobs(outside)
+    if absent:
+        names = sorted(address for address, entry in table.entries.items() if entry.digest in absent)
+        raise Corrupt(
+            f"the content of {', '.join(names[:5])} is neither in this plan nor in the ledger",
+            remedy="plan and apply again from the complete fleet directory",
+            code="blob_missing",
+        )
+
+
+def _content(known: Mapping[str, bytes], digest: str, what: str) -> bytes:
+    try:
+        return known[digest]
+    except KeyError:
+        raise _unsound(f"{what} is missing") from None
+
+
+def _unsound(why: str) -> Corrupt:
+    return Corrupt(
+        f"this revision is not sound: {why}",
+        remedy="compile it anew: holdfast plan -o change.plan, sign, apply",
+        code="revision_unsound",
+    )
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+def write(
+    store: LedgerStore, head_version: int, ready: Preview, signatures: tuple[str, ...], clock: Clock, entropy: Entropy
+) -> int:
+    """One transaction, its store revision returned; only an unusually large revision stages its blobs first."""
+    record = _record(ready, signatures, clock.now_s())
+    final = Transaction(
+        expect={keys.HEAD: head_version, keys.revision(ready.head.number): 0},
+        put={keys.HEAD: _json(ready.head), keys.revision(ready.head.number): _json(record)},
+        blobs=ready.blobs,
+    )
+    if head_version == 0 and store.get(keys.PIN) is None:
+        final = msgspec.structs.replace(
+            final,
+            put={**final.put, keys.PIN: _json(Pin(keys.FORMAT, ready.header.fleet))},
+            expect={**final.expect, keys.PIN: 0},
+        )
+    if len(ready.blobs) > STAGED_ABOVE_BLOBS or sum(map(len, ready.blobs.values())) > STAGED_ABOVE_BYTES:
+        final = _staged(store, final, ready, clock, entropy)
+    return store.commit(final)
+
+
+def _staged(store: LedgerStore, final: Transaction, ready: Preview, clock: Clock, entropy: Entropy) -> Transaction:
+    """Arm, stage in portions so that nobody waits long for the writer, and leave a final step that disarms."""
+    digests = tuple(sorted(ready.blobs))
+    head = reading.head_of(store)
+    name = entropy.token(8).hex()
+    armed = Recovery(name, head.number, head.digest, ready.head.digest, clock.now_s(), digests)
+    store.commit(Transaction(expect={keys.recovery(name): 0}, put={keys.recovery(name): _json(armed)}))
+    for at in range(0, len(digests), STAGE_BLOBS):
+        portion = {digest: ready.blobs[digest] for digest in digests[at : at + STAGE_BLOBS]}
+        store.commit(Transaction(expect={}, put={}, blobs=portion))
+    return msgspec.structs.replace(final, delete=(keys.recovery(name),), blobs={})
+
+
+def sweep(store: LedgerStore) -> list[str]:
+    """Settle every commit that was cut short; says what it did. Safe to repeat."""
+    said = []
+    for record in reading.recoveries(store):
+        entry = store.get(keys.recovery(record.id))
+        if entry is None:
+            continue
+        head = reading.head_of(store)
+        settled = settle(record, head, _referenced(store, head))
+        store.commit(
+            Transaction(
+                expect={keys.recovery(record.id): entry.modified},
+                put={},
+                delete=(keys.recovery(record.id),),
+                drop_blobs=settled.drop_blobs,
+            )
+        )
+        said.append(f"{settled.outcome}: {settled.why}")
+    return said
+
+
+def _referenced(store: LedgerStore, head: Head) -> set[str]:
+    """Digests that any stored revision needs."""
+    needed: set[str] = set()
+    for number in range(1, head.number + 1):
+        digest = reading.record_of(store, number).digest
+        header = decode_header(store.blob(digest) or b"")
+        table = decode_table(store.blob(header.resources) or b"")
+        needed |= {digest, header.resources, header.trust, *header.manifests.values()}
+        needed |= {entry.digest for entry in table.entries.values()}
+    return needed
+
+
+def _record(ready: Preview, signatures: tuple[str, ...], now_s: float) -> RevisionRecord:
+    kinds: dict[str, int] = {}
+    for change in ready.judged.changes:
+        kinds[change.kind] = kinds.get(change.kind, 0) + 1
+    approval = Approval(ready.approved.grade, ready.approved.signers, ready.judged.removals)
+    return RevisionRecord(ready.head.number, ready.head.digest, signatures, now_s, approval, kinds)
+
+
+def _json(value: object) -> bytes:
+    return canonical.encode(value)

@@ -1,0 +1,126 @@
+"""One TCP connection and its patience: aiohttp's protocol, with a clock on every state in which a peer keeps us waiting.
+
+aiohttp bounds sizes but has one timer only. Here a connection is always in one of three states: listening for a request
+(HEAD_S or IDLE_S), being served (the body and the answer have their own clocks), or closed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+from aiohttp import web
+
+from holdfast.errors import Invalid
+from holdfast.hub import limits
+from holdfast.hub.errors_http import refusal
+
+if TYPE_CHECKING:
+    import asyncio
+
+log = logging.getLogger("holdfast.hub")
+
+AIOHTTP_PATIENCE_S = 24 * 3600.0  # its own timer stays out of the way of ours
+
+
+class Connection(web.RequestHandler):
+    def __init__(self, manager: Listener, **settings: Any) -> None:
+        super().__init__(manager, **settings)
+        self._listener = manager
+        self._clock: asyncio.TimerHandle | None = None
+        self._resting = False  # an answer was given, and no byte of another request has come
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not self._listener.admit(self):
+            cast("asyncio.Transport", transport).abort()
+            return
+        super().connection_made(transport)
+        self._wait_at_most(limits.HEAD_S)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._stop_clock()
+        if self._listener.dismiss(self):
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._resting and data:
+            self._resting = False
+            self._wait_at_most(limits.HEAD_S)
+        super().data_received(data)
+
+    def begin(self) -> None:
+        """The head of a request is complete."""
+        self._resting = False
+        self._stop_clock()
+
+    def rest(self) -> None:
+        """The answer is written; another request may follow on this connection."""
+        self._resting = True
+        self._wait_at_most(limits.IDLE_S)
+
+    def hang_up(self) -> None:
+        """Close without waiting for bytes that the peer does not fetch."""
+        transport = self.transport
+        self.force_close()
+        if transport is not None:
+            transport.abort()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What aiohttp cannot parse, answered in our words and without a traceback in the log."""
+        if status < 500:
+            bad = Invalid("this is not an HTTP request the hub accepts", remedy="send HTTP/1.1 within the limits")
+            answer = refusal(bad, writing=False)
+            answer.force_close()
+            return answer
+        if not isinstance(exc, ConnectionError):
+            log.error("an answer failed on its way out", exc_info=exc)
+        raise ConnectionError("no second answer") from exc
+
+    def _wait_at_most(self, seconds: float) -> None:
+        self._stop_clock()
+        if self.transport is not None:
+            self._clock = self._listener.loop.call_later(seconds, self.hang_up)
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+
+class Listener(web.Server):
+    """Makes a connection for everybody who calls, up to CONNECTIONS_MAX."""
+
+    def __init__(self, handler: Any, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(handler, loop=loop)
+        self.loop = loop
+        self._present: set[Connection] = set()
+
+    def __call__(self) -> Connection:
+        return Connection(
+            self,
+            loop=self.loop,
+            access_log=None,
+            keepalive_timeout=AIOHTTP_PATIENCE_S,
+            lingering_time=limits.LINGER_S,
+            max_line_size=limits.LINE_BYTES_MAX,
+            max_field_size=limits.HEADER_BYTES_MAX,
+            max_headers=limits.HEADERS_MAX,
+            auto_decompress=False,  # nothing that grows while it is read
+        )
+
+    def admit(self, connection: Connection) -> bool:
+        if len(self._present) >= limits.CONNECTIONS_MAX:
+            return False
+        self._present.add(connection)
+        return True
+
+    def dismiss(self, connection: Connection) -> bool:
+        known = connection in self._present
+        self._present.discard(connection)
+        return known

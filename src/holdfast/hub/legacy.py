@@ -1,0 +1,86 @@
+"""The old way: one hand-written file, served read-only and unsigned. Opens no ledger, follows no edit, commits nothing.
+
+It stays for fleets that have not moved to a ledger yet (O-10). Choosing between the two is a switch, never a mixture
+(O-02): who serves a file knows nothing of a ledger, and who serves a ledger never opens the file (O-03).
+"""
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from holdfast import __version__
+from holdfast.errors import Conflict, Invalid
+from holdfast.model.fleet import Fleet
+from holdfast.model.hub_status import HubStatus, StatusFinding
+from holdfast.model.observation import NodeObservation
+from holdfast.model.record import Link, RevisionRecord
+from holdfast.model.revision import NO_HEAD, Candidate, Head
+
+MIGRATE = (
+    "write the same content as a fleet directory, run holdfast hub init, holdfast plan and holdfast apply, "
+    "then start the hub with --state-dir instead of --config"
+)
+
+
+def one_source(config: str | None, state_dir: str | None) -> None:
+    """Both at once is refused before either is opened; there is no precedence and no merging."""
+    if config is not None and state_dir is not None:
+        raise Invalid(
+            f"two sources: --config {config} and --state-dir {state_dir} both say what to serve",
+            remedy="leave one of them out; --state-dir serves the ledger, --config the hand-written file",
+            code="two_sources",
+        )
+
+
+class LegacySource:
+    """Has the methods of a hub. The fleet was read and checked by whoever calls, once, before anything listens."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        trust = {operator.name: operator for operator in fleet.operators}
+        kinds: dict[str, Mapping[str, object]] = {
+            "node": fleet.nodes,
+            "policy": fleet.policies,
+            "service": fleet.services,
+            "storage": fleet.storage,
+        }
+        counted = {kind: len(found) for kind, found in kinds.items() if found}
+        self._resources = {"fleet": 1, **({"trust": 1} if trust else {}), **counted}
+
+    def applied(self) -> None:
+        return None
+
+    def records(self, newest: int, limit: int) -> list[RevisionRecord]:
+        return []
+
+    def links(self, first: int, last: int) -> list[Link]:
+        if first > last:
+            return []
+        raise Invalid("a configuration file has no revisions", remedy=MIGRATE, code="not_found")
+
+    def blob(self, digest: str) -> None:
+        return None
+
+    def observations(self) -> Mapping[str, NodeObservation]:
+        return {}
+
+    def commit(self, candidate: Candidate) -> Head:
+        _refuse()
+
+    def damaged(self) -> list[str]:
+        return []
+
+    def mend(self, blobs: Mapping[str, bytes]) -> int:
+        _refuse()
+
+    def status(self) -> HubStatus:
+        unsigned = StatusFinding(
+            "legacy_source", "warning", "this hub serves a hand-written file that nobody signed", MIGRATE
+        )
+        return HubStatus(__version__, "config", "", NO_HEAD, NO_HEAD, dict(self._resources), (), (unsigned,))
+
+
+def _refuse() -> NoReturn:
+    raise Conflict(
+        "this hub serves a configuration file, read-only and unsigned, so nothing can be committed to it",
+        remedy=MIGRATE,
+        code="legacy_source",
+    )

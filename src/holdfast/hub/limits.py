@@ -1,0 +1,117 @@
+"""What a stranger may cost the hub before anybody asks who he is: bytes, seconds, places. Decides nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+from holdfast.errors import TryLater
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+KIB = 1024
+MIB = 1024 * KIB
+
+# ---- a connection
+CONNECTIONS_MAX = 256  # one more is closed at once
+HEAD_S = 15.0  # from the first moment, or the first byte of a later request, to the end of its headers
+IDLE_S = 5.0  # between an answer and the first byte of the next request
+LINGER_S = 2.0  # reading on after a refusal, so that the refusal arrives instead of a reset
+ANSWER_S = 60.0  # for taking an answer away
+
+# ---- a request
+LINE_BYTES_MAX = 8_190
+HEADER_BYTES_MAX = 8_190
+HEADERS_MAX = 64
+BODY_BYTES_MAX = 1 * MIB
+LARGE_BODY_BYTES_MAX = 48 * MIB  # a commit or a mend
+BODY_S = 15.0  # for any body; one that keeps coming gets a second more per PACE_BYTES …
+BODY_S_MAX = 60.0  # … but never more than this
+PACE_BYTES = 64 * KIB
+
+# ---- everybody together
+LARGE_BODIES = 1  # in memory at once
+LARGE_BODIES_WAITING = 2
+LARGE_WAIT_S = 30.0
+BODIES_BYTES_MAX = 16 * MIB  # of ordinary bodies, sum over all connections
+ANSWERS_BYTES_MAX = 64 * MIB  # of answers on their way out
+SWEEPS_WAITING = 2  # readers of the whole ledger, one at a time
+
+# ---- a page
+HISTORY_MAX = 200
+LINKS_MAX = 500
+LINKS_PAGE_BYTES = 4 * MIB
+
+DRAIN_S = 5.0  # for what runs when the hub is told to stop
+
+
+def busy(what: str) -> TryLater:
+    return TryLater(
+        f"this hub is busy: {what}", remedy="try again in a few seconds; nothing was changed", code="resource_exhausted"
+    )
+
+
+def body_deadline_s(received_bytes: int) -> float:
+    """Seconds after the headers at which a body of which so much has come is given up."""
+    return min(BODY_S + received_bytes / PACE_BYTES, BODY_S_MAX)
+
+
+class Turnstile:
+    """So many inside, so many waiting in line, nobody else. For one event loop."""
+
+    def __init__(self, inside: int, waiting: int, wait_s: float, what: str) -> None:
+        self._free = asyncio.Semaphore(inside)
+        self._places = inside + waiting
+        self._taken = 0
+        self._wait_s = wait_s
+        self._what = what
+
+    @asynccontextmanager
+    async def passing(self) -> AsyncIterator[None]:
+        if self._taken >= self._places:
+            raise busy(self._what)
+        self._taken += 1
+        try:
+            try:
+                await asyncio.wait_for(self._free.acquire(), self._wait_s)
+            except TimeoutError:
+                raise busy(self._what) from None
+            try:
+                yield
+            finally:
+                self._free.release()
+        finally:
+            self._taken -= 1
+
+
+class Budget:
+    """Bytes that all connections share. Taken piece by piece as they come, given back together."""
+
+    def __init__(self, bytes_max: int, what: str) -> None:
+        self._left_bytes = bytes_max
+        self._what = what
+
+    @contextmanager
+    def share(self) -> Iterator[Share]:
+        share = Share(self)
+        try:
+            yield share
+        finally:
+            self._left_bytes += share.bytes_taken
+
+    def take(self, size_bytes: int) -> None:
+        if size_bytes > self._left_bytes:
+            raise busy(self._what)
+        self._left_bytes -= size_bytes
+
+
+class Share:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.bytes_taken = 0
+
+    def take(self, size_bytes: int) -> None:
+        self._budget.take(size_bytes)
+        self.bytes_taken += size_bytes

@@ -1,0 +1,144 @@
+"""The mailbox: one loaded revision, and commits on top of it. Serves HTTP and the offline command line alike."""
+
+from collections.abc import Mapping, Sequence
+
+from holdfast import __version__
+from holdfast.errors import Conflict, Corrupt
+from holdfast.hub import commit, reading
+from holdfast.ledger import keys
+from holdfast.ledger.readiness import Finding, content_findings, finding, quarantined
+from holdfast.model import canonical
+from holdfast.model.applied import Applied, head_of
+from holdfast.model.hub_status import HubStatus, StatusFinding
+from holdfast.model.ids import kind_of
+from holdfast.model.observation import NodeObservation
+from holdfast.model.record import Link, RevisionRecord
+from holdfast.model.revision import Candidate, Head
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.high_water import HighWater
+from holdfast.ports.ledger_store import LedgerReader, LedgerStore, Transaction
+
+
+class ReadingMailbox:
+    """Serves what it loaded; a head that moved behind its back is reported, not followed (C-16)."""
+
+    def __init__(
+        self, store: LedgerReader, clock: Clock, loaded: reading.Loaded, findings: Sequence[Finding] = ()
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._loaded = loaded
+        self._findings = tuple(findings)
+        self._since_s = clock.monotonic_s()
+
+    def applied(self) -> Applied | None:
+        return self._loaded.applied
+
+    def records(self, newest: int, limit: int) -> list[RevisionRecord]:
+        return reading.records(self._store, newest, limit)
+
+    def links(self, first: int, last: int) -> list[Link]:
+        return reading.links(self._store, first, last)
+
+    def blob(self, digest: str) -> bytes | None:
+        return self._store.blob(digest)
+
+    def observations(self) -> Mapping[str, NodeObservation]:
+        return reading.observations(self._store)
+
+    def status(self) -> HubStatus:
+        applied = self._loaded.applied
+        serving, head = head_of(applied), reading.head_of(self._store)
+        findings = list(self._findings)
+        if head != serving:
+            findings.append(_behind(serving, head))
+        held = quarantined(findings)
+        kinds: dict[str, int] = {}
+        for address in applied.table.entries if applied else ():
+            if address not in held:
+                kinds[kind_of(address)] = kinds.get(kind_of(address), 0) + 1
+        age_s = round(self._clock.monotonic_s() - self._since_s, 3)
+        shown = tuple(StatusFinding(f.code, f.level, f.message, f.remedy, f.address, age_s) for f in findings)
+        fleet = applied.fleet_id if applied else ""
+        return HubStatus(__version__, "ledger", fleet, serving, head, kinds, tuple(sorted(held)), shown)
+
+    def damaged(self) -> list[str]:
+        applied = self._loaded.applied
+        if applied is None:
+            return []
+        wanted = sorted({entry.digest for entry in applied.table.entries.values()})
+        return [digest for digest, stored in reading.stored_digests(self._store, wanted) if stored != digest]
+
+    def _content_findings(self) -> list[Finding]:
+        applied = self._loaded.applied
+        if applied is None:
+            return []
+        wanted = sorted({entry.digest for entry in applied.table.entries.values()})
+        found = content_findings(applied.table, reading.stored_digests(self._store, wanted))
+        return [f for f in found if f.code in ("blob_missing", "blob_damaged")]
+
+
+class Mailbox(ReadingMailbox):
+    """The same, and takes signed revisions."""
+
+    def __init__(
+        self,
+        store: LedgerStore,
+        clock: Clock,
+        entropy: Entropy,
+        high_water: HighWater,
+        loaded: reading.Loaded,
+        findings: Sequence[Finding] = (),
+    ) -> None:
+        super().__init__(store, clock, loaded, findings)
+        self._writable = store
+        self._entropy = entropy
+        self._high_water = high_water
+
+    def commit(self, candidate: Candidate) -> Head:
+        """Preview, write, swap what is served, raise the high-water mark. Acknowledged only when durable."""
+        self._refuse_when_behind()
+        if reading.recoveries(self._store):
+            commit.sweep(self._writable)
+        ready = commit.preview(self._writable, self._loaded, candidate)
+        before, base = self._loaded.applied, self._loaded.head_version
+        version = commit.write(self._writable, base, ready, candidate.signatures, self._clock, self._entropy)
+        self._high_water.raise_to(ready.head)
+        applied = Applied(ready.head, ready.header, ready.table, ready.trust, reading.Contents(self._store))
+        self._loaded = reading.Loaded(applied, version)
+        self._findings = tuple(f for f in self._findings if _still_true(f, before, applied))
+        return ready.head
+
+    def _refuse_when_behind(self) -> None:
+        record = self._store.get(keys.HEAD)
+        if (record.modified if record else 0) != self._loaded.head_version:
+            behind = _behind(head_of(self._loaded.applied), reading.head_of(self._store))
+            raise Conflict(behind.message, remedy=behind.remedy, code=behind.code)
+
+    def mend(self, blobs: Mapping[str, bytes]) -> int:
+        needed = set(self.damaged())
+        good = {digest: content for digest, content in blobs.items() if digest in needed}
+        for digest, content in good.items():
+            if canonical.digest(content) != digest:
+                raise Corrupt(
+                    "that content has another digest", remedy="apply the fleet directory", code="blob_damaged"
+                )
+        if good:
+            self._writable.commit(Transaction(expect={}, put={}, drop_blobs=tuple(good)))
+            self._writable.commit(Transaction(expect={}, put={}, blobs=good))
+            self._findings = tuple(f for f in self._findings if f.code not in ("blob_missing", "blob_damaged"))
+            self._findings += tuple(self._content_findings())
+        return len(good)
+
+
+def _behind(serving: Head, head: Head) -> Finding:
+    text = f"this hub serves revision {serving.number}, but revision {head.number} was committed behind its back"
+    return finding("revision_behind", text)
+
+
+def _still_true(found: Finding, before: Applied | None, after: Applied) -> bool:
+    """A finding about one resource is over once that resource was applied anew."""
+    if not found.address or before is None:
+        return True
+    return before.table.entries.get(found.address) == after.table.entries.get(found.address)

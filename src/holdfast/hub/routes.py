@@ -1,0 +1,187 @@
+"""Every route of the hub as one table: what it takes, what it answers, what it may cost. Matching is pure."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from holdfast.errors import Invalid
+from holdfast.hub import limits
+from holdfast.hub.desk import Ask, Desk
+from holdfast.model.canonical import INT_MAX
+from holdfast.wire import messages
+
+# read: beside others, commits included; sweep: reads the whole ledger, one at a time; write: one at a time.
+Cost = Literal["read", "sweep", "write"]
+
+
+class Parameter(Struct, frozen=True):
+    name: str
+    least: int
+    most: int
+    default: int | None = None
+
+
+class Route(Struct, frozen=True):
+    method: str
+    path: str
+    summary: str
+    run: Callable[[Desk, Ask], bytes]
+    answer: type | None  # None: plain bytes
+    request: type | None = None
+    query: tuple[Parameter, ...] = ()
+    cost: Cost = "read"
+    body_bytes_max: int = limits.BODY_BYTES_MAX
+    refusals: tuple[int, ...] = ()
+
+
+NEWEST = Parameter("newest", 0, INT_MAX, 0)
+LIMIT = Parameter("limit", 1, limits.HISTORY_MAX, 20)
+FIRST = Parameter("first", 1, INT_MAX)
+LAST = Parameter("last", 1, INT_MAX)
+LARGE = limits.LARGE_BODY_BYTES_MAX
+REFUSED = (400, 403, 408, 409, 413, 415, 417)
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", "/healthz", "Is this process answering?", Desk.health, messages.HealthAnswer),
+    Route("GET", "/openapi.json", "This description", Desk.openapi, dict),
+    Route("GET", "/v1/head", "Number and digest of the revision served", Desk.head, messages.HeadAnswer),
+    Route("GET", "/v1/applied", "The revision served, whole", Desk.applied, messages.AppliedAnswer),
+    Route(
+        "GET",
+        "/v1/history",
+        "Records of revisions, newest first; newest=0 begins at the head",
+        Desk.history,
+        messages.HistoryPage,
+        query=(NEWEST, LIMIT),
+        refusals=(400, 409),
+    ),
+    Route(
+        "GET",
+        "/v1/revisions/{number}",
+        "One revision: its record and the text that was signed",
+        Desk.revision,
+        messages.RevisionAnswer,
+        refusals=(400, 404, 409),
+    ),
+    Route(
+        "GET",
+        "/v1/links",
+        "The chain of revisions as a verifier needs it, in pages",
+        Desk.links,
+        messages.LinksPage,
+        query=(FIRST, LAST),
+        refusals=(400, 404, 409),
+    ),
+    Route(
+        "GET",
+        "/v1/blobs/{digest}",
+        "Content by its sha256, exactly as stored",
+        Desk.blob,
+        None,
+        refusals=(400, 404, 409),
+    ),
+    Route(
+        "GET",
+        "/v1/observations",
+        "What nodes were last seen to be",
+        Desk.observations,
+        messages.ObservationsAnswer,
+        refusals=(409,),
+    ),
+    Route("GET", "/v1/status", "What this hub says of itself", Desk.status, messages.StatusAnswer, refusals=(409,)),
+    Route(
+        "GET",
+        "/v1/damaged",
+        "Contents that the revision served needs and the ledger cannot give",
+        Desk.damaged,
+        messages.DamagedAnswer,
+        cost="sweep",
+        refusals=(409,),
+    ),
+    Route(
+        "POST",
+        "/v1/revisions",
+        "Commit a signed revision; answers when it is durable",
+        Desk.commit,
+        messages.HeadAnswer,
+        messages.CommitRequest,
+        cost="write",
+        body_bytes_max=LARGE,
+        refusals=REFUSED,
+    ),
+    Route(
+        "POST",
+        "/v1/blobs",
+        "Store damaged or missing contents anew",
+        Desk.mend,
+        messages.MendAnswer,
+        messages.MendRequest,
+        cost="write",
+        body_bytes_max=LARGE,
+        refusals=REFUSED,
+    ),
+)
+
+_FORM: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "number": (r"[1-9][0-9]{0,14}", int),
+    "digest": (r"[0-9a-f]{64}", str),
+}
+_PATTERNS = {
+    path: re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", re.escape(path).replace(r"\{", "{").replace(r"\}", "}")))
+    for path in {route.path for route in ROUTES}
+}
+
+
+class MethodNotAllowed(Invalid):
+    code = "method_not_allowed"
+
+    def __init__(self, allow: str) -> None:
+        super().__init__("this path does not take that method", remedy=f"use one of: {allow}")
+        self.allow = allow
+
+
+def match(method: str, path: str) -> tuple[Route, dict[str, str]]:
+    """The route and its path parameters as written. HEAD is GET whose body stays behind."""
+    here = [(route, found) for route in ROUTES if (found := _PATTERNS[route.path].fullmatch(path))]
+    if not here:
+        raise Invalid("there is nothing at this path", remedy="GET /openapi.json lists every path", code="not_found")
+    for route, found in here:
+        if route.method == ("GET" if method == "HEAD" else method):
+            return route, found.groupdict()
+    methods = {route.method for route, _ in here}
+    raise MethodNotAllowed(", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set()))))
+
+
+def path_values(written: Mapping[str, str]) -> dict[str, Any]:
+    values = {}
+    for name, text in written.items():
+        form, kind = _FORM[name]
+        if not re.fullmatch(form, text):
+            raise _malformed(name, form)
+        values[name] = kind(text)
+    return values
+
+
+def query_values(route: Route, written: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Parameters nobody here knows are ignored: a newer client may send them."""
+    texts: dict[str, list[str]] = {}
+    for name, text in written:
+        texts.setdefault(name, []).append(text)
+    return {p.name: _number(p, texts.get(p.name, [])) for p in route.query}
+
+
+def _number(parameter: Parameter, texts: list[str]) -> int:
+    if not texts and parameter.default is not None:
+        return parameter.default
+    if len(texts) != 1 or not re.fullmatch(r"[0-9]{1,16}", texts[0], re.ASCII):
+        raise _malformed(parameter.name, "a whole number, once")
+    number = int(texts[0])
+    if not parameter.least <= number <= parameter.most:
+        raise _malformed(parameter.name, f"{parameter.least} to {parameter.most}")
+    return number
+
+
+def _malformed(name: str, form: str) -> Invalid:
+    return Invalid(f"{name} is not what it must be: {form}", remedy="GET /openapi.json describes every parameter")

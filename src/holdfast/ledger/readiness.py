@@ -1,0 +1,112 @@
+"""Is this ledger fit to be served? The boot table (O-33, R11) as values: findings at three levels, each with a remedy.
+
+`fatal` refuses to boot and opens no port; `resource` quarantines exactly one address; `warning` is shown. Pure.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import UNSET, Struct
+
+from holdfast.errors import Corrupt
+from holdfast.model.ids import FLEET, TRUST, kind_of
+from holdfast.model.record import Recovery
+from holdfast.model.revision import Head, Table
+
+Level = Literal["fatal", "resource", "warning"]
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    code: str
+    level: Level
+    message: str
+    remedy: str
+    address: str = ""
+
+
+APPLY_AGAIN = "apply the fleet directory again (holdfast apply): it stores the content anew; then restart the hub"
+
+# code → (level, what to do). Every code a boot can report; the test walks this table.
+ROWS: dict[str, tuple[Level, str]] = {
+    "ledger_missing": ("fatal", "holdfast hub init --trust FINGERPRINT, then holdfast apply; or restore a backup"),
+    "ledger_unreadable": ("fatal", "restore the state directory from a backup"),
+    "ledger_truncated": ("fatal", "restore the state directory from a backup"),
+    "ledger_foreign": ("fatal", "check --state-dir: that file is not a Holdfast ledger"),
+    "ledger_newer": ("fatal", "install the release that wrote this ledger, or a newer one"),
+    "ledger_empty": ("fatal", "holdfast apply commits the first revision"),
+    "ledger_recovery_pending": ("fatal", "holdfast hub check --sweep --state-dir DIR settles it; then start the hub"),
+    "head_damaged": ("fatal", "restore the state directory from a backup"),
+    "chain_broken": ("fatal", "restore the state directory from a backup; do not apply on top"),
+    "signature_invalid": ("fatal", "restore the state directory from a backup; somebody changed signed bytes"),
+    "other_fleet": ("fatal", "check --state-dir: this ledger belongs to another fleet"),
+    "rolled_back": (
+        "fatal",
+        "restore the newest state directory; agents have seen a later revision than this ledger has",
+    ),
+    "forked": ("fatal", "restore the state directory from a backup; two revisions carry one number"),
+    "blob_missing": ("resource", APPLY_AGAIN),
+    "blob_damaged": ("resource", APPLY_AGAIN),
+    "binding_missing": ("resource", "apply the fleet directory again (holdfast apply): it records applies_to"),
+    "revision_behind": ("warning", "restart the hub: a newer revision was committed behind its back"),
+}
+
+# Without these nothing can be served at all, so their damage is global.
+GLOBAL = (FLEET, TRUST)
+
+
+def finding(code: str, message: str, address: str = "") -> Finding:
+    level, remedy = ROWS[code]
+    return Finding(code, "fatal" if address in GLOBAL else level, message, remedy, address)
+
+
+def recovery_findings(pending: Sequence[Recovery]) -> list[Finding]:
+    return [
+        finding("ledger_recovery_pending", f"a commit on top of revision {r.base} was cut short (record {r.id})")
+        for r in pending
+    ]
+
+
+def head_findings(head: Head, high_water: Head | None) -> list[Finding]:
+    """A head older than one already seen is a rollback; another digest under the same number is a fork."""
+    if high_water is None or head.number > high_water.number:
+        return []
+    if head.number < high_water.number:
+        text = f"the ledger is at revision {head.number}, but revision {high_water.number} was already committed here"
+        return [finding("rolled_back", text)]
+    if head.digest != high_water.digest:
+        return [finding("forked", f"revision {head.number} is not the one that was committed here")]
+    return []
+
+
+def content_findings(table: Table, digests: Iterable[tuple[str, str | None]]) -> list[Finding]:
+    """`digests` pairs each referenced digest with the digest of what is really stored under it (None: nothing)."""
+    actual: Mapping[str, str | None] = dict(digests)
+    found = []
+    for address, entry in table.entries.items():
+        stored = actual.get(entry.digest)
+        if stored is None:
+            found.append(finding("blob_missing", f"the content of {address} is not in the ledger", address))
+        elif stored != entry.digest:
+            found.append(finding("blob_damaged", f"the content of {address} does not match its digest", address))
+        elif kind_of(address) == "policy" and (entry.applies_to is UNSET or not entry.applies_to):
+            found.append(finding("binding_missing", f"nothing says where {address} applies", address))
+    return found
+
+
+def from_error(trouble: Corrupt) -> Finding:
+    """Typed refusals of lower rooms become rows of the same table."""
+    code = trouble.code if trouble.code in ROWS else "head_damaged"
+    return Finding(code, "fatal", trouble.message, ROWS[code][1])
+
+
+def quarantined(findings: Iterable[Finding]) -> dict[str, Finding]:
+    return {f.address: f for f in findings if f.level == "resource"}
+
+
+def refusal(findings: Iterable[Finding], strict: bool) -> Corrupt | None:
+    """The error that keeps the hub from booting, or None. `--strict` also refuses on quarantined resources."""
+    grave = [f for f in findings if f.level == "fatal" or (strict and f.level == "resource")]
+    if not grave:
+        return None
+    more = f" (and {len(grave) - 1} more: holdfast hub check)" if len(grave) > 1 else ""
+    return Corrupt(grave[0].message + more, remedy=grave[0].remedy, code=grave[0].code)

@@ -1,0 +1,58 @@
+"""What is applied now: head, table, trust, and contents looked up by digest. A value; knows no ledger."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.errors import Corrupt
+from holdfast.model import canonical
+from holdfast.model.revision import NO_HEAD, Head, Header, Table
+from holdfast.model.trust import Trust
+
+
+class Applied(Struct, frozen=True):
+    """`contents` answers lazily: a no-op plan of a thousand services reads none of them."""
+
+    head: Head
+    header: Header
+    table: Table
+    trust: Trust
+    contents: Mapping[str, bytes]
+
+    @property
+    def fleet_id(self) -> str:
+        return self.header.fleet
+
+
+EMPTY_TABLE = Table({}, {})
+
+
+def head_of(applied: Applied | None) -> Head:
+    return applied.head if applied else NO_HEAD
+
+
+def table_of(applied: Applied | None) -> Table:
+    return applied.table if applied else EMPTY_TABLE
+
+
+def content(contents: Mapping[str, bytes], digest: str, what: str) -> bytes:
+    found = contents.get(digest)
+    if found is None:
+        raise Corrupt(
+            f"the content of {what} ({digest[:12]}…) is not in the ledger",
+            remedy="holdfast hub check lists what is missing; applying the same directory again stores it anew",
+            code="blob_missing",
+        )
+    if canonical.digest(found) != digest:
+        raise Corrupt(
+            f"the content of {what} does not match its digest {digest[:12]}…",
+            remedy="holdfast hub check lists what is damaged; applying the same directory again stores it anew",
+            code="blob_damaged",
+        )
+    return found
+
+
+def plain(content_bytes: bytes) -> Any:
+    return msgspec.json.decode(content_bytes)

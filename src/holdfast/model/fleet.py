@@ -1,0 +1,258 @@
+"""What was declared: the fleet and everything in it, as written by people. Frozen values; no file is opened here.
+
+These structs are also the schema: `declared` checks files against them, the key reference in docs/reference is
+printed from them, and their canonical bytes are what a revision refers to.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from holdfast.model import duration
+from holdfast.model.ids import NAME_PATTERN
+
+
+def _form(pattern: str, words: str, max_length: int | None = None) -> Meta:
+    """`$` alone would let a trailing newline through; the words are what people read when they got it wrong."""
+    return Meta(pattern=pattern + r"(?!\n)", description=words, max_length=max_length)
+
+
+NameText = Annotated[
+    str,
+    _form(NAME_PATTERN, "a name of at most 40 lower-case letters, digits and dashes that starts with a letter"),
+]
+Duration = Annotated[str, _form(duration.PATTERN, 'a duration such as "90s", "5m", "24h" or "7d"')]
+Port = Annotated[int, Meta(ge=1, le=65535)]
+Text = Annotated[str, Meta(max_length=4096)]
+Hostname = Annotated[
+    str,
+    _form(
+        r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$",
+        'a lower-case hostname such as "www.example.com"',
+        253,
+    ),
+]
+HubUrl = Annotated[
+    str,
+    _form(
+        r"^(https://(\[[0-9a-f:.]+\]|[a-z0-9]([a-z0-9.-]*[a-z0-9])?)(:[1-9][0-9]{0,4})?)?$",
+        'the address of the hub such as "https://hub.example.com:9555"',
+        300,
+    ),
+]
+AbsolutePath = Annotated[str, _form(r"^/[^\x00-\x1f]*$", 'an absolute path such as "/data"', 1024)]
+ImageRef = Annotated[
+    str,
+    _form(
+        r"^[a-z0-9]+([._:/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$",
+        'an image such as "registry.example.com/team/web:1.2", or with "@sha256:…" at its end',
+        512,
+    ),
+]
+EnvName = Annotated[
+    str,
+    _form(
+        r"^[A-Za-z_][A-Za-z0-9_]{0,127}$", "a name of letters, digits and underscores that does not start with a digit"
+    ),
+]
+Protect = Annotated[
+    str,
+    _form(
+        r"^(backup|none|own:[a-z][a-z0-9-]{0,39})$",
+        '"backup" (the whole volume is archived), "own:NAME" (it lies on the [[storage]] target NAME, '
+        'which keeps its own copies) or "none" (it may be lost)',
+    ),
+]
+HostVolume = Annotated[
+    str,
+    _form(r"^/[^:\x00-\x1f]*:/[^:\x00-\x1f]*$", 'HOST:CONTAINER, two absolute paths such as "/srv/web:/data"', 2049),
+]
+Cpu = Annotated[str, _form(r"^[0-9]{1,4}(\.[0-9]{1,3})?$", "a number of processors such as 2 or 0.5")]
+Memory = Annotated[str, _form(r"^[1-9][0-9]{0,9}(Ki|Mi|Gi)?B?$", 'an amount of memory such as "512Mi" or "2Gi"')]
+Recipient = Annotated[str, _form(r"^age1[0-9a-z]{10,90}$", 'an age recipient such as "age1qqp…"')]
+Method = Annotated[str, _form(r"^(grpc|cli|full|exec: .+)?$", '"grpc", "cli", "full" or "exec: COMMAND"', 512)]
+Role = Literal["hub", "worker", "edge", "provider", "builder"]
+Grade = Literal["apply", "destroy", "root"]
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Unknown keys are errors; what was left out stays out of the canonical bytes."""
+
+
+# ---- services -------------------------------------------------------------------------------------------------------
+
+
+class Route(_Table, frozen=True):
+    name: NameText
+    port: Port
+    mode: Literal["l4", "l7"] = "l7"
+    hostname: Hostname | UnsetType = UNSET
+    public: bool = False
+
+
+class Volume(_Table, frozen=True):
+    name: NameText
+    path: AbsolutePath
+    protect: Protect
+    speed: Literal["fast", "slow"] = field(default="fast", name="class")
+
+
+class Resources(_Table, frozen=True):
+    cpu: Cpu | UnsetType = UNSET
+    memory: Memory | UnsetType = UNSET
+
+
+class Health(_Table, frozen=True):
+    type: Literal["http", "tcp", "grpc", "exec"]
+    path: AbsolutePath | UnsetType = UNSET
+    port: Port | UnsetType = UNSET
+    cmd: tuple[Text, ...] = ()
+    interval: Duration = "1s"
+    timeout: Duration = "2s"
+    start_period: Duration = "30s"
+
+
+class Component(_Table, frozen=True):
+    name: NameText
+    image: ImageRef
+    cmd: tuple[Text, ...] = ()
+    env: dict[EnvName, Text] = {}
+    volumes: tuple[Volume | HostVolume, ...] = ()
+    routes: tuple[Route, ...] = ()
+    resources: Resources | UnsetType = UNSET
+    update: Literal["rolling", "recreate"] | UnsetType = UNSET
+    replicas: Annotated[int, Meta(ge=1, le=32)] = 1
+    health: Health | UnsetType = UNSET
+
+
+class Snapshot(_Table, frozen=True):
+    method: Method = ""
+    include: tuple[Text, ...] = ()
+    exclude: tuple[Text, ...] = ()
+
+
+class Service(_Table, frozen=True):
+    components: Annotated[tuple[Component, ...], Meta(min_length=1, max_length=64)]
+    name: NameText | UnsetType = UNSET
+    tier: Literal["core", "worker"] = "worker"
+    node: NameText | UnsetType = UNSET
+    active: bool = True
+    protect: bool = False
+    custody: Literal["sealed", "hub"] = "sealed"
+    failover: tuple[NameText, ...] = ()
+    snapshot: Snapshot | UnsetType = UNSET
+
+
+# ---- fleet.toml -----------------------------------------------------------------------------------------------------
+
+
+class Settings(_Table, frozen=True):
+    name: NameText
+    hub: HubUrl = ""
+    internal_zone: Hostname | UnsetType = UNSET
+    public_domains: tuple[Hostname, ...] = ()
+    overlay_cidr: Text = "100.64.0.0/10"
+    removals_max: Annotated[int, Meta(ge=0, le=1_000_000)] = 3
+    nodes_max: Annotated[int, Meta(ge=1, le=10_000)] = 200
+    parallel: Annotated[int, Meta(ge=1, le=64)] = 4
+
+
+class Thresholds(_Table, frozen=True):
+    apply: Annotated[int, Meta(ge=1, le=16)] = 1
+    destroy: Annotated[int, Meta(ge=1, le=16)] = 1
+    root: Annotated[int, Meta(ge=1, le=16)] = 1
+
+
+class Operator(_Table, frozen=True):
+    name: NameText
+    key: Text
+    grade: Grade
+    recipient: Recipient | UnsetType = UNSET
+    scope: tuple[Text, ...] = ()
+
+
+class Node(_Table, frozen=True):
+    name: NameText
+    roles: Annotated[tuple[Role, ...], Meta(min_length=1)]
+    address: Text = ""
+    public_address: Text = ""
+    key: Text = ""
+    link: Literal["poll", "dial"] = "poll"
+    reconcile: Literal["converge", "observe"] = "converge"
+    orphans: Literal["report", "stop", "remove"] = "report"
+    orphans_foreign: bool = False
+    proxy: Literal["internal", "public", "none"] | UnsetType = UNSET
+    peer_calls: Literal["declared", "relay", "off"] = "declared"
+    direct: Literal["off", "on"] = "off"
+    labels: dict[EnvName, Text] = {}
+
+
+class StoragePolicy(_Table, frozen=True):
+    schedule: Text = ""
+    retain: Annotated[int, Meta(ge=1, le=10_000)] = 7
+
+
+class Storage(_Table, frozen=True):
+    name: NameText
+    type: Literal["local-dir", "usb", "nfs", "cifs", "pbs"]
+    durable_id: Text
+    speed: Literal["fast", "slow"] = field(default="slow", name="class")
+    role: Literal["primary", "vzdump-target", "pbs-offsite", "bulk-data"] = "primary"
+    policy: StoragePolicy = StoragePolicy()
+    state: Literal["attached", "disconnected", "decommissioned"] = "attached"
+
+
+class PolicyBinding(_Table, frozen=True):
+    name: NameText
+    file: Text
+    applies_to: Annotated[tuple[Text, ...], Meta(min_length=1)]
+
+
+class Backups(_Table, frozen=True):
+    interval: Duration = "24h"
+    retain: Annotated[int, Meta(ge=1, le=10_000)] = 7
+    drill_interval: Duration = "7d"
+
+
+class Timeouts(_Table, frozen=True):
+    deploy: Duration = "5m"
+    edge_route: Duration = "30s"
+    health_check: Duration = "5s"
+    undeploy: Duration = "2m"
+    snapshot: Duration = "10m"
+
+
+class FleetFile(_Table, frozen=True):
+    fleet: Settings
+    operators: Annotated[tuple[Operator, ...], Meta(min_length=1, max_length=256)]
+    nodes: tuple[Node, ...] = ()
+    trust: Thresholds = Thresholds()
+    storage: tuple[Storage, ...] = ()
+    policies: tuple[PolicyBinding, ...] = ()
+    backups: Backups = Backups()
+    timeouts: Timeouts = Timeouts()
+
+
+# ---- the aggregate --------------------------------------------------------------------------------------------------
+
+
+class Policy(Struct, frozen=True):
+    """A bound policy with the text of its file; evaluated by a later step, served as applied by this one."""
+
+    name: str
+    text: bytes
+    applies_to: tuple[str, ...]
+
+
+class Fleet(Struct, frozen=True):
+    """A whole fleet directory after every check: what planning starts from."""
+
+    settings: Settings
+    thresholds: Thresholds
+    operators: tuple[Operator, ...]
+    backups: Backups
+    timeouts: Timeouts
+    nodes: dict[str, Node]
+    services: dict[str, Service]
+    storage: dict[str, Storage]
+    policies: dict[str, Policy]

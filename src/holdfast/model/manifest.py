@@ -1,0 +1,17 @@
+"""Everything one node must be and may know: its projection of a revision. Value only; compiled in planning/."""
+
+from msgspec import Struct
+
+from holdfast.model.revision import DigestText, Entry
+
+
+class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Carries no revision number: a node untouched by a revision keeps its manifest byte for byte."""
+
+    fleet: str  # fleet id
+    node: str
+    settings: DigestText  # of the `fleet` resource
+    own: DigestText  # of this node's own resource
+    services: dict[str, Entry] = {}
+    policies: dict[str, Entry] = {}
+    storage: dict[str, Entry] = {}

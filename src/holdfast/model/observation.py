@@ -1,0 +1,14 @@
+"""What a node was last seen to be: facts that may be rebuilt, never part of a revision."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class NodeObservation(Struct, frozen=True, omit_defaults=True):
+    """`claimed` facts come from the node; `status` is the hub's own verdict (M-47)."""
+
+    node: str
+    status: Literal["healthy", "unhealthy", "unknown"] = "unknown"
+    containers: int = 0
+    seen_at_s: float = 0.0

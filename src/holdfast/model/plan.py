@@ -1,0 +1,63 @@
+"""A plan: what an apply would change, why, and who must sign. A value: printed, hashed, saved, signed, applied."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from holdfast.model.fleet import Grade
+from holdfast.model.revision import Candidate, Head
+
+ChangeKind = Literal["create", "update", "move", "retire", "destroy"]
+
+
+class FieldChange(Struct, frozen=True):
+    """One changed field; `before` or `after` is None where the field was or becomes absent."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+class Demand(Struct, frozen=True):
+    """A grade somebody must have to sign this change, and the reason in words."""
+
+    grade: Grade
+    reason: str
+
+
+class Blast(Struct, frozen=True, omit_defaults=True):
+    """What a change touches beyond its own address."""
+
+    nodes: tuple[str, ...] = ()
+    hostnames: tuple[str, ...] = ()
+    containers: int = 0
+    volumes_kept: tuple[str, ...] = ()
+
+
+class Change(Struct, frozen=True):
+    address: str
+    kind: ChangeKind
+    node: str  # "" where placement has no meaning
+    grade: Grade
+    why: str
+    demands: tuple[Demand, ...] = ()
+    fields: tuple[FieldChange, ...] = ()
+    blast: Blast = Blast()
+    moved_from: str = ""
+    removes: bool = False  # the address leaves the table
+    notes: tuple[str, ...] = ()
+
+
+class Plan(Struct, frozen=True):
+    """`candidate` is the very revision that would be signed; None when nothing changes."""
+
+    base: Head
+    changes: tuple[Change, ...]
+    grade: Grade
+    candidate: Candidate | None
+    warnings: tuple[str, ...] = ()
+    nodes_touched: tuple[str, ...] = ()
+
+    @property
+    def removals(self) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if change.removes)

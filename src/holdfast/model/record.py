@@ -1,0 +1,61 @@
+"""What the ledger keeps about each revision besides its signed bytes: signatures, approval, recovery. Values only."""
+
+from msgspec import Struct
+
+from holdfast.model.fleet import Grade
+from holdfast.model.revision import Header, decode_header
+
+
+class Signer(Struct, frozen=True):
+    """One verified signature: whose, with which key, of which grade at that time."""
+
+    operator: str
+    fingerprint: str
+    grade: Grade
+
+
+class Approval(Struct, frozen=True):
+    """The evidence that this very change was wanted: bound to the digest that was shown and signed (anchors B5)."""
+
+    grade: Grade
+    signers: tuple[Signer, ...]
+    removals: tuple[str, ...] = ()
+
+
+class RevisionRecord(Struct, frozen=True):
+    number: int
+    digest: str
+    signatures: tuple[str, ...]
+    committed_at_s: float
+    approval: Approval
+    changes: dict[str, int]  # kind of change → how many
+
+
+class Pin(Struct, frozen=True):
+    """The first thing written into a ledger: which fleet it belongs to. Genesis must have exactly this trust digest."""
+
+    format: int
+    fleet: str
+
+
+class Recovery(Struct, frozen=True):
+    """A multi-step commit under way: armed only after its preview passed, deleted with the step that moves head."""
+
+    id: str
+    base: int  # head number it started from
+    base_digest: str
+    target_digest: str
+    armed_at_s: float
+    blobs: tuple[str, ...]  # staged ahead of head
+
+
+class Link(Struct, frozen=True):
+    """One revision as a verifier needs it: signed bytes, signatures, and the trust it names."""
+
+    header_bytes: bytes
+    signatures: tuple[str, ...]
+    trust_bytes: bytes
+
+    @property
+    def header(self) -> Header:
+        return decode_header(self.header_bytes)

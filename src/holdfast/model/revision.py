@@ -1,0 +1,92 @@
+"""What was applied: header, resource table, tombstones. Immutable; the header's bytes are what operators sign."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from holdfast.model import canonical
+from holdfast.model.ids import DIGEST_PATTERN, Digest
+
+FORMAT = 1
+NAMESPACE = "holdfast-revision"
+
+DigestText = Annotated[str, Meta(pattern=DIGEST_PATTERN)]
+Count = Annotated[int, Meta(ge=0, le=canonical.INT_MAX)]
+
+
+class Entry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One applied resource: the digest of its content and what serving it needs to know."""
+
+    digest: DigestText
+    node: str | UnsetType = UNSET  # placement
+    epoch: Count = 0
+    containers: Count = 0
+    protect: bool = False
+    hostnames: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    images: dict[str, str] = {}  # image as written → digest it was resolved to
+    secrets: dict[str, DigestText] = {}
+    applies_to: tuple[str, ...] | UnsetType = UNSET
+
+
+class Tombstone(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An address removed on purpose. Its data stays where it was until a signed purge."""
+
+    digest: DigestText
+    removed_in: Count
+    node: str | UnsetType = UNSET
+    epoch: Count = 0
+
+
+class Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """Every applied address, and every address removed on purpose."""
+
+    entries: dict[str, Entry]
+    tombstones: dict[str, Tombstone] = {}
+
+
+class Header(Struct, frozen=True, forbid_unknown_fields=True):
+    """The signed part of a revision. `fleet` is the digest of the first trust; `parent` is "" in revision 1."""
+
+    format: int
+    fleet: DigestText
+    number: Count
+    parent: str
+    trust: DigestText
+    resources: DigestText
+    manifests: dict[str, DigestText]
+
+
+class Head(Struct, frozen=True, forbid_unknown_fields=True):
+    """The newest revision somebody knows of."""
+
+    number: int
+    digest: str
+
+
+NO_HEAD = Head(0, "")
+
+
+class Candidate(Struct, frozen=True):
+    """A compiled revision on its way to the ledger: signed or not, with every blob it brings along."""
+
+    header: bytes
+    table: bytes
+    blobs: dict[str, bytes]  # digest → content, table, manifests and new resources
+    signatures: tuple[str, ...] = ()
+
+
+def encode_header(header: Header) -> bytes:
+    return canonical.encode(header)
+
+
+def decode_header(content: bytes) -> Header:
+    return canonical.decode(content, Header, "the revision header")
+
+
+def decode_table(content: bytes) -> Table:
+    return canonical.decode(content, Table, "the resource table")
+
+
+def digest_of(header: bytes) -> Digest:
+    return canonical.digest(header)

@@ -1,0 +1,129 @@
+"""Two resource tables compared: the changes, each explained, graded and with its blast radius. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from holdfast.model.applied import content, plain
+from holdfast.model.fleet import Grade, Service
+from holdfast.model.ids import kind_of
+from holdfast.model.plan import Blast, Change, ChangeKind, Demand, FieldChange
+from holdfast.model.revision import Entry, Table
+from holdfast.model.trust import higher
+from holdfast.planning import grades
+from holdfast.planning.fields import differences
+from holdfast.planning.placement import Placed
+
+NOWHERE = Placed("", "")
+
+
+def changes(
+    before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[str, bytes], placed: Mapping[str, Placed]
+) -> tuple[Change, ...]:
+    """`old` and `new` answer contents by digest. Order: what is made or changed by address, then what goes."""
+    found = [
+        _changed(address, before.entries.get(address), entry, old, new, placed.get(address, NOWHERE))
+        for address, entry in after.entries.items()
+        if before.entries.get(address) != entry
+    ]
+    gone = [_removed(address, entry, old) for address, entry in before.entries.items() if address not in after.entries]
+    return _with_rename_hints(tuple(found + gone), before, after)
+
+
+def grade_of(demands: tuple[Demand, ...]) -> Grade:
+    grade: Grade = "apply"
+    for demand in demands:
+        grade = higher(grade, demand.grade)
+    return grade
+
+
+def _changed(
+    address: str, before: Entry | None, after: Entry, old: Mapping[str, bytes], new: Mapping[str, bytes], where: Placed
+) -> Change:
+    demands = grades.demands(
+        address,
+        before,
+        after,
+        lambda: content(old, before.digest if before else "", address),
+        lambda: content(new, after.digest, address),
+    )
+    node = "" if after.node is UNSET else after.node
+    if before is None:
+        return Change(address, "create", node, grade_of(demands), where.why, demands, (), _blast(after, after, None))
+    moved_from = "" if before.node is UNSET or before.node == node else before.node
+    fields = tuple(_field_changes(address, before, after, old, new))
+    kind = _kind(address, moved_from, demands)
+    blast = _blast(before, after, new.get(after.digest) if kind_of(address) == "service" else None)
+    why = where.why if moved_from or kind_of(address) == "service" else ""
+    return Change(address, kind, node, grade_of(demands), why, demands, fields, blast, moved_from)
+
+
+def _kind(address: str, moved_from: str, demands: tuple[Demand, ...]) -> ChangeKind:
+    if moved_from:
+        return "move"
+    loses_data = any(demand.reason.startswith(("drops", "points", "detaches")) for demand in demands)
+    return "destroy" if loses_data and kind_of(address) in ("service", "storage") else "update"
+
+
+def _removed(address: str, entry: Entry, old: Mapping[str, bytes]) -> Change:
+    demands = tuple(grades.removed(address))
+    node = "" if entry.node is UNSET else entry.node
+    kind: ChangeKind = "destroy" if kind_of(address) == "storage" else "retire"
+    why = "no longer declared; its data stays on the node" if kind_of(address) == "service" else "no longer declared"
+    blast = _blast(entry, entry, old.get(entry.digest) if kind_of(address) == "service" else None)
+    return Change(address, kind, node, grade_of(demands), why, demands, (), blast, removes=True)
+
+
+def _field_changes(
+    address: str, before: Entry, after: Entry, old: Mapping[str, bytes], new: Mapping[str, bytes]
+) -> Iterator[FieldChange]:
+    if before.digest != after.digest:
+        was, becomes = content(old, before.digest, address), content(new, after.digest, address)
+        if kind_of(address) == "policy":
+            yield FieldChange("text", before.digest[:12], after.digest[:12])
+        else:
+            yield from differences(plain(was), plain(becomes))
+    if before.node != after.node:
+        yield FieldChange("placement", before.node or None, after.node or None)
+    if before.epoch != after.epoch:
+        yield FieldChange("epoch", before.epoch, after.epoch)
+    if before.applies_to != after.applies_to:
+        yield FieldChange("applies_to", list(before.applies_to or ()), list(after.applies_to or ()))
+    for reference in sorted(before.images.keys() | after.images.keys()):
+        was_digest, is_digest = before.images.get(reference), after.images.get(reference)
+        if was_digest != is_digest:
+            yield FieldChange(f"image {reference}", was_digest, is_digest)
+
+
+def _blast(before: Entry, after: Entry, service: bytes | None) -> Blast:
+    nodes = {node for node in (before.node, after.node) if node is not UNSET}
+    kept: tuple[str, ...] = ()
+    if service is not None:
+        declared = msgspec.json.decode(service, type=Service)
+        kept = tuple(sorted(name for _, name in grades.volumes(declared)))
+    return Blast(
+        tuple(sorted(str(node) for node in nodes)),
+        tuple(sorted({*before.hostnames, *after.hostnames})),
+        max(before.containers, after.containers),
+        kept,
+    )
+
+
+def _with_rename_hints(found: tuple[Change, ...], before: Table, after: Table) -> tuple[Change, ...]:
+    """A retired and a created service with the same content: probably one service under a new name."""
+    created = {
+        after.entries[change.address].digest: change.address
+        for change in found
+        if change.kind == "create" and change.address.startswith("service.")
+    }
+    hints: dict[str, str] = {}
+    for change in found:
+        twin = created.get(before.entries[change.address].digest) if change.kind == "retire" else None
+        if twin:
+            hints[change.address] = f"looks like a rename to {twin}: the data stays with {change.address}"
+            hints[twin] = f"looks like a rename of {change.address}: it starts with empty volumes"
+    if not hints:
+        return found
+    return tuple(replace(c, notes=(*c.notes, hints[c.address])) if c.address in hints else c for c in found)

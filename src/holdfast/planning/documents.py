@@ -1,0 +1,39 @@
+"""Declared resources as the documents a revision refers to: address → canonical bytes. Pure."""
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from holdfast.model import canonical, trust
+from holdfast.model.fleet import Backups, Fleet, Service, Settings, Timeouts
+from holdfast.model.ids import FLEET, TRUST
+
+
+class FleetDocument(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The `fleet` resource: settings that every node may know."""
+
+    settings: Settings
+    backups: Backups = Backups()
+    timeouts: Timeouts = Timeouts()
+
+
+def nameless(service: Service) -> Service:
+    """The address is the name; a `name` key that repeats it must not make a second spelling."""
+    return service if service.name is UNSET else replace(service, name=UNSET)
+
+
+def documents(fleet: Fleet) -> dict[str, bytes]:
+    """Every declared resource, sorted by address so that the result does not depend on file order (I-22)."""
+    encode = canonical.encode
+    found: dict[str, bytes] = {
+        FLEET: encode(FleetDocument(fleet.settings, fleet.backups, fleet.timeouts)),
+        TRUST: encode(trust.of(fleet.operators, fleet.thresholds)),
+    }
+    for name, node in fleet.nodes.items():
+        found["node." + name] = encode(node)
+    for name, policy in fleet.policies.items():
+        found["policy." + name] = policy.text
+    for name, service in fleet.services.items():
+        found["service." + name] = encode(nameless(service))
+    for name, target in fleet.storage.items():
+        found["storage." + name] = encode(target)
+    return dict(sorted(found.items()))

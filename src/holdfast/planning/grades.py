@@ -1,0 +1,163 @@
+"""Which grade must sign which change: design.md §2 as a table of rules. Pure; the CLI and the hub ask the same rules.
+
+A rule compares what is applied with what would be applied and answers with demands, each a grade and a reason. Nothing
+here is configurable.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from holdfast.model import duration
+from holdfast.model.fleet import Node, Service, Storage, Volume
+from holdfast.model.ids import kind_of
+from holdfast.model.plan import Demand
+from holdfast.model.revision import Entry
+from holdfast.planning.documents import FleetDocument
+
+T = TypeVar("T")
+
+
+def destroy(reason: str) -> Demand:
+    return Demand("destroy", reason)
+
+
+def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Demand]:
+    if after.settings.removals_max > before.settings.removals_max:
+        yield destroy("raises removals_max")
+    if after.backups.retain < before.backups.retain:
+        yield destroy("keeps fewer backups")
+    for key in ("interval", "drill_interval"):
+        old, new = getattr(before.backups, key), getattr(after.backups, key)
+        if duration.milliseconds(new) > duration.milliseconds(old):
+            yield destroy(f"makes backups.{key} longer ({old} → {new})")
+
+
+def node_demands(before: Node, after: Node) -> Iterator[Demand]:
+    if after.key != before.key:
+        yield destroy("changes the node's key")
+    if after.orphans == "remove" != before.orphans:
+        yield destroy('lets the agent remove orphans (orphans = "remove")')
+    if after.orphans_foreign and not before.orphans_foreign:
+        yield destroy("lets the agent touch containers it did not make (orphans_foreign)")
+    if after.direct == "on" != before.direct:
+        yield destroy('opens the node for direct control (direct = "on")')
+
+
+def volumes(service: Service) -> dict[tuple[str, str], Volume | str]:
+    """By (component, volume): a v1 string volume is known by the string itself."""
+    return {
+        (component.name, volume if isinstance(volume, str) else volume.name): volume
+        for component in service.components
+        for volume in component.volumes
+    }
+
+
+def service_demands(before: Service, after: Service) -> Iterator[Demand]:
+    if before.protect and not after.protect:
+        yield destroy("lifts protect")
+    if before.custody != after.custody:
+        yield destroy(f"changes custody ({before.custody} → {after.custody})")
+    old_volumes, new_volumes = volumes(before), volumes(after)
+    for key, old in old_volumes.items():
+        label = f"volume {key[1]} of component {key[0]}"
+        new = new_volumes.get(key)
+        if new is None:
+            yield destroy(f"drops, renames or re-homes {label}")
+        elif isinstance(old, Volume) and isinstance(new, Volume):
+            if old.path != new.path:
+                yield destroy(f"moves {label} to another path ({old.path} → {new.path})")
+            if old.protect != new.protect and new.protect != "backup":
+                yield destroy(f"weakens the protection of {label} ({old.protect} → {new.protect})")
+    yield from host_paths(after, known={v for v in old_volumes.values() if isinstance(v, str)})
+    old_excludes = () if before.snapshot is UNSET else before.snapshot.exclude
+    new_excludes = () if after.snapshot is UNSET else after.snapshot.exclude
+    if set(new_excludes) - set(old_excludes):
+        yield destroy("excludes more files from backups")
+
+
+def host_paths(service: Service, known: set[str] = frozenset()) -> Iterator[Demand]:  # type: ignore[assignment]
+    """A v1 string volume outside /srv/ reaches into the host's own files."""
+    for _, volume in sorted(volumes(service).items(), key=lambda pair: pair[0]):
+        if isinstance(volume, str) and volume not in known and not _below_srv(volume.partition(":")[0]):
+            yield destroy(f"mounts a host path outside /srv ({volume})")
+
+
+def _below_srv(path: str) -> bool:
+    return path.startswith("/srv/") and ".." not in path.split("/")
+
+
+def storage_demands(before: Storage, after: Storage) -> Iterator[Demand]:
+    if (before.durable_id, before.type) != (after.durable_id, after.type):
+        yield destroy("points the storage target somewhere else")
+    if before.state == "attached" != after.state:
+        yield destroy(f"detaches the storage target ({after.state})")
+    if before.role != after.role:
+        yield destroy(f"changes the role of the storage target ({before.role} → {after.role})")
+    if after.policy.retain < before.policy.retain:
+        yield destroy("keeps fewer backups on this target")
+
+
+def created(address: str, after: bytes) -> Iterator[Demand]:
+    kind = kind_of(address)
+    if kind == "node":
+        yield destroy("adds a node")
+        yield from node_demands(Node("x", ("worker",), key=_node(after).key), _node(after))
+    elif kind == "service":
+        yield from host_paths(_read(after, Service))
+
+
+def removed(address: str) -> Iterator[Demand]:
+    if kind_of(address) == "policy":
+        yield destroy("removes a policy, which widens what is allowed")
+    elif kind_of(address) == "storage":
+        yield destroy("detaches a storage target")
+
+
+def policy_demands(before: Entry, after: Entry) -> Iterator[Demand]:
+    if before.digest != after.digest:
+        yield destroy("changes a policy, which may widen what is allowed")
+    elif set(before.applies_to or ()) - set(after.applies_to or ()):
+        yield destroy("narrows where a policy applies")
+
+
+def _read(content: bytes, kind: type[T]) -> T:
+    return msgspec.json.decode(content, type=kind)
+
+
+def _node(content: bytes) -> Node:
+    return _read(content, Node)
+
+
+_BY_KIND: dict[str, tuple[type, Callable[..., Iterator[Demand]]]] = {
+    "fleet": (FleetDocument, fleet_demands),
+    "node": (Node, node_demands),
+    "service": (Service, service_demands),
+    "storage": (Storage, storage_demands),
+}
+
+
+def demands(
+    address: str,
+    before: Entry | None,
+    after: Entry | None,
+    content_before: Callable[[], bytes],
+    content_after: Callable[[], bytes],
+) -> tuple[Demand, ...]:
+    """Everything a changed address asks of its signers beyond grade `apply`. Contents are read only if needed."""
+    kind = kind_of(address)
+    if kind == "trust":
+        # A first trust is not a change of trust: whoever pins the fleet id pins exactly this one.
+        return (destroy("founds the fleet") if before is None else Demand("root", "changes who is trusted"),)
+    if before is None:
+        return tuple(created(address, content_after()))
+    if after is None:
+        return tuple(removed(address))
+    if kind == "policy":
+        return tuple(policy_demands(before, after))
+    if before.digest == after.digest:
+        return ()
+    schema, rule = _BY_KIND[kind]
+    return tuple(rule(_read(content_before(), schema), _read(content_after(), schema)))

@@ -1,0 +1,117 @@
+"""Which node runs which service, and why. Pure, deterministic, sticky (M-35, M-36, M-37, C-14)."""
+
+from collections.abc import Iterable, Mapping
+from heapq import heapify, heappop, heappush
+
+from msgspec import UNSET, Struct
+
+from holdfast.errors import Invalid
+from holdfast.model.fleet import Node, Service
+from holdfast.model.observation import NodeObservation
+from holdfast.model.revision import Table
+
+Refusal = str
+
+
+class Placed(Struct, frozen=True):
+    """A decision that explains itself."""
+
+    node: str
+    why: str
+
+
+class Rejected(Struct, frozen=True):
+    node: str
+    reason: Refusal
+
+
+def containers(service: Service) -> int:
+    return sum(component.replicas for component in service.components)
+
+
+def has_data(service: Service) -> bool:
+    return any(component.volumes for component in service.components)
+
+
+def carries_services(node: Node) -> bool:
+    """An edge-only node refuses application containers (C-23)."""
+    return any(role != "edge" for role in node.roles)
+
+
+def refuses_worker(node: Node, seen: NodeObservation | None) -> Refusal | None:
+    """Why automatic placement passes this node over. A node nobody has seen yet is eligible."""
+    if "worker" not in node.roles:
+        return f"is not a worker (roles: {', '.join(node.roles)})"
+    if seen is not None and seen.status == "unhealthy":
+        return "is unhealthy"
+    return None
+
+
+class Placer:
+    """Places services one after another; the load it counts is applied plus what it assigned itself."""
+
+    def __init__(self, nodes: Mapping[str, Node], seen: Mapping[str, NodeObservation], applied: Table) -> None:
+        self._nodes = nodes
+        self._seen = seen
+        self.load = dict.fromkeys(sorted(nodes), 0)
+        for address, entry in applied.entries.items():
+            if entry.node is not UNSET and entry.node in self.load and address.startswith("service."):
+                self.load[entry.node] += entry.containers
+        self.refusals = {name: refuses_worker(node, seen.get(name)) for name, node in nodes.items()}
+        self._queue = [(load, name) for name, load in self.load.items() if self.refusals[name] is None]
+        heapify(self._queue)
+        self._hubs = sorted(name for name, node in nodes.items() if "hub" in node.roles)
+
+    def place(self, name: str, service: Service, current: str | None) -> Placed:
+        """Pin before tier before stickiness before load."""
+        if service.node is not UNSET:
+            return self._pinned(name, service.node)
+        if service.tier == "core":
+            return self._core(name, current)
+        if current is not None and current in self._nodes and "worker" in self._nodes[current].roles:
+            return Placed(current, "stays where it is")
+        return self._least_loaded(name, service)
+
+    def _pinned(self, name: str, pin: str) -> Placed:
+        node = self._nodes.get(pin)
+        if node is None or not carries_services(node):
+            reason = "is not in fleet.toml" if node is None else "is an edge and takes no application containers"
+            raise Invalid(
+                f"service.{name} is pinned to {pin}, which {reason}",
+                remedy=f'change node = "{pin}" in services/{name}.toml to one of: {", ".join(self._carriers())}',
+                code="no_node_fits",
+            )
+        return Placed(pin, f'pinned by node = "{pin}"')
+
+    def _core(self, name: str, current: str | None) -> Placed:
+        if current is not None and current in self._hubs:
+            return Placed(current, 'stays where it is (tier = "core")')
+        if not self._hubs:
+            raise Invalid(
+                f'service.{name} has tier = "core" but no node has the role hub',
+                remedy='give one node in fleet.toml roles = ["hub", …], or set tier = "worker"',
+                code="no_node_fits",
+            )
+        return Placed(self._hubs[0], 'tier = "core" belongs on the hub node')
+
+    def _least_loaded(self, name: str, service: Service) -> Placed:
+        if not self._queue:
+            raise Invalid(
+                f"no node fits service.{name}: "
+                + ("; ".join(f"{r.node} {r.reason}" for r in self.rejected()) or "fleet.toml declares no nodes"),
+                remedy='add a [[nodes]] entry with roles = ["worker"] to fleet.toml, or pin it with node = "…"',
+                code="no_node_fits",
+            )
+        load, node = heappop(self._queue)
+        runner_up = f", next is {self._queue[0][1]} with {self._queue[0][0]}" if self._queue else ""
+        self.load[node] = load + containers(service)
+        heappush(self._queue, (self.load[node], node))
+        passed_over = sum(reason is not None for reason in self.refusals.values())
+        rejected = f"; {passed_over} not eligible" if passed_over else ""
+        return Placed(node, f"fewest containers ({load}{runner_up}{rejected})")
+
+    def rejected(self) -> tuple[Rejected, ...]:
+        return tuple(Rejected(name, why) for name, why in sorted(self.refusals.items()) if why is not None)
+
+    def _carriers(self) -> Iterable[str]:
+        return [name for name, node in sorted(self._nodes.items()) if carries_services(node)] or ["(none declared)"]

@@ -1,0 +1,135 @@
+"""Declared × applied × observed → Plan. Pure and deterministic (I-22): the same inputs give the same signed bytes."""
+
+from collections import ChainMap
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.errors import Conflict, Invalid
+from holdfast.model.applied import Applied, head_of, table_of
+from holdfast.model.fleet import Fleet
+from holdfast.model.observation import NodeObservation
+from holdfast.model.plan import Plan
+from holdfast.model.revision import Table
+from holdfast.planning import images
+from holdfast.planning.compile import Compiled, compile_revision
+from holdfast.planning.diff import changes, grade_of
+from holdfast.planning.documents import documents
+from holdfast.planning.placement import Placed
+from holdfast.planning.table import draft, limited, tombstones, without
+
+
+class Inputs(Struct, frozen=True):
+    """What planning may look at besides the directory and the ledger."""
+
+    seen: Mapping[str, NodeObservation] = {}
+    image_digests: Mapping[str, str] = {}  # what registries answered, tag → digest
+    only: str | None = None  # plan this one address, leave the rest as applied
+
+
+def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Plan:  # noqa: B008 (frozen value)
+    texts = documents(fleet)
+    number = head_of(applied).number + 1
+    drafted = draft(fleet, texts, table_of(applied), inputs.seen, inputs.image_digests, number)
+    table = drafted.table
+    if inputs.only is not None:
+        if inputs.only not in table.entries:
+            raise Invalid(
+                f"{inputs.only} is not declared in this fleet directory",
+                remedy="holdfast validate lists what is declared; check the name",
+                code="not_found",
+            )
+        table = limited(table_of(applied), table, inputs.only)
+    fresh = {entry.digest: texts[address] for address, entry in drafted.table.entries.items()}
+    return _between(table, applied, fresh, drafted.placed, _warnings(fleet, table))
+
+
+def plan_undeploy(address: str, applied: Applied | None) -> Plan:
+    """Retire one address, whether or not its file is still there."""
+    if applied is None or address not in applied.table.entries:
+        raise Conflict(
+            f"{address} is not applied, so there is nothing to undeploy",
+            remedy="holdfast history and holdfast plan show what is applied",
+            code="not_found",
+        )
+    return _between(without(applied.table, address, applied.head.number + 1), applied, {}, {}, ())
+
+
+def plan_rollback(target: Table, applied: Applied) -> Plan:
+    """A new revision with the content of an older one; epochs and tombstones only ever grow."""
+    entries = {}
+    for address, entry in target.entries.items():
+        now, stone = applied.table.entries.get(address), applied.table.tombstones.get(address)
+        newest = now.epoch if now else (stone.epoch + 1 if stone else entry.epoch)
+        moved = now is not None and now.node != entry.node
+        entries[address] = replace(entry, epoch=newest + 1 if moved else newest)
+    table = Table(entries, tombstones(applied.table, entries, applied.head.number + 1))
+    return _between(table, applied, {}, {}, ())
+
+
+def _between(
+    table: Table,
+    applied: Applied | None,
+    fresh: Mapping[str, bytes],
+    placed: Mapping[str, Placed],
+    warnings: tuple[str, ...],
+) -> Plan:
+    before = table_of(applied)
+    if applied is not None and before.entries == table.entries:
+        return Plan(applied.head, (), "apply", None, warnings)
+    compiled = compile_revision(table, applied, fresh)
+    old = applied.contents if applied else {}
+    found = changes(before, table, old, ChainMap(compiled.candidate.blobs, old), placed)  # type: ignore[arg-type]
+    grade = grade_of(tuple(demand for change in found for demand in change.demands))
+    return Plan(head_of(applied), found, grade, compiled.candidate, warnings, touched(compiled, applied))
+
+
+def touched(compiled: Compiled, applied: Applied | None) -> tuple[str, ...]:
+    """Nodes whose manifest differs from the applied one."""
+    before = applied.header.manifests if applied else {}
+    after = compiled.header.manifests
+    return tuple(sorted(node for node in before.keys() | after.keys() if before.get(node) != after.get(node)))
+
+
+def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
+    found = []
+    for name, service in fleet.services.items():
+        entry = table.entries.get("service." + name)
+        missing = [ref for ref in images.unpinned((service,)) if entry is None or ref not in entry.images]
+        found += [
+            f"service.{name}: no registry answered for {ref}; it is applied as a tag, so what runs may change "
+            f"without a plan (pin it: {ref}@sha256:…)"
+            for ref in missing
+        ]
+    found += [
+        f"service.{name}: volume {volume!r} is backed up in part only (*.toml, *.db, *.pem); "
+        "write it as a table with protect = …, or add [snapshot]"
+        for name, service in fleet.services.items()
+        for component in service.components
+        for volume in component.volumes
+        if isinstance(volume, str) and not service.snapshot
+    ]
+    return tuple(sorted(found))
+
+
+def explain(fleet: Fleet, applied: Applied | None, inputs: Inputs, address: str) -> tuple[str, tuple[str, ...]]:
+    """Why this node: the decision, and every other node with the reason it was passed over. Replayed on demand."""
+    texts = documents(fleet)
+    drafted = draft(fleet, texts, table_of(applied), inputs.seen, inputs.image_digests, head_of(applied).number + 1)
+    if address not in drafted.placed:
+        raise Invalid(
+            f"{address} is not a declared service, so no node was chosen for it",
+            remedy="name a service, for example --explain service.web",
+            code="not_found",
+        )
+    chosen = drafted.placed[address]
+    reasons = []
+    for name in sorted(fleet.nodes):
+        refusal = drafted.placer.refusals[name]
+        if name != chosen.node:
+            runs = drafted.placer.load[name]
+            reasons.append(
+                f"{name} {refusal}" if refusal else f"{name} was not chosen (runs {runs} containers in this plan)"
+            )
+    return f"{chosen.node}: {chosen.why}", tuple(reasons)

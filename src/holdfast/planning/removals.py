@@ -1,0 +1,50 @@
+"""What may leave a fleet, and how loudly that must be said. Pure (C-08, I-37, W12)."""
+
+from holdfast.errors import Invalid, NotPermitted
+from holdfast.model.plan import Change
+from holdfast.model.revision import Table
+
+
+def protected(removals: tuple[Change, ...], applied: Table) -> tuple[str, ...]:
+    """Protection lives in the ledger: deleting the file that declared it does not lift it."""
+    return tuple(change.address for change in removals if applied.entries[change.address].protect)
+
+
+def check(removals: tuple[Change, ...], applied: Table, removals_max: int, allowed: int | None) -> None:
+    """Refuse unless the operator said exactly how many, within the fleet's own limit, and nothing is protected."""
+    if not removals:
+        if allowed:
+            raise Invalid(
+                f"--allow-removals {allowed} was given, but this plan removes nothing",
+                remedy="run the same command without --allow-removals",
+                code="wrong_removals",
+            )
+        return
+    names = ", ".join(change.address for change in removals[:8]) + (" …" if len(removals) > 8 else "")
+    held = protected(removals, applied)
+    if held:
+        raise NotPermitted(
+            f"{', '.join(held)} is protected in the ledger, and this plan would remove it",
+            remedy=f"restore services/{held[0].partition('.')[2]}.toml; to give it up, first apply it with "
+            "protect = false (grade destroy), then remove it",
+            code="protected",
+        )
+    if len(removals) > removals_max:
+        raise NotPermitted(
+            f"this plan removes {len(removals)} resources ({names}); the fleet allows {removals_max} at a time",
+            remedy="restore the missing files, remove fewer at a time, or raise removals_max in fleet.toml and apply "
+            "that first (grade destroy)",
+            code="too_many_removals",
+        )
+    if allowed is None:
+        raise NotPermitted(
+            f"this plan removes {len(removals)} of what is applied: {names}",
+            remedy=f"restore the missing files, or confirm with --allow-removals {len(removals)}",
+            code="removals_not_allowed",
+        )
+    if allowed != len(removals):
+        raise Invalid(
+            f"--allow-removals {allowed} was given, but this plan removes {len(removals)}: {names}",
+            remedy=f"look at the plan again; confirm with --allow-removals {len(removals)}",
+            code="wrong_removals",
+        )

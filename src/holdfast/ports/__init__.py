@@ -1,0 +1,1 @@
+"""What we ask of the world: one small Protocol per file."""

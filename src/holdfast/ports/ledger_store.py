@@ -1,0 +1,201 @@
+"""What we ask of a ledger store: versioned keys, blobs and leases under one rising revision. Knows no product."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from holdfast.errors import Conflict, Corrupt, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+    from contextlib import AbstractContextManager
+
+KEY_CHARS_MAX = 1024
+
+
+class Record(Struct, frozen=True):
+    """A key as it is now. Deleting and putting it again starts a new `created`."""
+
+    key: str
+    value: bytes
+    created: int
+    modified: int
+
+
+class Change(Struct, frozen=True):
+    """One key became `value`, or was deleted (None), at `revision`."""
+
+    key: str
+    value: bytes | None
+    revision: int
+
+
+class Transaction(Struct, frozen=True):
+    """All of it or nothing. `expect` maps a key to the `modified` it must still have; 0 says it must not exist.
+
+    The store revision rises by one if a key was put or an existing key was deleted, and stays where it is otherwise:
+    blobs are named by their content and have no version. With `lease`, the keys put here live as long as that lease.
+    """
+
+    expect: Mapping[str, int]
+    put: Mapping[str, bytes]
+    delete: Sequence[str] = ()
+    blobs: Mapping[str, bytes] = {}
+    drop_blobs: Sequence[str] = ()
+    lease: str = ""
+
+
+class Lease(Struct, frozen=True):
+    """A name held for a while. A lease is not a lock: its holder may sleep past the expiry and wake up a writer.
+
+    What he writes must therefore be fenced: by `expect` in the same transaction, or by `token`, which is larger in
+    every later tenure of the name. Expiry is judged by the wall clock of whoever asks the store.
+    """
+
+    name: str
+    holder: str
+    token: int
+    ttl_s: float
+    expires_s: float
+
+
+class Moved(Conflict):
+    """An expectation failed; nothing was written."""
+
+    def __init__(self, key: str, expected: int, actual: int) -> None:
+        super().__init__(
+            f"{key} is at revision {actual}, not at the expected {expected}",
+            remedy="read the current state and base the change on it",
+        )
+        self.key = key
+        self.expected = expected
+        self.actual = actual
+
+
+class Compacted(Conflict):
+    """The asked history is no longer kept."""
+
+    def __init__(self, after: int, kept_after: int) -> None:
+        super().__init__(
+            f"changes after revision {after} are asked for, but only those after {kept_after} are kept",
+            remedy="scan the current state and watch from its revision",
+        )
+        self.kept_after = kept_after
+
+
+class Held(Conflict):
+    """Somebody else holds the lease."""
+
+    def __init__(self, lease: Lease, now_s: float) -> None:
+        left_s = lease.expires_s - now_s
+        super().__init__(
+            f"lease {lease.name} is held by {lease.holder} for {left_s:.0f}s more, until {lease.expires_s:.0f}",
+            remedy=f"wait until it expires, or stop {lease.holder}",
+        )
+        self.lease = lease
+
+
+class LeaseLost(Conflict):
+    """The lease expired, was released, or belongs to a later tenure."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"lease {name} is not held any more",
+            remedy="stop what it protected, grant it anew and read the current state",
+        )
+        self.name = name
+
+
+class Reading(Protocol):
+    """The store at one moment: every answer of one reading belongs to the same revision."""
+
+    def revision(self) -> int: ...
+    def get(self, key: str) -> Record | None: ...
+    def scan(self, prefix: str) -> Sequence[Record]:
+        """Sorted by key."""
+        ...
+
+    def blob(self, digest: str) -> bytes | None:
+        """Content as it is stored: it was checked when written, and disks rot; who trusts it hashes it again."""
+        ...
+
+    def has_blobs(self, digests: Iterable[str]) -> set[str]: ...
+    def blob_digests(self) -> Iterator[str]: ...
+    def read_blobs(self, digests: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        """One answer per digest, in the order asked; the fast way to read many."""
+        ...
+
+    def lease(self, name: str) -> Lease | None: ...
+
+
+class LedgerReader(Reading, Protocol):
+    """Looking without touching. Takes no lock that a writer waits for, waits for no writer, writes nothing (I-09)."""
+
+    def reading(self) -> AbstractContextManager[Reading]:
+        """A consistent view for several questions (O-34)."""
+        ...
+
+    def watch(self, prefix: str, after: int, timeout_s: float) -> Sequence[Change]:
+        """Every change after a revision, once, ordered by revision and key; empty when the time is up.
+
+        Waits in real time, as it holds a real thread. Raises Compacted when the history does not reach back.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class LedgerStore(LedgerReader, Protocol):
+    def commit(self, tx: Transaction) -> int:
+        """Durable when it returns the store revision; raises Moved and writes nothing when an expectation fails."""
+        ...
+
+    def submit(self, tx: Transaction) -> Future[int]:
+        """The same, without waiting."""
+        ...
+
+    def compact(self, before: int) -> None:
+        """Forget the history of revisions smaller than `before`; what is current stays."""
+        ...
+
+    def grant(self, name: str, holder: str, ttl_s: float) -> Lease:
+        """Begin a new tenure, with a larger token and without keys; raises Held while another holder lives."""
+        ...
+
+    def renew(self, lease: Lease) -> Lease:
+        """Raises LeaseLost once it expired, even if nobody else took it: its keys are gone."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Giving back what is already lost does nothing."""
+        ...
+
+
+def check(tx: Transaction) -> None:
+    """Refuse what no store may write, before it begins to: unprintable keys, contradictions, forged blobs."""
+    for keys in (tx.expect, tx.put, tx.delete):
+        for key in keys:
+            if not 0 < len(key) <= KEY_CHARS_MAX or not key.isprintable():
+                raise Invalid(f"{key[:80]!r} is no ledger key", remedy="use 1 to 1024 printable characters")
+    for key in tx.delete:
+        if key in tx.put:
+            raise Invalid(f"{key} is put and deleted by one transaction", remedy="do one of them")
+    if tx.blobs:
+        _check_blobs(tx)
+
+
+def _check_blobs(tx: Transaction) -> None:
+    from hashlib import sha256
+
+    for digest, content in tx.blobs.items():
+        if digest in tx.drop_blobs:
+            raise Invalid(f"blob {digest} is stored and dropped by one transaction", remedy="do one of them")
+        if sha256(content).hexdigest() != digest:
+            raise Corrupt(
+                f"{len(content)} bytes are not the blob {digest[:80]}",
+                remedy="send the content again",
+                code="blob_digest",
+            )

@@ -1,0 +1,1 @@
+"""Who may say what: principals, permissions, signatures; deny by default."""

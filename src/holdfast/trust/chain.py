@@ -1,0 +1,68 @@
+"""Walk a chain of revisions from something already trusted. Refuses gaps, forks and unsigned links. Pure."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from holdfast.errors import Corrupt
+from holdfast.model import canonical
+from holdfast.model.record import Link
+from holdfast.model.revision import FORMAT, Head, Header, digest_of
+from holdfast.model.trust import Trust
+from holdfast.trust.approval import approve
+
+
+class Anchor(Struct, frozen=True):
+    """The newest revision a verifier believes, and the trust it established. Head 0: only the fleet id is known."""
+
+    fleet: str
+    head: Head
+    trust: Trust | None
+
+
+def walk(start: Anchor, links: Iterable[Link]) -> Anchor:
+    at = start
+    for link in links:
+        at = step(at, link)
+    return at
+
+
+def step(at: Anchor, link: Link) -> Anchor:
+    """One revision further: chain, trust, signature. The grade of its content is judged where the content is."""
+    header = link.header
+    check_succession(at.fleet, at.head, header)
+    if canonical.digest(link.trust_bytes) != header.trust:
+        raise _broken(header, "names another trust than the one stored beside it")
+    trust = canonical.decode(link.trust_bytes, Trust, f"the trust of revision {header.number}")
+    if at.trust is None:
+        if header.trust != at.fleet:
+            raise _broken(header, "does not found the fleet whose id it carries")
+        approve(link.header_bytes, link.signatures, "destroy", (), trust)
+    elif trust == at.trust:
+        approve(
+            link.header_bytes, link.signatures, "apply", (), at.trust
+        )  # scopes need the changes; the hub checks them
+    else:
+        approve(link.header_bytes, link.signatures, "root", (), at.trust, trust)
+    return Anchor(at.fleet, Head(header.number, digest_of(link.header_bytes)), trust)
+
+
+def check_succession(fleet: str, head: Head, header: Header) -> None:
+    if header.format != FORMAT:
+        raise _broken(header, f"has format {header.format}; this release reads format {FORMAT}")
+    if header.fleet != fleet:
+        raise Corrupt(
+            f"revision {header.number} belongs to another fleet ({header.fleet[:12]}…, expected {fleet[:12]}…)",
+            remedy="check --hub and --fleet: this directory and that hub do not belong together",
+            code="other_fleet",
+        )
+    if header.number != head.number + 1 or header.parent != head.digest:
+        raise _broken(header, f"does not follow revision {head.number}: the chain is forked or has a gap")
+
+
+def _broken(header: Header, why: str) -> Corrupt:
+    return Corrupt(
+        f"revision {header.number} {why}",
+        remedy="do not apply; compare `holdfast history` with a colleague's, then restore the ledger from a backup",
+        code="chain_broken",
+    )

@@ -1,0 +1,114 @@
+"""Failures on their way through HTTP: which status each family gets, and which family comes out at the other end. Pure.
+
+The body is always {"code", "message", "remedy"}. The exit code travels beside it in a header, because one status
+stands for several families (409: somebody was faster, or the ledger is damaged) and new codes appear with every release.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from holdfast.errors import (
+    Conflict,
+    Corrupt,
+    Failed,
+    HoldfastError,
+    Invalid,
+    NeedsOperator,
+    NotPermitted,
+    SignatureRequired,
+    TryLater,
+    Unreachable,
+)
+
+EXIT_HEADER = "Holdfast-Exit"
+RETRY_AFTER_S = 2
+
+
+class Fault(Struct, frozen=True):
+    code: str
+    message: str
+    remedy: str
+
+
+# Family → status. The most specific row wins; a test walks every class of errors.py.
+STATUS: Mapping[type[HoldfastError], int] = {
+    Invalid: 400,
+    NotPermitted: 403,
+    SignatureRequired: 403,
+    Conflict: 409,
+    Corrupt: 409,  # the hub's own ledger is damaged, and that is said, not disguised as the caller's mistake
+    TryLater: 503,
+    Unreachable: 503,
+    Failed: 500,  # tried and did not work, for instance a full disk: never the answer to bad input
+    NeedsOperator: 500,
+    HoldfastError: 500,
+}
+
+# Codes that mean the same status whatever family raised them.
+STATUS_OF_CODE: Mapping[str, int] = {
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "request_timeout": 408,
+    "body_too_large": 413,
+    "content_encoding": 415,
+    "expectation_failed": 417,
+    "resource_exhausted": 429,
+}
+
+# What is wrong with bytes that somebody sent. The same codes on a reading route speak of the hub's own ledger: 409.
+# Not here: blob_missing and blob_damaged, which may be either, so they stay 409.
+SENT_BYTES = frozenset(
+    {
+        "blob_digest",
+        "chain_broken",
+        "not_canonical",
+        "other_fleet",
+        "revision_unsound",
+        "signature_invalid",
+        "unreadable",
+    }
+)
+
+FAMILY_OF_EXIT: Mapping[int, type[HoldfastError]] = {
+    family.exit_code: family
+    for family in (Failed, Invalid, NotPermitted, SignatureRequired, Conflict, TryLater, Corrupt)
+}
+
+# For an answer without the header, as a proxy in between would give.
+FAMILY_OF_STATUS: Mapping[int, type[HoldfastError]] = {
+    401: NotPermitted,
+    403: NotPermitted,
+    408: TryLater,
+    409: Conflict,
+    429: TryLater,
+    500: Failed,
+    502: Unreachable,
+    503: TryLater,
+    504: Unreachable,
+}
+
+
+def status(trouble: HoldfastError, *, writing: bool) -> int:
+    if trouble.code in STATUS_OF_CODE:
+        return STATUS_OF_CODE[trouble.code]
+    if writing and isinstance(trouble, Corrupt) and trouble.code in SENT_BYTES:
+        return 400
+    return next(STATUS[family] for family in type(trouble).__mro__ if family in STATUS)
+
+
+def fault(trouble: HoldfastError) -> Fault:
+    return Fault(trouble.code, trouble.message, trouble.remedy)
+
+
+def trouble(said: Fault, status_code: int, exit_text: str) -> HoldfastError:
+    """The failure as it was raised on the other side: same family, same exit code, same words."""
+    exit_code = int(exit_text) if exit_text.isascii() and exit_text.isdigit() and len(exit_text) == 1 else 0
+    family = FAMILY_OF_EXIT.get(exit_code) or _guess(said.code, status_code)
+    return family(said.message, remedy=said.remedy, code=said.code)
+
+
+def _guess(code: str, status_code: int) -> type[HoldfastError]:
+    if code == SignatureRequired.code:
+        return SignatureRequired
+    return FAMILY_OF_STATUS.get(status_code, Failed if status_code >= 500 else Invalid)

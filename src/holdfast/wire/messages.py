@@ -1,0 +1,119 @@
+"""Every message of the hub's HTTP interface. Values only; bytes travel as base64, names are fixed within /v1.
+
+Two releases that are one apart understand each other: a reader ignores fields it does not know, a writer of /v1 never
+drops one that was required, and `wire` tells which generation of fields the writer knew.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from holdfast.model.hub_status import HubStatus
+from holdfast.model.observation import NodeObservation
+from holdfast.model.record import Link, RevisionRecord
+from holdfast.model.revision import Candidate, DigestText, Head
+
+GENERATION = 1
+
+Wire = Annotated[int, Meta(ge=1, description="generation of message fields the writer knows")]
+
+
+class HeadAnswer(Struct, frozen=True):
+    """`number` 0 says that nothing is applied yet."""
+
+    head: Head
+    wire: Wire = GENERATION
+
+
+class AppliedRevision(Struct, frozen=True):
+    """Every part is named by a digest in another part; whoever reads it checks that."""
+
+    head: Head
+    header: bytes
+    table: bytes
+    trust: bytes
+
+
+class AppliedAnswer(Struct, frozen=True):
+    revision: AppliedRevision | None
+    wire: Wire = GENERATION
+
+
+class HistoryPage(Struct, frozen=True):
+    """Records from the newest asked for downwards; a short page is not the end of history, an empty one is."""
+
+    revisions: tuple[RevisionRecord, ...]
+    wire: Wire = GENERATION
+
+
+class RevisionAnswer(Struct, frozen=True):
+    """`header` is the exact text that operators signed."""
+
+    record: RevisionRecord
+    header: bytes
+    wire: Wire = GENERATION
+
+
+class LinksPage(Struct, frozen=True):
+    """Links in rising order, beginning with the first asked for; ask again after the last one that came."""
+
+    links: tuple[Link, ...]
+    wire: Wire = GENERATION
+
+
+class ObservationsAnswer(Struct, frozen=True):
+    nodes: dict[str, NodeObservation]
+    wire: Wire = GENERATION
+
+
+class DamagedAnswer(Struct, frozen=True):
+    digests: tuple[str, ...]
+    wire: Wire = GENERATION
+
+
+class StatusAnswer(HubStatus, frozen=True):
+    """The status as it is known everywhere, flat, so that a person reading it with curl is not made to dig."""
+
+    wire: Wire = GENERATION
+
+
+class HealthAnswer(Struct, frozen=True):
+    ok: bool = True
+    wire: Wire = GENERATION
+
+
+class CommitRequest(Struct, frozen=True):
+    """A signed revision. The table is not repeated among the blobs."""
+
+    header: bytes
+    table: bytes
+    blobs: dict[DigestText, bytes]
+    signatures: tuple[str, ...]
+    wire: Wire = GENERATION
+
+
+class MendRequest(Struct, frozen=True):
+    blobs: dict[DigestText, bytes]
+    wire: Wire = GENERATION
+
+
+class MendAnswer(Struct, frozen=True):
+    mended: int
+    wire: Wire = GENERATION
+
+
+def commit_request(candidate: Candidate) -> CommitRequest:
+    blobs = {digest: content for digest, content in candidate.blobs.items() if content != candidate.table}
+    return CommitRequest(candidate.header, candidate.table, blobs, candidate.signatures)
+
+
+def candidate_of(request: CommitRequest) -> Candidate:
+    return Candidate(request.header, request.table, dict(request.blobs), request.signatures)
+
+
+def status_answer(status: HubStatus) -> StatusAnswer:
+    return StatusAnswer(*(getattr(status, name) for name in HubStatus.__struct_fields__))
+
+
+def status_of(answer: StatusAnswer) -> HubStatus:
+    return HubStatus(*(getattr(answer, name) for name in HubStatus.__struct_fields__))
