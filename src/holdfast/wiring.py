@@ -20,6 +20,7 @@ from holdfast.cli.terminal import Terminal, system_terminal
 from holdfast.errors import Invalid
 
 if TYPE_CHECKING:
+    from holdfast.adapters.ledger_store.sqlite import SqliteReader
     from holdfast.ports.clock import Clock
     from holdfast.ports.disk import Disk
     from holdfast.ports.entropy import Entropy
@@ -61,6 +62,7 @@ class SystemToolbox:
         self.clock: Clock = SystemClock()
         self.entropy: Entropy = SystemEntropy()
         self._signer: Signer | None = None
+        self._readers: list[SqliteReader] = []  # put to rest before somebody writes
 
     # ---- fleet directory, registry
 
@@ -104,12 +106,16 @@ class SystemToolbox:
     def store(self, state_dir: str, create: bool) -> "LedgerStore":
         from holdfast.adapters.ledger_store.sqlite import SqliteStore
 
+        for reader in self._readers:
+            reader.rest()
         return SqliteStore.open(os.path.join(state_dir, LEDGER_FILE), self.clock, create)
 
     def store_for_reading(self, state_dir: str) -> "LedgerReader":
         from holdfast.adapters.ledger_store.sqlite import SqliteStore
 
-        return SqliteStore.open_read_only(os.path.join(state_dir, LEDGER_FILE))
+        reader = SqliteStore.open_read_only(os.path.join(state_dir, LEDGER_FILE))
+        self._readers.append(reader)
+        return reader
 
     def high_water(self, state_dir: str) -> "HighWater":
         from holdfast.adapters.high_water.file import FileHighWater

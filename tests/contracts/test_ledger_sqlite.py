@@ -500,6 +500,14 @@ def events(log: Path) -> list[str]:
     return seen
 
 
+def assert_flushed_before_each_ack(seen: list[str], path: Path) -> None:
+    flushed = False
+    for event in seen:
+        if event == "ack":
+            assert flushed, seen
+        flushed = event != "ack" and (flushed or event == f"fdatasync {path}-wal")
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize("call", ["fdatasync", "fsync"])
 @pytest.mark.parametrize("again", ["", "+"], ids=["once", "for good"])
@@ -516,6 +524,7 @@ def test_nothing_is_acknowledged_after_a_failed_flush(tmp_path: Path, call: str,
         seen = events(log)
         if not any(event.startswith("FAILED") for event in seen):
             assert said == [f"ack {step + 1}" for step in range(4)]
+            assert_flushed_before_each_ack(seen, path)
             return False
         harmless = f"FAILED fdatasync {path.parent}"
         first = next((i for i, event in enumerate(seen) if event.startswith("FAILED") and event != harmless), len(seen))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -42,13 +43,16 @@ def check(document: dict[str, Any], kind: type[T], file: str, content: bytes, fl
 
 def _rebuilt(rest: dict[str, Any], kind: type[T]) -> T:
     values: dict[str, Any] = {}
-    for field in msgspec.structs.fields(kind):
+    for field in _fields(kind):
         if field.encode_name in rest:
             with suppress(msgspec.ValidationError):
                 values[field.name] = msgspec.convert(rest[field.encode_name], field.type)
         if field.required:
             values.setdefault(field.name, _STAND_INS[field.name])
     return kind(**values)
+
+
+_fields = lru_cache(msgspec.structs.fields)
 
 
 def _write_cpu_as_text(document: dict[str, Any]) -> None:

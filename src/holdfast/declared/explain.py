@@ -1,6 +1,7 @@
 """Every mistake of one document against the structs that are its schema. Slow and thorough; run only when needed."""
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from msgspec import inspect
@@ -15,7 +16,10 @@ BAD = object()  # what is left of a value that cannot be used at all
 
 def explain(document: dict[str, Any], kind: type, file: str, flaws: Flaws) -> Any:
     """Note every mistake; answer the document without the parts that hold them."""
-    return _Walk(file, flaws).visit(inspect.type_info(kind), document, ())
+    return _Walk(file, flaws).visit(_schema(kind), document, ())
+
+
+_schema = lru_cache(inspect.type_info)
 
 
 class _Walk:
@@ -47,8 +51,9 @@ class _Walk:
         rest: dict[str, Any] = {}
         for key, inner in value.items():
             name = meant.get(key, key)
-            if name and (name == key or name not in value):  # a slip of the pen is read as what was meant, and noted
-                rest[name] = self.visit(fields[name].type, inner, (*path, key))
+            if name and (name == key or name not in value):  # a slip is read as what was probably meant
+                walk = self if name == key or isinstance(inner, dict | list) else _Walk(self.file, Flaws())
+                rest[name] = walk.visit(fields[name].type, inner, (*path, key))
         required = [name for name, field in fields.items() if field.required]
         for name in required:
             if name not in rest:

@@ -17,7 +17,7 @@ def read(sources: Sources, flaws: Flaws) -> dict[str, bytes | None]:
     """Every policy file by path; None stands for one that is there and was refused."""
     entries = [entry for entry in sources.entries(DIRECTORY) if not is_hidden(entry.path)]
     entries = [entry for entry in entries if entry.path.endswith(SUFFIX) or entry.kind in ("directory", "symlink")]
-    if not sources.fit(DIRECTORY, entries):
+    if not sources.fit(DIRECTORY, entries, FILE_BYTES_MAX):
         return {entry.path: None for entry in entries}
     found: dict[str, bytes | None] = {}
     for entry in entries:

@@ -32,7 +32,7 @@ def read(sources: Sources, flaws: Flaws) -> dict[str, Service | None]:
         if not entry.path.endswith(SUFFIX):
             _check_other(entry, flaws)
     entries = [entry for entry in entries if entry.path.endswith(SUFFIX)]
-    if not sources.fit(DIRECTORY, entries):
+    if not sources.fit(DIRECTORY, entries, SERVICE_BYTES_MAX):
         return {stem_of(entry.path): None for entry in entries}
     return {stem_of(entry.path): _service(entry, sources, flaws) for entry in entries}
 

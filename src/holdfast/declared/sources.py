@@ -27,9 +27,11 @@ class Sources:
             self._flaws.add(trouble.path, (), trouble.what, trouble.remedy)
             return ()
 
-    def fit(self, directory: str, entries: Iterable[Entry]) -> bool:
-        """Whether these may be read on top of what was read already; asked before the first one is opened."""
-        self._total_bytes += sum(entry.size_bytes for entry in entries)
+    def fit(self, directory: str, entries: Iterable[Entry], bytes_max: int) -> bool:
+        """Whether these may be read on top of what was read already; asked before the first one is opened.
+
+        A file over its own limit counts as that limit: it is refused by itself, and the others are still read."""
+        self._total_bytes += sum(min(entry.size_bytes, bytes_max) for entry in entries)
         if self._total_bytes <= TOTAL_BYTES_MAX:
             return True
         self._flaws.add(

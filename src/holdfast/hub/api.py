@@ -1,4 +1,4 @@
-"""The hub's HTTP interface: form, limits, route, answer. Knows nothing of ledgers; every refusal has a remedy (I-07)."""
+"""The hub's HTTP interface: form, limits, route, answer. Knows no ledger; every refusal has a remedy (I-07)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from holdfast.hub.routes import Route
     from holdfast.ports.hub_link import HubLink
 
 log = logging.getLogger("holdfast.hub")

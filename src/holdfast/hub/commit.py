@@ -6,13 +6,13 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from holdfast.errors import Conflict, Corrupt
+from holdfast.errors import Conflict, Corrupt, SignatureRequired
 from holdfast.hub import reading
 from holdfast.ledger import keys
 from holdfast.ledger.recovery import settle
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, head_of, table_of
-from holdfast.model.ids import TRUST
+from holdfast.model.ids import FLEET, TRUST
 from holdfast.model.record import Approval, Pin, Recovery, RevisionRecord
 from holdfast.model.revision import Candidate, Head, Header, Table, decode_header, decode_table, digest_of
 from holdfast.model.trust import Trust
@@ -43,6 +43,16 @@ class Preview(Struct, frozen=True):
 
 def preview(store: LedgerStore, loaded: reading.Loaded, candidate: Candidate) -> Preview:
     """Every reason to refuse, before anything is written or armed."""
+    try:
+        return _preview(store, loaded, candidate)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+        raise _unsound(f"a part of it cannot be read: {trouble}") from trouble
+    except SignatureRequired as lacking:
+        digest = digest_of(candidate.header)
+        raise SignatureRequired(f"{lacking.message}; the digest to sign is {digest}", remedy=lacking.remedy) from None
+
+
+def _preview(store: LedgerStore, loaded: reading.Loaded, candidate: Candidate) -> Preview:
     header = decode_header(candidate.header)
     applied = loaded.applied
     _check_base(store, applied, header)
@@ -51,6 +61,8 @@ def preview(store: LedgerStore, loaded: reading.Loaded, candidate: Candidate) ->
     table = decode_table(_content(known, header.resources, "the resource table"))
     if TRUST not in table.entries or table.entries[TRUST].digest != header.trust:
         raise _unsound("the table and the header name different trusts")
+    if FLEET not in table.entries:
+        raise _unsound("the table lacks the fleet resource")
     trust = canonical.decode(_content(known, header.trust, "the trust"), Trust, "the trust")
     _check_manifests(header, table)
     judged = judge(table_of(applied), table, reading.Contents(store), known, header.number)

@@ -1,4 +1,4 @@
-"""One TCP connection and its patience: aiohttp's protocol, with a clock on every state in which a peer keeps us waiting.
+"""One TCP connection and its patience: aiohttp's protocol, with a clock on every state in which a peer makes us wait.
 
 aiohttp bounds sizes but has one timer only. Here a connection is always in one of three states: listening for a request
 (HEAD_S or IDLE_S), being served (the body and the answer have their own clocks), or closed.

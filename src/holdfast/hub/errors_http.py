@@ -1,4 +1,4 @@
-"""Answers as HTTP: JSON, plain bytes, and every failure as {"code", "message", "remedy"}. Says nothing about versions."""
+"""Answers as HTTP: JSON, plain bytes, and every failure as {"code", "message", "remedy"}. Names no version."""
 
 from collections.abc import Mapping
 

@@ -35,15 +35,13 @@ class LegacySource:
     """Has the methods of a hub. The fleet was read and checked by whoever calls, once, before anything listens."""
 
     def __init__(self, fleet: Fleet) -> None:
-        trust = {operator.name: operator for operator in fleet.operators}
         kinds: dict[str, Mapping[str, object]] = {
             "node": fleet.nodes,
             "policy": fleet.policies,
             "service": fleet.services,
             "storage": fleet.storage,
         }
-        counted = {kind: len(found) for kind, found in kinds.items() if found}
-        self._resources = {"fleet": 1, **({"trust": 1} if trust else {}), **counted}
+        self._resources = {"fleet": 1, "trust": 1} | {kind: len(found) for kind, found in kinds.items() if found}
 
     def applied(self) -> None:
         return None

@@ -104,10 +104,10 @@ class Mailbox(ReadingMailbox):
         ready = commit.preview(self._writable, self._loaded, candidate)
         before, base = self._loaded.applied, self._loaded.head_version
         version = commit.write(self._writable, base, ready, candidate.signatures, self._clock, self._entropy)
-        self._high_water.raise_to(ready.head)
         applied = Applied(ready.head, ready.header, ready.table, ready.trust, reading.Contents(self._store))
         self._loaded = reading.Loaded(applied, version)
         self._findings = tuple(f for f in self._findings if _still_true(f, before, applied))
+        self._high_water.raise_to(ready.head)
         return ready.head
 
     def _refuse_when_behind(self) -> None:

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.errors import Corrupt
+from holdfast.errors import Corrupt, Invalid
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
@@ -96,11 +96,10 @@ def head_of(store: Reading) -> Head:
 def record_of(store: Reading, number: int) -> RevisionRecord:
     record = store.get(keys.revision(number))
     if record is None:
-        raise Corrupt(
-            f"revision {number} is not in the ledger",
-            remedy="holdfast history lists the revisions there are",
-            code="chain_broken" if 0 < number <= head_of(store).number else "not_found",
-        )
+        what, remedy = f"revision {number} is not in the ledger", "holdfast history lists the revisions there are"
+        if 0 < number <= head_of(store).number:
+            raise Corrupt(what, remedy=remedy, code="chain_broken")
+        raise Invalid(what, remedy=remedy, code="not_found")
     return _decode(record.value, RevisionRecord, f"the record of revision {number}")
 
 

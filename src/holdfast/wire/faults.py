@@ -1,7 +1,7 @@
 """Failures on their way through HTTP: which status each family gets, and which family comes out at the other end. Pure.
 
 The body is always {"code", "message", "remedy"}. The exit code travels beside it in a header, because one status
-stands for several families (409: somebody was faster, or the ledger is damaged) and new codes appear with every release.
+stands for several families (409: somebody was faster, or the ledger is damaged) and new codes come with every release.
 """
 
 from collections.abc import Mapping

@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from declared_fleets import BASE, FLEET, WEB, fleet_of, key_line, problems_of, with_service
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +43,6 @@ node = "w2"
 [[components]]
 name = "api"
 imge = "registry.test/api:1"
-replicas = 99
 volumes = [{ name = "data", path = "/data" }]
 [[components.routes]]
 name = "http"
@@ -65,25 +65,21 @@ hostname = "www.example.test"
 
 def test_a_directory_with_twelve_different_mistakes_reports_exactly_those_twelve_c08_i37() -> None:
     found = [(problem.file, problem.line, problem.key) for problem in problems_of(TWELVE)]
-    assert (
-        found
-        == [
-            ("fleet.toml", 3, "fleet.removals_mx"),
-            ("fleet.toml", 12, "nodes[0].roles[1]"),
-            ("fleet.toml", 17, "nodes[1].address"),
-            ("fleet.toml", 19, "acme"),
-            ("flet.toml", 0, ""),
-            ("policies/base.cedar", 0, ""),
-            ("services/api.toml", 1, "node"),
-            ("services/api.toml", 4, "components[0].imge"),
-            ("services/api.toml", 5, "components[0].replicas"),
-            ("services/api.toml", 6, "components[0].volumes[0].protect"),
-            ("services/broken.toml", 2, ""),
-            ("services/pipe.toml", 0, ""),
-            ("services/web.toml", 7, "components[0].routes[0].hostname"),
-        ][: len(found)]
-    )
-    assert len(found) == 13  # twelve kinds of mistakes, and one hostname that two files claim
+    assert found == [
+        ("fleet.toml", 3, "fleet.removals_mx"),
+        ("fleet.toml", 12, "nodes[0].roles[1]"),
+        ("fleet.toml", 17, "nodes[1].address"),
+        ("fleet.toml", 19, "acme"),
+        ("flet.toml", 0, ""),
+        ("policies/base.cedar", 0, ""),
+        ("services/api.toml", 1, "node"),
+        ("services/api.toml", 4, "components[0].imge"),
+        ("services/api.toml", 5, "components[0].volumes[0].protect"),
+        ("services/broken.toml", 2, ""),
+        ("services/pipe.toml", 0, ""),
+        ("services/web.toml", 7, "components[0].routes[0].hostname"),
+    ]
+    assert len(found) == 12
 
 
 @given(st.randoms(use_true_random=False))
@@ -124,12 +120,11 @@ def test_at_most_two_hundred_problems_are_printed_and_the_rest_is_counted() -> N
 
 def test_a_flood_of_mistakes_is_counted_without_being_kept_s11() -> None:
     files = with_service(WEB + "".join(f"k{at} = 1\n" for at in range(20_000)))
-    try:
+    with pytest.raises(Problems) as caught:
         fleet_of(files)
-    except Problems as error:
-        assert error.count == 20_000
-        assert len(error.problems) == 10_000
-        assert error.problems[0].line == 4
+    assert caught.value.count == 20_000
+    assert len(caught.value.problems) == 10_000
+    assert caught.value.problems[0].line == 4
 
 
 def test_what_is_invisible_or_looks_alike_is_printed_as_an_escape_d27() -> None:

@@ -57,19 +57,18 @@ class SqliteReader(SingleReads):
                 if count == self._news_count:
                     self._news.wait(min(left_s, POLL_S))
 
+    def rest(self) -> None:
+        """Between two readings keep nothing open.
+
+        A silent connection makes the shared index read-only for its whole process, so a writer of the same process may
+        only come while none is open; beside a writer silent connections are welcome again.
+        """
+        self._readings.rest()
+
     def close(self) -> None:
         self._readings.close()
         if self._copy is not None:
             self._copy.cleanup()
-
-    def _accept(self, path: str) -> None:
-        """Look inside once: the format in the WAL may be newer than the one in the file."""
-        try:
-            with self.reading() as look:
-                sqlite_file.accept_format(path, look.format())
-        except HoldfastError:
-            self.close()
-            raise
 
     def _end_expired(self) -> None:
         """A reader leaves that to writers."""
@@ -89,14 +88,13 @@ class SqliteStore(SqliteReader):
         sqlite_file.examine(path)
         try:
             db = sqlite_schema.connect(path)
+            sqlite_file.look_inside(path, db)
             sqlite_schema.sync_folder(os.path.dirname(path))  # -wal may be new; SQLite ignores errors of this flush
         except apsw.Error as error:
             raise trouble(error, path) from error
         except OSError as error:
             raise os_trouble(error, path) from error
-        store = cls(path, db, clock)
-        store._accept(path)
-        return store
+        return cls(path, db, clock)
 
     @staticmethod
     def open_read_only(path: str, clock: Clock | None = None) -> SqliteReader:
@@ -111,14 +109,19 @@ class SqliteStore(SqliteReader):
         sqlite_file.examine(path)
         now_s = (lambda: _LONG_AGO_S) if clock is None else clock.now_s
         if sqlite_file.can_be_read_silently(path):
-            reader = SqliteReader(Readings(path, partial(sqlite_schema.connect_silently, path), now_s))
+            folder, connect = None, partial(sqlite_schema.connect_silently, path)
         else:
             from tempfile import TemporaryDirectory
 
             folder = TemporaryDirectory(prefix="holdfast-ledger-")
-            copy = sqlite_file.copy_at_rest(path, folder.name)
-            reader = SqliteReader(Readings(path, partial(sqlite_schema.connect, copy), now_s), folder)
-        reader._accept(path)
+            connect = partial(sqlite_schema.connect, sqlite_file.copy_at_rest(path, folder.name))
+        reader = SqliteReader(Readings(path, connect, now_s), folder)
+        try:
+            with reader.reading() as look:
+                sqlite_file.accept_format(path, look.format())
+        except HoldfastError:
+            reader.close()
+            raise
         return reader
 
     def commit(self, tx: Transaction) -> int:

@@ -50,6 +50,12 @@ def examine(path: str) -> None:
             raise _truncated(path, size, "all its pages")
 
 
+def look_inside(path: str, db: apsw.Connection) -> None:
+    """What the header cannot tell: a newer format may still be in the WAL, and tables may be missing."""
+    accept_format(path, db.pragma("user_version"))
+    db.execute("SELECT max(revision) FROM changes").fetchall()
+
+
 def accept_format(path: str, version: int) -> None:
     if version > FORMAT:
         raise Invalid(

@@ -116,10 +116,14 @@ class Readings:
         finally:
             self._give_back(db)
 
-    def close(self) -> None:
-        self._closed = True
+    def rest(self) -> None:
+        """Let go of the file; the next reading connects anew."""
         while self._idle:
             self._idle.pop().close()
+
+    def close(self) -> None:
+        self._closed = True
+        self.rest()
 
     def _borrow(self) -> apsw.Connection:
         if self._closed:

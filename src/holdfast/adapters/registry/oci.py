@@ -213,7 +213,12 @@ class _Errand:
         while self._waiting and time.monotonic() < self.until_s:
             with suppress(Exception):  # whatever went wrong, this reference stays out and the next has its turn
                 reference, image = self._waiting.popleft()
-                self.answers[reference] = _Call(image, self).digest()
+                call = _Call(image, self)
+                try:
+                    self.answers[reference] = call.digest()
+                finally:
+                    if time.monotonic() >= call.until_s:  # too slow for one image is too slow for its others
+                        self.down.add(call.origin)
 
     def basic(self, image: Image) -> str | None:
         return _basic(self._auth_files, image)
@@ -230,9 +235,9 @@ class _Call:
 
     def __init__(self, image: Image, errand: _Errand) -> None:
         self._image = image
-        self._origin = origin_of(image)
+        self.origin = origin_of(image)
         self._errand = errand
-        self._until_s = min(errand.until_s, time.monotonic() + REFERENCE_S)
+        self.until_s = min(errand.until_s, time.monotonic() + REFERENCE_S)
         self._authorization: str | None = None
 
     def digest(self) -> str:
@@ -248,7 +253,7 @@ class _Call:
 
     @contextmanager
     def _manifest(self, method: str) -> "Iterator[HTTPResponse]":
-        origin, target = self._origin, f"/v2/{self._image.name}/manifests/{self._image.tag}"
+        origin, target = self.origin, f"/v2/{self._image.name}/manifests/{self._image.tag}"
         with self._ask(method, origin, target, self._authorization) as response:
             status, location = response.status, response.headers.get("Location")
             challenges = response.headers.get_all("WWW-Authenticate") or []
@@ -261,15 +266,15 @@ class _Call:
                 yield response
             return
         origin, target = self._redirected(location or "")
-        authorization = self._authorization if origin == self._origin else None  # meant for nobody else
+        authorization = self._authorization if origin == self.origin else None  # meant for nobody else
         with self._ask(method, origin, target, authorization) as response:
             yield response
 
     def _redirected(self, location: str) -> tuple[Origin, str]:
         if location.startswith("/") and not location.startswith("//"):
-            return self._origin, location
+            return self.origin, location
         found = _parsed_url(location)
-        if found is None or found[0].secure != self._origin.secure:
+        if found is None or found[0].secure != self.origin.secure:
             raise _Trouble
         return found
 
@@ -278,7 +283,7 @@ class _Call:
 
         A password, and what it buys, crosses the network under TLS or not at all.
         """
-        safe = self._origin.secure or _is_loopback(self._origin.host)
+        safe = self.origin.secure or _is_loopback(self.origin.host)
         basic = self._errand.basic(self._image) if safe else None
         bearer = challenge(challenges, "bearer")
         if bearer is not None:
@@ -295,7 +300,7 @@ class _Call:
         if found is None:
             raise _Trouble
         realm, target = found
-        if not realm.secure and not (_is_loopback(realm.host) and realm.host == self._origin.host):
+        if not realm.secure and not (_is_loopback(realm.host) and realm.host == self.origin.host):
             raise _Trouble
         scope = bearer.get("scope", "")
         if not scope.endswith(":pull"):  # never more than reading, whatever a registry proposes
@@ -320,7 +325,7 @@ class _Call:
         connection = HTTPConnection(origin.host, origin.port)
         connection.default_port = 443 if origin.secure else 80  # else the Host header would name the usual port
         with closing(self._connected(origin)) as wire, closing(connection):
-            connection.sock = cast("socket.socket", _Wire(wire, self._until_s))
+            connection.sock = cast("socket.socket", _Wire(wire, self.until_s))
             connection.request(method, target, headers=headers)
             with closing(connection.getresponse()) as response:
                 yield response
@@ -330,7 +335,7 @@ class _Call:
 
         if origin in self._errand.down:
             raise _Trouble
-        until_s = min(self._until_s, time.monotonic() + CONNECT_S)
+        until_s = min(self.until_s, time.monotonic() + CONNECT_S)
         with suppress(OSError):  # the name is not known, or nobody will say
             for family, kind, _, _, address in socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM):
                 wire = socket.socket(family, kind)
@@ -341,7 +346,7 @@ class _Call:
                     return self._errand.tls.wrap_socket(wire, server_hostname=origin.host) if origin.secure else wire
                 except (OSError, _Trouble):
                     wire.close()  # perhaps the next address answers
-        if time.monotonic() < self._until_s:  # it had its full time; this image's own time was not what ran out
+        if time.monotonic() < self.until_s:  # it had its full time; this image's own time was not what ran out
             self._errand.down.add(origin)
         raise _Trouble
 
@@ -362,7 +367,7 @@ class _Wire:
         return io.BufferedReader(_Inflow(self._wire, self._until_s))
 
     def close(self) -> None:
-        self._wire.close()
+        """Not yet: http.client closes as soon as it has read the headers, and the body is still to come."""
 
 
 class _Inflow(io.RawIOBase):

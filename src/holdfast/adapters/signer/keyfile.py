@@ -3,19 +3,17 @@
 import binascii
 import os
 import stat
-import subprocess
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from holdfast.errors import Corrupt, Failed, Invalid, NotPermitted
+from holdfast.errors import Corrupt, Invalid, NotPermitted
 from holdfast.model import ssh_key
 from holdfast.model.ssh_key import PublicKey
 from holdfast.trust import sshsig
 
 FILE_BYTES_MAX = 64 * 1024
 ATTEMPTS_MAX = 3
-_UNLOCK_TIMEOUT_S = 60
 _MAGIC = b"openssh-key-v1\0"
 _BEGIN, _END = b"-----BEGIN OPENSSH PRIVATE KEY-----", b"-----END OPENSSH PRIVATE KEY-----"
 
@@ -43,7 +41,7 @@ class KeyfileSigner:
 
     @cached_property
     def _private(self) -> "PrivateKey":
-        private = _load(self._plain(), self._path)
+        private = self._opened()
         if _public_of(private).blob != self.public_key.blob:
             raise Corrupt(
                 f"{self._path}.pub is not the public half of {self._path}",
@@ -51,18 +49,21 @@ class KeyfileSigner:
             )
         return private
 
-    def _plain(self) -> bytes:
+    def _opened(self) -> "PrivateKey":
         content = _read_private(self._path)
         cipher, public = _open_part(content, self._path)
         if public.type.startswith("sk-"):
             raise Invalid(f"{self._path} belongs to a security key", remedy="sign with it through ssh-keygen")
-        return content if cipher == b"none" else self._unlocked(content)
+        return _load(content, None, self._path) if cipher == b"none" else self._unlocked(content)
 
-    def _unlocked(self, content: bytes) -> bytes:
+    def _unlocked(self, content: bytes) -> "PrivateKey":
         for _ in range(ATTEMPTS_MAX):
-            plain = _decrypted(content, self._ask(f"Passphrase for {self._path}: "), self._path)
-            if plain is not None:
-                return plain
+            passphrase = self._ask(f"Passphrase for {self._path}: ").encode()
+            try:
+                return _load(content, passphrase or b"\0", self._path)
+            except Corrupt as trouble:
+                if "checksum" not in trouble.message:  # that is how a wrong passphrase looks from outside
+                    raise
         raise NotPermitted(
             f"{ATTEMPTS_MAX} wrong passphrases for {self._path}",
             remedy=f"find the right one with: ssh-keygen -y -f {self._path}",
@@ -127,48 +128,13 @@ def _open_part(content: bytes, path: str) -> tuple[bytes, PublicKey]:
     return cipher, ssh_key.from_blob(public)
 
 
-def _decrypted(content: bytes, passphrase: str, path: str) -> bytes | None:
-    """Let ssh-keygen take the passphrase off a copy that exists in memory only; None if the passphrase is wrong."""
-    # `cryptography` would need the package bcrypt for this. ssh-keygen without a terminal reads the passphrase
-    # from its standard input, so that it is in no argument, no environment and no file.
-    memory = os.memfd_create("holdfast-key", os.MFD_CLOEXEC)
-    try:
-        os.fchmod(memory, 0o600)
-        os.write(memory, content)
-        done = _take_off(memory, passphrase)
-        if done.returncode == 0:
-            return os.pread(memory, FILE_BYTES_MAX, 0)
-    finally:
-        os.close(memory)
-    if b"incorrect passphrase" not in done.stderr:
-        raise _damaged(path, done.stderr.decode(errors="replace").strip()[-200:])
-    return None
-
-
-def _take_off(memory: int, passphrase: str) -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(
-            ["ssh-keygen", "-p", "-N", "", "-f", f"/proc/self/fd/{memory}"],
-            input=passphrase.encode() + b"\n",
-            capture_output=True,
-            pass_fds=(memory,),
-            start_new_session=True,
-            env={**os.environ, "SSH_ASKPASS_REQUIRE": "never", "LC_ALL": "C"},
-            timeout=_UNLOCK_TIMEOUT_S,
-        )
-    except (FileNotFoundError, subprocess.TimeoutExpired) as trouble:
-        raise Failed(
-            f"ssh-keygen did not unlock the key: {trouble}", remedy="add the key to an agent: ssh-add"
-        ) from None
-
-
-def _load(plain: bytes, path: str) -> "PrivateKey":
+def _load(content: bytes, passphrase: bytes | None, path: str) -> "PrivateKey":
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
     try:
-        private = serialization.load_ssh_private_key(plain, None)
+        private = serialization.load_ssh_private_key(content, passphrase)
     except (ValueError, TypeError, UnsupportedAlgorithm) as trouble:
         raise _damaged(path, str(trouble)) from None
     if not isinstance(private, (ed25519.Ed25519PrivateKey, rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):

@@ -1,0 +1,1 @@
+"""Ways to reach a hub that is another process."""

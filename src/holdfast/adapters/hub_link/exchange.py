@@ -1,0 +1,152 @@
+"""One HTTP/1.1 request and its answer over a socket, bounded in bytes and in time. Follows nothing, trusts nothing.
+
+Not http.client: that imports ssl and the whole email package for a loopback call (33 ms instead of 9), and its time-out
+starts anew with every byte, so that a hub that drips could hold a command for hours.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+
+from msgspec import Struct
+
+HEAD_BYTES_MAX = 32 * 1024
+PIECE_BYTES = 256 * 1024
+INTERIM_MAX = 8
+
+_STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*?)[ \t]*")
+
+
+class Garbled(Exception):
+    """What came is not an answer in HTTP, or is longer than was agreed."""
+
+
+class Answer(Struct, frozen=True):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Line:
+    """A connected socket that gives up at `deadline_s` (monotonic), whatever it is doing."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._deadline_s = 0.0
+        self._read = bytearray()
+        self.reusable = True
+
+    def ask(self, request: bytes, bytes_max: int, deadline_s: float) -> Answer:
+        self._deadline_s = deadline_s
+        self.reusable = False  # until this exchange is known to be complete
+        self._patience()
+        try:
+            self._sock.sendall(request)
+        except ConnectionError:
+            pass  # refused before all of it was sent: the reason may be waiting to be read
+        for _ in range(INTERIM_MAX):
+            status, headers = self._head()
+            if status >= 200:
+                body = self._body(headers, bytes_max)
+                self.reusable = headers.get("connection", "").lower() != "close" and not self._read
+                return Answer(status, headers, body)
+        raise Garbled("nothing but interim answers")
+
+    def close(self) -> None:
+        self._sock.close()
+
+    # ---- parsing
+
+    def _head(self) -> tuple[int, dict[str, str]]:
+        lines = self._until(b"\r\n\r\n", HEAD_BYTES_MAX).split(b"\r\n")
+        status = _STATUS.fullmatch(lines[0])
+        fields = [_FIELD.fullmatch(line) for line in lines[1:]]
+        if status is None or None in fields:
+            raise Garbled("that is not HTTP")
+        said = [(m[1].decode("ascii").lower(), m[2].decode("latin-1")) for m in fields if m is not None]
+        if sum(name in ("content-length", "transfer-encoding") for name, _ in said) > 1:
+            raise Garbled("the answer says twice how long it is")
+        return int(status[1]), dict(said)
+
+    def _body(self, headers: dict[str, str], bytes_max: int) -> bytes:
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            return self._chunks(bytes_max)
+        length = headers.get("content-length", "")
+        if not length.isascii() or not length.isdigit() or len(length) > 15:
+            raise Garbled("the answer does not say how long it is")
+        if int(length) > bytes_max:
+            raise Garbled(f"the answer is longer than {bytes_max:,} bytes")
+        return self._exactly(int(length))
+
+    def _chunks(self, bytes_max: int) -> bytes:
+        body = bytearray()
+        while True:
+            size = self._until(b"\r\n", 256).partition(b";")[0].strip()
+            if not re.fullmatch(rb"[0-9a-fA-F]{1,8}", size):
+                raise Garbled("a chunk does not say how long it is")
+            if len(body) + int(size, 16) > bytes_max:
+                raise Garbled(f"the answer is longer than {bytes_max:,} bytes")
+            body += self._exactly(int(size, 16))
+            if self._until(b"\r\n", 256):
+                raise Garbled("a chunk is not as long as it says")
+            if int(size, 16) == 0:
+                return bytes(body)
+
+    # ---- reading
+
+    def _until(self, end: bytes, bytes_max: int) -> bytes:
+        while (at := self._read.find(end)) < 0:
+            if len(self._read) > bytes_max:
+                raise Garbled("the head of the answer does not end")
+            self._more()
+        found = bytes(self._read[:at])
+        del self._read[: at + len(end)]
+        return found
+
+    def _exactly(self, size_bytes: int) -> bytes:
+        while len(self._read) < size_bytes:
+            self._more()
+        found = bytes(self._read[:size_bytes])
+        del self._read[:size_bytes]
+        return found
+
+    def _more(self) -> None:
+        self._patience()
+        piece = self._sock.recv(PIECE_BYTES)
+        if not piece:
+            raise ConnectionResetError("the hub closed the connection before its answer was complete")
+        self._read += piece
+
+    def _patience(self) -> None:
+        left_s = self._deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("it took too long")
+        self._sock.settimeout(left_s)
+
+
+def connect(host: str, port: int, tls: bool, timeout_s: float) -> Line:
+    sock = socket.create_connection((host, port), timeout_s)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Line(_secured(sock, host) if tls else sock)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _secured(sock: socket.socket, host: str) -> socket.socket:
+    import ssl
+
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context.wrap_socket(sock, server_hostname=host)
+
+
+def request(method: str, target: str, authority: str, body: bytes | None) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {authority}", "Accept: application/json", "User-Agent: holdfast"]
+    if body is not None:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + (body or b"")

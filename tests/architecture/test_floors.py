@@ -1,0 +1,112 @@
+"""Imports point down, rooms on one floor do not know each other, and only wiring knows products (layout.md)."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src" / "holdfast"
+FLOORS = (
+    {"errors"},
+    {"model"},
+    {"ports"},
+    {"planning", "reconcile", "ledger", "trust", "wire"},
+    {"adapters", "declared"},
+    {"hub", "agent"},
+    {"cli", "web", "lab"},
+    {"wiring"},
+    {"__main__"},
+)
+FLOOR_OF = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+VERSION = "holdfast"  # `from holdfast import __version__` belongs to no room
+
+
+def imports(tree: ast.AST) -> list[str]:
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, "imports are absolute"
+            names = [alias.name for alias in node.names]
+            whole_room = node.module == VERSION
+            found += [f"{VERSION}.{name}" for name in names if name != "__version__"] if whole_room else [node.module]
+    return [name for name in found if name.split(".")[0] == VERSION and name != VERSION]
+
+
+def room_of(path: Path) -> str:
+    relative = path.relative_to(SRC)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def complaint(room: str, imported: str) -> str | None:
+    other = imported.split(".")[1]
+    if other == room:
+        return None
+    if other == "adapters" and room != "wiring":
+        return f"{room} imports {imported}: only wiring knows products"
+    if FLOOR_OF[other] >= FLOOR_OF[room]:
+        return f"{room} imports {imported}, which is not on a lower floor"
+    return None
+
+
+FILES = [path for path in sorted(SRC.rglob("*.py")) if path.name != "__init__.py" or path.parent != SRC]
+
+
+def test_every_import_points_to_a_lower_floor() -> None:
+    complaints = [
+        f"{path.relative_to(SRC)}: {problem}"
+        for path in FILES
+        for name in imports(ast.parse(path.read_text()))
+        if (problem := complaint(room_of(path), name)) is not None
+    ]
+    assert complaints == []
+
+
+@pytest.mark.parametrize(
+    ("room", "imported"),
+    [("model", "holdfast.ports.clock"), ("hub", "holdfast.adapters.disk.posix"), ("planning", "holdfast.trust.chain")],
+)
+def test_the_rule_itself_bites(room: str, imported: str) -> None:
+    assert complaint(room, imported) is not None
+
+
+def test_every_room_says_what_it_is() -> None:
+    """A room's __init__ has a docstring and nothing else."""
+    for init in SRC.rglob("__init__.py"):
+        body = ast.parse(init.read_text()).body
+        assert body and isinstance(body[0], ast.Expr), f"{init} has no docstring"
+        if init.parent != SRC:
+            assert len(body) == 1, f"{init} does more than say what the room is"
+
+
+def test_every_module_opens_with_one_sentence() -> None:
+    silent = [str(path.relative_to(SRC)) for path in FILES if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert silent == []
+
+
+def test_pure_rooms_touch_nothing() -> None:
+    """Clock, randomness, network and disk come in through ports."""
+    world = {"os", "time", "socket", "random", "secrets", "subprocess", "threading", "pathlib", "tempfile", "datetime"}
+    touched = []
+    for path in FILES:
+        if room_of(path) in {"errors", "model", "planning", "ledger", "trust", "wire"}:
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                touched += [f"{path.relative_to(SRC)} imports {n}" for n in names if n.split(".")[0] in world]
+    assert touched == []
+
+
+def test_no_rag_bag_modules() -> None:
+    forbidden = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
+    assert [path for path in FILES if path.stem in forbidden] == []
+
+
+def test_proofs_have_one_maker() -> None:
+    """`Approved` is made by trust/approval.py alone, `Preview` by hub/commit.py alone (style §6)."""
+    makers = {"Approved": "trust/approval.py", "Preview": "hub/commit.py"}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in makers:
+                assert str(path.relative_to(SRC)) == makers[node.func.id]

@@ -1,0 +1,116 @@
+"""Small fleets, operators with keys, signed revisions and whole hubs, for tests of every room. Nothing is random."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+from msgspec.structs import replace
+
+from holdfast.adapters.clock.virtual import VirtualClock
+from holdfast.adapters.entropy.seeded import SeededEntropy
+from holdfast.adapters.high_water.memory import MemoryHighWater
+from holdfast.adapters.ledger_store.memory import MemoryStore
+from holdfast.adapters.signer.memory import MemorySigner
+from holdfast.hub.boot import boot
+from holdfast.hub.mailbox import Mailbox
+from holdfast.model import ssh_key
+from holdfast.model.applied import Applied
+from holdfast.model.fleet import (
+    Backups,
+    Component,
+    Fleet,
+    Grade,
+    Node,
+    Operator,
+    Route,
+    Service,
+    Settings,
+    Thresholds,
+    Timeouts,
+)
+from holdfast.model.plan import Plan
+from holdfast.model.revision import NAMESPACE, Candidate, Head
+from holdfast.planning.plan import plan
+from holdfast.ports.clock import Clock
+from holdfast.ports.high_water import HighWater
+from holdfast.ports.ledger_store import LedgerStore
+
+START_S = 1_700_000_000.0
+
+
+def digest_pinned(name: str) -> str:
+    """An image reference that needs no registry; another name or version is another digest."""
+    return f"registry.example.com/{name.partition(':')[0]}@sha256:{sha256(name.encode()).hexdigest()}"
+
+
+def operator_signer(name: str, grade: Grade = "root", scope: tuple[str, ...] = ()) -> tuple[Operator, MemorySigner]:
+    """The same name always has the same key."""
+    signer = MemorySigner(sha256(f"operator {name}".encode()).digest(), name)
+    return Operator(name, ssh_key.line(signer.public_key), grade, scope=scope), signer
+
+
+ALICE, ALICE_SIGNER = operator_signer("alice")
+
+
+def small_service(name: str, version: int = 1, hostname: str = "") -> Service:
+    route = Route("http", 8080, hostname=hostname) if hostname else Route("http", 8080)
+    return Service((Component("main", digest_pinned(f"{name}:{version}"), routes=(route,)),))
+
+
+def small_fleet(
+    services: Mapping[str, int | Service] | tuple[str, ...] = ("web",),
+    nodes: tuple[str, ...] = ("w1",),
+    operators: tuple[Operator, ...] = (ALICE,),
+    thresholds: Thresholds = Thresholds(),  # noqa: B008 (frozen value)
+    name: str = "small",
+) -> Fleet:
+    """Services by name: alone, with a version number that becomes part of the image, or written out."""
+    wanted = services if isinstance(services, Mapping) else dict.fromkeys(services, 1)
+    return Fleet(
+        settings=Settings(name),
+        thresholds=thresholds,
+        operators=operators,
+        backups=Backups(),
+        timeouts=Timeouts(),
+        nodes={node: Node(node, ("worker",)) for node in nodes},
+        services={s: v if isinstance(v, Service) else small_service(s, v) for s, v in wanted.items()},
+        storage={},
+        policies={},
+    )
+
+
+def signed(planned: Plan, *signers: MemorySigner) -> Candidate:
+    """The candidate of a plan that changes something, signed by each; by alice if nobody is named."""
+    assert planned.candidate is not None, "nothing changes, so there is nothing to sign"
+    return sign(planned.candidate, *signers)
+
+
+def sign(candidate: Candidate, *signers: MemorySigner) -> Candidate:
+    by = signers or (ALICE_SIGNER,)
+    return replace(candidate, signatures=tuple(signer.sign(candidate.header, NAMESPACE) for signer in by))
+
+
+def next_candidate(fleet: Fleet, applied: Applied | None, *signers: MemorySigner) -> Candidate:
+    return signed(plan(fleet, applied), *signers)
+
+
+def mailbox(
+    store: LedgerStore | None = None, clock: Clock | None = None, high_water: HighWater | None = None
+) -> Mailbox:
+    """A hub that booted from this store as the daemon would; without one, an empty hub in memory."""
+    clock = clock or VirtualClock(START_S)
+    store = store or MemoryStore(clock)
+    high_water = high_water or MemoryHighWater()
+    booted = boot(store, high_water, strict=False)
+    return Mailbox(store, clock, SeededEntropy("hub"), high_water, booted.loaded, booted.findings)
+
+
+def commit(hub: Mailbox, fleet: Fleet, *signers: MemorySigner) -> Head:
+    return hub.commit(next_candidate(fleet, hub.applied(), *signers))
+
+
+def grown_mailbox(revisions: int, store: LedgerStore | None = None, clock: Clock | None = None) -> Mailbox:
+    """A hub with so many revisions of one service."""
+    hub = mailbox(store, clock)
+    for version in range(1, revisions + 1):
+        commit(hub, small_fleet({"web": version}))
+    return hub
