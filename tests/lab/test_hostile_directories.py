@@ -256,10 +256,10 @@ def fleet(root: Path) -> Path:
 
 def run(root: Path, scratch: Path, prefix: tuple[str, ...] = ()) -> tuple[int, str, int]:
     """Exit code, what was said, and the most memory it had, in KiB."""
-    environment = {"PYTHONPATH": SOURCE, "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {"PYTHONPATH": SOURCE, "PATH": "/usr/bin:/bin", "HOME": str(scratch), "PYTHONDONTWRITEBYTECODE": "1"}
     with (scratch / "said").open("wb") as said:
         child = subprocess.Popen(
-            [*prefix, sys.executable, "-c", LOAD, str(root)], stdout=said, stderr=said, env=environment
+            [*prefix, sys.executable, "-P", "-c", LOAD, str(root)], stdout=said, stderr=said, env=environment
         )
         deadline = time.monotonic() + SECONDS_MAX
         while True:

@@ -83,7 +83,7 @@ class Daemon:
             await runner.setup()
             try:
                 with _listen(self._host, self._port) as door:
-                    await web.SockSite(runner, door, backlog=BACKLOG, shutdown_timeout=0.1).start()
+                    await web.SockSite(runner, door, backlog=BACKLOG).start()
                     self._say(UNAUTHENTICATED)
                     notify("READY=1")
                     ready(door.getsockname()[1])

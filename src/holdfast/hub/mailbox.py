@@ -31,6 +31,7 @@ class ReadingMailbox:
         self._loaded = loaded
         self._findings = tuple(findings)
         self._since_s = clock.monotonic_s()
+        self._coming: Head | None = None  # being written by this very object
 
     def applied(self) -> Applied | None:
         return self._loaded.applied
@@ -48,10 +49,10 @@ class ReadingMailbox:
         return reading.observations(self._store)
 
     def status(self) -> HubStatus:
-        applied = self._loaded.applied
-        serving, head = head_of(applied), reading.head_of(self._store)
+        applied, head, behind = self._heads()
+        serving = head_of(applied)
         findings = list(self._findings)
-        if head != serving:
+        if behind:
             findings.append(_behind(serving, head))
         held = quarantined(findings)
         kinds: dict[str, int] = {}
@@ -62,6 +63,13 @@ class ReadingMailbox:
         shown = tuple(StatusFinding(f.code, f.level, f.message, f.remedy, f.address, age_s) for f in findings)
         fleet = applied.fleet_id if applied else ""
         return HubStatus(__version__, "ledger", fleet, serving, head, kinds, tuple(sorted(held)), shown)
+
+    def _heads(self) -> tuple[Applied | None, Head, bool]:
+        """What is served, what the ledger has, and if others brought it there: our own commit may be half-way."""
+        while True:
+            loaded, head, coming = self._loaded, reading.head_of(self._store), self._coming
+            if loaded is self._loaded:
+                return loaded.applied, head, head not in (head_of(loaded.applied), coming)
 
     def damaged(self) -> list[str]:
         applied = self._loaded.applied
@@ -103,9 +111,13 @@ class Mailbox(ReadingMailbox):
             commit.sweep(self._writable)
         ready = commit.preview(self._writable, self._loaded, candidate)
         before, base = self._loaded.applied, self._loaded.head_version
-        version = commit.write(self._writable, base, ready, candidate.signatures, self._clock, self._entropy)
         applied = Applied(ready.head, ready.header, ready.table, ready.trust, reading.Contents(self._store))
-        self._loaded = reading.Loaded(applied, version)
+        self._coming = ready.head
+        try:
+            version = commit.write(self._writable, base, ready, candidate.signatures, self._clock, self._entropy)
+            self._loaded = reading.Loaded(applied, version)
+        finally:
+            self._coming = None
         self._findings = tuple(f for f in self._findings if _still_true(f, before, applied))
         self._high_water.raise_to(ready.head)
         return ready.head

@@ -40,10 +40,10 @@ def judge(before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[st
         raise _unsound("the table lacks the fleet or the trust resource")
     if after.tombstones != tombstones(before, after.entries, number):
         raise _unsound("its tombstones do not record exactly what was removed")
+    for address, entry in after.entries.items():
+        if before.entries.get(address) != entry:
+            _check_entry(address, before, after, new)
     found = changes(before, after, old, new, {})
-    for change in found:
-        if not change.removes:
-            _check_entry(change.address, before, after, new)
     gone = tuple(change for change in found if change.removes)
     if gone:
         limit = msgspec.json.decode(content(old, before.entries[FLEET].digest, FLEET), type=FleetDocument)

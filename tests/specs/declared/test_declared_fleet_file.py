@@ -1,7 +1,16 @@
 """fleet.toml: operators, thresholds, nodes, storage, addresses, and what is not built yet."""
 
 import pytest
-from declared_fleets import BASE, FLEET, fleet_of, key_line, lines_of, only_problem, problems_of, with_fleet
+from tests.specs.declared.declared_fleets import (
+    BASE,
+    FLEET,
+    fleet_of,
+    key_line,
+    lines_of,
+    only_problem,
+    problems_of,
+    with_fleet,
+)
 
 SECOND = '[[operators]]\nname = "{name}"\ngrade = "{grade}"\nkey = "{key}"\n'
 

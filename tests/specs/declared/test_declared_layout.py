@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from declared_fleets import BASE, FLEET, WEB, fleet_of, lines_of, only_problem, problems_of
+from tests.specs.declared.declared_fleets import BASE, FLEET, WEB, fleet_of, lines_of, only_problem, problems_of
 
 from holdfast.adapters.fleet_directory.memory import Content, MemoryFleetDirectory
 from holdfast.declared.load import load

@@ -1,7 +1,7 @@
 """Policies: bound, existing, inside the directory."""
 
 import pytest
-from declared_fleets import BASE, FLEET, fleet_of, lines_of, only_problem
+from tests.specs.declared.declared_fleets import BASE, FLEET, fleet_of, lines_of, only_problem
 
 from holdfast.adapters.fleet_directory.memory import Content
 from holdfast.model.fleet import Policy

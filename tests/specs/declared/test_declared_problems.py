@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from declared_fleets import BASE, FLEET, WEB, fleet_of, key_line, problems_of, with_service
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.specs.declared.declared_fleets import BASE, FLEET, WEB, fleet_of, key_line, problems_of, with_service
 
 from holdfast.adapters.fleet_directory.memory import Content
 from holdfast.declared.problem import Problem, Problems

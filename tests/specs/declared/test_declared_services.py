@@ -1,8 +1,8 @@
 """Service files: M-35, M-36, M-40, M-41, M-42, C-23, 2.E."""
 
 import pytest
-from declared_fleets import BASE, WEB, fleet_of, lines_of, only_problem, with_service
 from msgspec import UNSET
+from tests.specs.declared.declared_fleets import BASE, WEB, fleet_of, lines_of, only_problem, with_service
 
 from holdfast.model.fleet import Resources, Route, Service, Volume
 

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from declared_fleets import fleet_of, key_line
 from msgspec import UNSET
+from tests.specs.declared.declared_fleets import fleet_of, key_line
 
 from holdfast.declared.starter import IMAGE, starter
 from holdfast.model.fleet import Operator

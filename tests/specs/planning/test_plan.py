@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
+from tests.fleets.strategies import OPERATOR, fleets
 
 from holdfast.errors import Conflict, HoldfastError, Invalid, NotPermitted
 from holdfast.model.applied import Applied
@@ -27,7 +28,6 @@ from holdfast.model.plan import Plan
 from holdfast.model.revision import Head, decode_header, decode_table, digest_of
 from holdfast.model.trust import of
 from holdfast.planning.plan import Inputs, explain, plan, plan_rollback, plan_undeploy
-from tests.fleets.strategies import OPERATOR, fleets
 
 IMAGE = "reg.test/x@sha256:" + "0" * 64
 
@@ -230,7 +230,7 @@ def test_nothing_is_planned_from_observations_alone(one: Fleet) -> None:
 
 
 def test_the_four_tables_of_m_61_are_facts_with_one_place_each_d_01() -> None:
-    """D-01: nodes, placements, edge routes are the revision's; snapshots come with backups. C-10: one fact, one reader."""
+    """Nodes, placements and edge routes are the revision's; snapshots come with backups. C-10: one fact, one reader."""
     state = after(plan(fleet(a=service(node="w2")), None))
     entry = state.table.entries["service.a"]
     assert (entry.node, entry.hostnames) == ("w2", ())

@@ -1,0 +1,294 @@
+"""The product as lab tests meet it: a fleet directory of its own, a HOME of its own, and the real command line.
+
+Commands run in two ways. `Place.run` starts `python -m holdfast` as a user would. A `Warm` interpreter has everything
+imported and forks for each command, which saves nine tenths of the time; it may stand under strace as a whole, since
+strace counts calls for each forked command anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+PYTHON = sys.executable
+KILLED = -signal.SIGKILL
+SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
+
+# One harmless call of each kind, as (function of libc, arguments): how a command under strace uses up its first calls.
+IDLE_CALLS: Mapping[str, tuple[object, ...]] = {
+    "fsync": (-1,),
+    "fdatasync": (-1,),
+    "ftruncate": (-1, 0),
+    "fchmod": (-1, 0),
+    "chmod": (b"", 0),
+    "mkdir": (b"", 0),
+    "link": (b"", b""),
+    "unlink": (b"",),
+    "rename": (b"", b""),
+    "renameat": (-1, b"", -1, b""),
+    "unlinkat": (-1, b"", 0),
+    "write": (-1, b"", 0),
+    "pwrite64": (-1, b"", 0, 0),
+}
+IDLE_MAX = 2000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, str]:
+        """The refusal of a command that ran with --json: the last line on stderr."""
+        found = json.loads(self.err.strip().splitlines()[-1])
+        assert found["code"] and found["message"] and found["remedy"], found
+        assert isinstance(found, dict)
+        return found
+
+    def ok(self) -> Outcome:
+        assert self.code == 0, self
+        return self
+
+    def refused(self, code: int, name: str = "") -> dict[str, str]:
+        """Exit code, error code, and everything an error must have; run the command with --json."""
+        assert "Traceback" not in self.err, self.err
+        assert self.code == code, self
+        if name:
+            assert self.error["code"] == name, self.error
+        return self.error
+
+
+@dataclass(frozen=True)
+class Place:
+    """One operator's home and fleet directory below `root`."""
+
+    root: Path
+
+    @property
+    def fleet(self) -> Path:
+        return self.root / "fleet"
+
+    @property
+    def ledger(self) -> Path:
+        return self.fleet / ".ledger"
+
+    @property
+    def database(self) -> Path:
+        return self.ledger / "ledger.db"
+
+    @property
+    def key(self) -> Path:
+        return self.root / "home" / ".ssh" / "id_ed25519"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            "HOME": str(self.root / "home"),
+            "XDG_STATE_HOME": str(self.root / "state"),
+            "PATH": os.environ["PATH"],
+            "USER": "alice",
+            "NO_COLOR": "1",
+            "TMPDIR": str(self.root),
+        }
+
+    def command(self, *words: str) -> list[str]:
+        return [PYTHON, "-m", "holdfast", *words]
+
+    def run(
+        self, *words: str, wrap: Sequence[str] = (), env: Mapping[str, str] | None = None, timeout_s: float = 60
+    ) -> Outcome:
+        """A cold start, as from a shell. `wrap` is a command that runs it, strace for example."""
+        done = subprocess.run(
+            [*wrap, *self.command(*words)],
+            cwd=self.fleet if self.fleet.is_dir() else self.root,
+            env={**self.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    # ---- the directory
+
+    def service(self, name: str, **values: object) -> Path:
+        """Write services/<name>.toml; every value is a top-level key."""
+        lines = [f"{key} = {json.dumps(value)}" for key, value in {"tier": "worker", **values}.items()]
+        path = self.fleet / "services" / f"{name}.toml"
+        path.write_text("\n".join([*lines, "", "[[components]]", 'name = "web"', f'image = "{IMAGE}"', ""]))
+        return path
+
+    def replace(self, name: str, old: str, new: str) -> None:
+        path = self.fleet / name
+        text = path.read_text()
+        assert old in text, f"{name} lacks {old!r}"
+        path.write_text(text.replace(old, new))
+
+    def copy(self, root: Path) -> Place:
+        shutil.copytree(self.root, root, symlinks=True)
+        return Place(root)
+
+
+IMAGE = "docker.io/library/busybox@sha256:73aaf090f3d85aa34ee199857f03fa3a95c8ede2ffd4cc2cdb5b94e566b11662"
+
+
+def new_place(root: Path, *words: str) -> Place:
+    """A fleet made by `holdfast init`, not applied yet."""
+    place = Place(root)
+    (root / "home").mkdir(parents=True)
+    place.run("init", str(place.fleet), "--name", "lab", "--yes", *words).ok()
+    return place
+
+
+def make_key(path: Path, passphrase: str = "") -> str:
+    """An operator's key as ssh-keygen makes it; returns the public line."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-C", "", "-f", str(path)], check=True)
+    return path.with_suffix(".pub").read_text().strip()
+
+
+def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:
+    """Names, sizes and digests of everything below a directory."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_size, sha256(path.read_bytes()).hexdigest())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+# ---- commands without a cold start ------------------------------------------------------------------------------------
+
+
+def strace(*expressions: str) -> tuple[str, ...]:
+    """Without --seccomp-bpf, under which strace 6.1 injects nothing and says nothing."""
+    calls = ",".join(dict.fromkeys(expression.partition(":")[0] for expression in expressions))
+    words = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}"]
+    return (*words, *(word for expression in expressions for word in ("-e", f"inject={expression}")))
+
+
+class Warm:
+    def __init__(self, wrap: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process = subprocess.Popen(
+            [*wrap, PYTHON, __file__, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env={"PATH": os.environ["PATH"], **(env or {})},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        theirs.close()
+        self._wire = ours
+        self._wire.settimeout(60)
+
+    def run(self, place: Place, *words: str, idle: Mapping[str, int] | None = None) -> Outcome:
+        """`idle` names how many calls of each kind are used up before the command begins."""
+        folder = place.root / "streams"
+        folder.mkdir(exist_ok=True)
+        cwd = place.fleet if place.fleet.is_dir() else place.root
+        order = {
+            "words": words,
+            "cwd": str(cwd),
+            "env": place.environ,
+            "streams": str(folder),
+            "idle": dict(idle or {}),
+        }
+        self._wire.send(json.dumps(order).encode())
+        answer = self._wire.recv(65536)
+        assert answer, "the warm interpreter is gone"
+        return Outcome(json.loads(answer), (folder / "out").read_text(), (folder / "err").read_text())
+
+    def close(self) -> None:
+        self._wire.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@contextmanager
+def warm(wrap: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Iterator[Warm]:
+    interpreter = Warm(wrap, env)
+    try:
+        yield interpreter
+    finally:
+        interpreter.close()
+
+
+def _import_all() -> None:
+    from importlib import import_module
+    from pkgutil import walk_packages
+
+    import_module("holdfast.wiring")  # first: it knows how msgspec is to be imported
+    import holdfast
+
+    for module in walk_packages(holdfast.__path__, "holdfast."):
+        if module.name != "holdfast.__main__":
+            import_module(module.name)
+
+
+def _use_up(idle: Mapping[str, int]) -> None:
+    libc = ctypes.CDLL(None)
+    for name, times in idle.items():
+        call: Callable[..., int] = getattr(libc, name)
+        for _ in range(times):
+            call(*IDLE_CALLS[name])
+
+
+def _obey(order: dict[str, Any]) -> int:
+    """In the forked child: become the command line."""
+    for number, name in enumerate(("out", "err"), start=1):
+        handle = os.open(os.path.join(order["streams"], name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(handle, number)
+        os.close(handle)
+    os.environ.clear()
+    os.environ.update(order["env"])
+    os.chdir(order["cwd"])
+    sys.argv = ["holdfast", *order["words"]]
+    from holdfast.__main__ import main
+
+    try:
+        _use_up(order["idle"])
+        code = main()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        sys.stderr.flush()
+        return 1
+    return code
+
+
+def _serve(wire: socket.socket) -> None:
+    """Speaks by recv and send only, which no test injects a fault into."""
+    _import_all()
+    while content := wire.recv(65536):
+        child = os.fork()
+        if child == 0:
+            os._exit(_obey(json.loads(content)))
+        _, status = os.waitpid(child, 0)
+        wire.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))

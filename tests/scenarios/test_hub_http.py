@@ -1,0 +1,264 @@
+"""The hub over HTTP: what is applied is served, commits move it, and nothing else does (C-16, C-33, I-05, I-07, O-02)."""
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from build import START_S, commit, grown_mailbox, mailbox, next_candidate, small_fleet
+from serving import connected, get, post, raw, reply, served
+
+from holdfast.adapters.clock.virtual import VirtualClock
+from holdfast.adapters.hub_link.http import HttpHub
+from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.errors import Conflict, Invalid
+from holdfast.hub.daemon import Daemon, loopback
+from holdfast.hub.legacy import LegacySource, one_source
+from holdfast.hub.mailbox import Mailbox
+from holdfast.model.revision import Candidate, Head
+from holdfast.wire import codec, messages
+
+READS = (
+    "/healthz",
+    "/openapi.json",
+    "/v1/head",
+    "/v1/applied",
+    "/v1/history",
+    "/v1/revisions/1",
+    "/v1/links?first=1&last=1",
+    "/v1/observations",
+    "/v1/status",
+    "/v1/damaged",
+)
+
+
+def everything(port: int) -> list[bytes]:
+    replies = [get(port, target) for target in READS]
+    assert [reply.status for reply in replies] == [200] * len(READS)
+    table = HttpHub(f"http://127.0.0.1:{port}").applied()
+    assert table is not None
+    blobs = [get(port, f"/v1/blobs/{entry.digest}").body for entry in table.table.entries.values()]
+    return [reply.body for reply in replies] + blobs
+
+
+class Slow(Mailbox):
+    """A mailbox whose commit waits until it is let go."""
+
+    begun: threading.Event
+    go: threading.Event
+
+    def commit(self, candidate: Candidate) -> Head:
+        self.begun.set()
+        assert self.go.wait(20)
+        return super().commit(candidate)
+
+
+def slow_mailbox() -> Slow:
+    hub = grown_mailbox(1)
+    hub.__class__ = Slow
+    assert isinstance(hub, Slow)
+    hub.begun, hub.go = threading.Event(), threading.Event()
+    return hub
+
+
+def commit_body(candidate: Candidate) -> bytes:
+    return codec.write(messages.commit_request(candidate))
+
+
+def test_a_commit_through_http_moves_the_head() -> None:
+    hub = grown_mailbox(1)
+    with served(hub) as port:
+        assert get(port, "/v1/head").json()["head"]["number"] == 1
+        answer = post(port, "/v1/revisions", commit_body(next_candidate(small_fleet({"web": 2}), hub.applied())))
+        assert (answer.status, answer.json()["head"]["number"]) == (200, 2)
+        assert get(port, "/v1/head").json()["head"] == answer.json()["head"]
+        assert get(port, "/v1/status").json()["findings"] == []
+
+
+def test_of_two_commits_at_once_exactly_one_wins() -> None:
+    hub = grown_mailbox(1)
+    with served(hub) as port, ThreadPoolExecutor(8) as threads:
+        for round_ in range(1, 6):
+            bodies = [
+                commit_body(next_candidate(small_fleet({"web": 10 * round_ + n}), hub.applied())) for n in range(4)
+            ]
+            answers = list(threads.map(lambda body: post(port, "/v1/revisions", body), bodies))
+            assert sorted(answer.status for answer in answers) == [200, 409, 409, 409]
+            assert {a.json()["code"] for a in answers if a.status == 409} == {"stale_base"}
+            assert get(port, "/v1/head").json()["head"]["number"] == round_ + 1
+
+
+def test_reading_does_not_wait_for_a_commit() -> None:
+    hub = slow_mailbox()
+    body = commit_body(next_candidate(small_fleet({"web": 2}), hub.applied()))
+    with served(hub) as port, ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(post, port, "/v1/revisions", body)
+        assert hub.begun.wait(10)
+        started_s = time.monotonic()
+        assert [get(port, target).status for target in READS] == [200] * len(READS)
+        assert time.monotonic() - started_s < 3
+        hub.go.set()
+        assert writing.result().status == 200
+
+
+def test_a_hub_told_to_stop_finishes_the_commit_that_runs() -> None:
+    hub = slow_mailbox()
+    body = commit_body(next_candidate(small_fleet({"web": 2}), hub.applied()))
+    with ThreadPoolExecutor(2) as threads:
+        with served(hub) as port:
+            writing = threads.submit(post, port, "/v1/revisions", body)
+            assert hub.begun.wait(10)
+            threads.submit(lambda: (time.sleep(0.5), hub.go.set()))
+        assert writing.result().status == 200
+    assert hub.status().head.number == 2
+
+
+def test_a_hub_told_to_stop_closes_idle_connections_and_its_door() -> None:
+    with served(grown_mailbox(1)) as port:
+        idle = [connected(port) for _ in range(20)]
+        for line in idle[:10]:
+            line.sendall(b"GET /healthz HTTP/1.1\r\nHost: hub\r\n\r\n")
+            assert reply(line).status == 200
+        started_s = time.monotonic()
+    assert time.monotonic() - started_s < 2
+    with pytest.raises(ConnectionError):
+        connected(port)
+    for line in idle:
+        line.close()
+
+
+def test_editing_the_fleet_directory_changes_no_answer(tmp_path: Path) -> None:
+    (tmp_path / "services").mkdir()
+    (tmp_path / "fleet.toml").write_text('[fleet]\nname = "small"\n')
+    (tmp_path / "services" / "web.toml").write_text('[[components]]\nname = "main"\nimage = "a:1"\n')
+    store = SqliteStore.open(str(tmp_path / "ledger.db"), VirtualClock(START_S), create=True)
+    with served(grown_mailbox(2, store)) as port:
+        before = everything(port)
+        (tmp_path / "services" / "web.toml").write_text("this is not TOML [[[")
+        (tmp_path / "fleet.toml").unlink()
+        assert everything(port) == before
+    store.close()
+
+
+def test_a_commit_behind_the_hubs_back_is_reported_and_not_followed(tmp_path: Path) -> None:
+    clock = VirtualClock(START_S)
+    store = SqliteStore.open(str(tmp_path / "ledger.db"), clock, create=True)
+    hub = grown_mailbox(1, store, clock)
+    other_store = SqliteStore.open(str(tmp_path / "ledger.db"), clock, create=False)
+    with served(hub) as port:
+        served_before = [get(port, target).body for target in ("/v1/head", "/v1/applied", "/v1/revisions/1")]
+        body = commit_body(next_candidate(small_fleet({"web": 5}), hub.applied()))
+        commit(mailbox(other_store, clock), small_fleet({"web": 2}))
+        status = get(port, "/v1/status").json()
+        assert [finding["code"] for finding in status["findings"]] == ["revision_behind"]
+        assert (status["serving"]["number"], status["head"]["number"]) == (1, 2)
+        refused = post(port, "/v1/revisions", body)
+        assert (refused.status, refused.json()["code"]) == (409, "revision_behind")
+        assert [get(port, t).body for t in ("/v1/head", "/v1/applied", "/v1/revisions/1")] == served_before
+    with served(mailbox(store, clock)) as port:  # what a restart does
+        assert get(port, "/v1/status").json()["findings"] == []
+        assert get(port, "/v1/head").json()["head"]["number"] == 2
+    for each in (store, other_store):
+        each.close()
+
+
+def test_the_hubs_own_commit_is_never_reported_as_behind_its_back() -> None:
+    hub = grown_mailbox(1)
+    stop = threading.Event()
+    seen: set[str] = set()
+
+    def look(port: int) -> None:
+        while not stop.is_set():
+            seen.update(finding["code"] for finding in get(port, "/v1/status").json()["findings"])
+
+    with served(hub) as port, ThreadPoolExecutor(2) as threads:
+        looking = [threads.submit(look, port) for _ in range(2)]
+        for version in range(2, 42):
+            commit(hub, small_fleet({"web": version}))
+        stop.set()
+        for each in looking:
+            each.result()
+    assert seen == set()
+
+
+def test_damaged_content_is_never_handed_out(tmp_path: Path) -> None:
+    hub = grown_mailbox(1)
+    applied = hub.applied()
+    assert applied is not None
+    digest = applied.table.entries["service.web"].digest
+    hub.blob = lambda asked: b"rotten"  # type: ignore[method-assign]
+    with served(hub) as port:
+        answer = get(port, f"/v1/blobs/{digest}")
+    assert (answer.status, answer.json()["code"], answer.headers["holdfast-exit"]) == (409, "blob_damaged", "7")
+
+
+def test_a_failure_nobody_foresaw_is_an_answer_without_its_insides(caplog: pytest.LogCaptureFixture) -> None:
+    hub = grown_mailbox(1)
+    hub.observations = lambda: 1 / 0  # type: ignore[assignment,method-assign,return-value]
+    with served(hub) as port:
+        answer = get(port, "/v1/observations")
+        assert get(port, "/v1/head").status == 200
+    assert (answer.status, answer.json()["code"]) == (500, "internal")
+    assert b"division" not in answer.body
+    assert "ZeroDivisionError" in caplog.text
+
+
+# ---- the old way
+
+
+def test_a_configuration_file_is_served_read_only_and_says_so() -> None:
+    hub = LegacySource(small_fleet(("web", "api"), nodes=("w1",)))
+    with served(hub) as port:
+        status = get(port, "/v1/status").json()
+        assert status["source"] == "config"
+        assert status["resources"] == {"fleet": 1, "trust": 1, "node": 1, "service": 2}
+        assert get(port, "/v1/applied").json()["revision"] is None
+        assert get(port, "/v1/history").json()["revisions"] == []
+        assert get(port, "/v1/revisions/1").status == get(port, "/v1/links?first=1&last=1").status == 404
+        refused = post(port, "/v1/revisions", commit_body(next_candidate(small_fleet(), None)))
+        assert (refused.status, refused.json()["code"]) == (409, "legacy_source")
+        assert "--state-dir" in refused.json()["remedy"]
+        with pytest.raises(Conflict, match="read-only"):
+            HttpHub(f"http://127.0.0.1:{port}").mend({})
+
+
+def test_two_sources_are_refused_before_either_is_opened() -> None:
+    with pytest.raises(Invalid, match="two sources") as raised:
+        one_source("/does/not/exist.toml", "/does/not/exist")
+    assert (raised.value.code, raised.value.exit_code) == ("two_sources", 2)
+    one_source("config.toml", None)
+    one_source(None, "state")
+
+
+# ---- where it listens
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "", "192.0.2.1", "hub.example", "127.0.0.1.example", "::ffff:127.0.0.1"]
+)
+def test_an_address_that_others_can_reach_is_refused(host: str) -> None:
+    with pytest.raises(Invalid) as raised:
+        Daemon(mailbox(), host, 0)
+    assert raised.value.code == "unauthenticated_listen"
+    assert "127.0.0.1" in raised.value.remedy
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost"])
+def test_a_loopback_address_is_accepted(host: str) -> None:
+    assert loopback(host) in ("127.0.0.1", "127.8.8.8", "::1")
+
+
+def test_a_taken_port_is_a_conflict_with_a_remedy() -> None:
+    with served(mailbox()) as port, pytest.raises(Conflict) as raised:
+        Daemon(mailbox(), "127.0.0.1", port).run(lambda _: None)
+    assert raised.value.code == "address_in_use"
+
+
+def test_no_answer_reveals_a_version_of_what_runs_here() -> None:
+    with served(mailbox()) as port:
+        for answer in (get(port, "/healthz"), get(port, "/nope"), raw(port, b"nonsense\r\n\r\n")):
+            assert answer.headers["server"] == "holdfast"
+            assert "aiohttp" not in json.dumps(answer.headers).lower()
+            assert "python" not in json.dumps(answer.headers).lower()

@@ -1,0 +1,179 @@
+"""Who must sign what: design.md §2, row by row."""
+
+import itertools
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from holdfast.model import canonical
+from holdfast.model.fleet import (
+    Backups,
+    Component,
+    Node,
+    Operator,
+    Service,
+    Settings,
+    Snapshot,
+    Storage,
+    StoragePolicy,
+    Thresholds,
+    Timeouts,
+    Volume,
+)
+from holdfast.model.ids import KINDS
+from holdfast.model.revision import Entry
+from holdfast.model.trust import outside_scope
+from holdfast.planning import grades
+from holdfast.planning.documents import FleetDocument
+
+IMAGE = "reg.test/x@sha256:" + "0" * 64
+OTHER = "reg.test/x@sha256:" + "1" * 64
+
+
+def service(*volumes: Any, image: str = IMAGE, **more: Any) -> Service:
+    return Service((Component("web", image, volumes=volumes),), **more)
+
+
+def fleet(settings: Settings | None = None, backups: Backups | None = None) -> FleetDocument:
+    return FleetDocument(settings or Settings("home"), backups or Backups(), Timeouts())
+
+
+DATA = Volume("data", "/data", "backup")
+NAS = Storage("nas", "nfs", "server:/x")
+W1 = Node("w1", ("worker",))
+
+# (address, before, after, the reason that is expected, None: grade apply is enough)
+TABLE: list[tuple[str, Any, Any, str | None]] = [
+    ("service.x", service(DATA), service(DATA, image=OTHER), None),
+    ("service.x", service(DATA), service(DATA, active=False), None),
+    ("service.x", service(DATA), service(DATA, protect=True), None),
+    ("service.x", service(DATA, protect=True), service(DATA), "lifts protect"),
+    ("service.x", service(DATA), service(DATA, custody="hub"), "changes custody"),
+    ("service.x", service(DATA), service(), "drops, renames or re-homes volume data"),
+    ("service.x", service(DATA), service(replace(DATA, name="other")), "drops, renames or re-homes"),
+    ("service.x", service(DATA), service(replace(DATA, path="/elsewhere")), "moves volume data"),
+    ("service.x", service(DATA), service(replace(DATA, protect="none")), "weakens the protection"),
+    ("service.x", service(DATA), service(replace(DATA, protect="own:nas")), "weakens the protection"),
+    ("service.x", service(replace(DATA, protect="none")), service(DATA), None),
+    ("service.x", service(), service("/etc:/etc"), "mounts a host path outside /srv"),
+    ("service.x", service(), service("/srv/../etc:/etc"), "mounts a host path outside /srv"),
+    ("service.x", service(), service("/srv/x:/srv/x"), None),
+    ("service.x", service(DATA), service(DATA, snapshot=Snapshot(exclude=("db",))), "excludes more files"),
+    ("fleet", fleet(), fleet(Settings("home", removals_max=9)), "raises removals_max"),
+    ("fleet", fleet(Settings("home", removals_max=9)), fleet(), None),
+    ("fleet", fleet(), fleet(backups=Backups(retain=1)), "keeps fewer backups"),
+    ("fleet", fleet(), fleet(backups=Backups(interval="25h")), "makes backups.interval longer"),
+    ("fleet", fleet(), fleet(backups=Backups(interval="1440m")), None),
+    ("fleet", fleet(), fleet(backups=Backups(drill_interval="30d")), "makes backups.drill_interval longer"),
+    ("node.w1", W1, replace(W1, address="100.64.0.9"), None),
+    ("node.w1", W1, replace(W1, key="ssh-ed25519 AAAA"), "changes the node's key"),
+    ("node.w1", W1, replace(W1, orphans="remove"), "remove orphans"),
+    ("node.w1", W1, replace(W1, orphans="stop"), None),
+    ("node.w1", W1, replace(W1, orphans_foreign=True), "did not make"),
+    ("node.w1", W1, replace(W1, direct="on"), "direct control"),
+    ("storage.nas", NAS, replace(NAS, durable_id="other:/x"), "points the storage target somewhere else"),
+    ("storage.nas", NAS, replace(NAS, state="decommissioned"), "detaches the storage target"),
+    ("storage.nas", NAS, replace(NAS, role="bulk-data"), "changes the role"),
+    ("storage.nas", NAS, replace(NAS, policy=StoragePolicy(retain=1)), "keeps fewer backups"),
+    ("storage.nas", NAS, replace(NAS, speed="fast"), None),
+]
+
+
+def demanded(address: str, before: Any, after: Any) -> tuple[grades.Demand, ...]:
+    def entry(value: Any) -> Entry | None:
+        return None if value is None else Entry(canonical.digest(canonical.encode(value)))
+
+    return grades.demands(
+        address,
+        entry(before),
+        entry(after),
+        lambda: canonical.encode(before),
+        lambda: canonical.encode(after),
+    )
+
+
+@pytest.mark.parametrize(("address", "before", "after", "reason"), TABLE)
+def test_a_delta_needs_the_grade_of_the_table(address: str, before: Any, after: Any, reason: str | None) -> None:
+    found = demanded(address, before, after)
+    if reason is None:
+        assert found == ()
+    else:
+        assert [demand.grade for demand in found] == ["destroy"]
+        assert reason in found[0].reason
+
+
+def test_every_kind_of_resource_has_rows_in_the_table() -> None:
+    """A new kind without rules fails here before it can slip through."""
+    covered = {address.partition(".")[0] for address, *_ in TABLE} | {"trust", "policy"}
+    assert covered == set(KINDS)
+    assert set(grades._BY_KIND) == covered - {"trust", "policy"}
+
+
+def test_adding_a_node_needs_destroy_and_so_does_each_of_its_powers() -> None:
+    assert [d.reason for d in demanded("node.w2", None, replace(W1, name="w2"))] == ["adds a node"]
+    loose = replace(W1, name="w2", direct="on", orphans="remove", orphans_foreign=True)
+    assert len(demanded("node.w2", None, loose)) == 4
+
+
+def test_a_new_service_needs_apply_unless_it_reaches_into_the_host() -> None:
+    assert demanded("service.x", None, service(DATA)) == ()
+    assert [d.grade for d in demanded("service.x", None, service("/root:/x"))] == ["destroy"]
+
+
+def test_trust_needs_root_and_founding_it_does_not() -> None:
+    thresholds = [Thresholds(), Thresholds(root=2)]
+    assert [d.grade for d in demanded("trust", *thresholds)] == ["root"]
+    assert [d.grade for d in demanded("trust", None, thresholds[0])] == ["destroy"]
+
+
+@pytest.mark.parametrize("address", ["policy.x", "storage.x"])
+def test_removing_what_guards_others_needs_destroy(address: str) -> None:
+    assert [d.grade for d in demanded(address, NAS, None)] == ["destroy"]
+
+
+@pytest.mark.parametrize("address", ["service.x", "node.x"])
+def test_retiring_keeps_the_data_and_needs_apply(address: str) -> None:
+    assert demanded(address, W1, None) == ()
+
+
+def test_policies_may_be_added_and_widened_only_with_destroy_o_32() -> None:
+    """O-31, O-32: bindings are compared as applied facts."""
+    text, other = Entry("0" * 64, applies_to=("fleet", "service.a")), Entry("1" * 64, applies_to=("fleet",))
+    cases = [
+        (None, text, 0),
+        (text, text, 0),
+        (text, replace(text, applies_to=("fleet",)), 1),
+        (replace(text, applies_to=("fleet",)), text, 0),
+        (text, other, 1),
+        (replace(text, applies_to=UNSET), text, 0),
+    ]
+    for before, after, count in cases:
+        found = grades.demands("policy.p", before, after, lambda: b"", lambda: b"")
+        assert len(found) == count, (before, after)
+
+
+@pytest.mark.parametrize(
+    ("scope", "addresses", "outside"),
+    [
+        ((), ("fleet", "node.x"), None),
+        (("service.web",), ("service.web",), None),
+        (("service.web",), ("service.web", "service.web2"), "service.web2"),
+        (("service.*",), ("service.a", "service.b"), None),
+        (("service.*",), ("node.a",), "node.a"),
+    ],
+)
+def test_a_scope_limits_what_an_operator_signs(
+    scope: tuple[str, ...], addresses: tuple[str, ...], outside: str | None
+) -> None:
+    assert outside_scope(Operator("ci", "key", "apply", scope=scope), addresses) == outside
+
+
+def test_weakening_is_noticed_in_every_combination() -> None:
+    """Two weakenings at once never hide each other."""
+    weakenings = [{"protect": False}, {"custody": "hub"}]
+    strong = service(DATA, protect=True)
+    for chosen in itertools.combinations(weakenings, 2):
+        merged: dict[str, Any] = {k: v for one in chosen for k, v in one.items()}
+        assert len(demanded("service.x", strong, replace(strong, **merged))) == 2
