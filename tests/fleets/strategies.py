@@ -1,7 +1,7 @@
 """Any fleet directory, as hypothesis draws it: small, valid, and full of coincidences."""
 
 from hypothesis import strategies as st
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.model.fleet import (
@@ -53,10 +53,12 @@ def components(draw: st.DrawFn, with_data: bool) -> Component:
 
 @st.composite
 def services(draw: st.DrawFn, nodes: list[str], with_data: bool = False) -> Service:
+    choices: list[str | UnsetType] = [UNSET, *nodes]
+    pin = draw(st.sampled_from(choices))
     return Service(
         components=(draw(components(with_data)),),
         tier=draw(st.sampled_from(["worker", "core"])),
-        node=draw(st.sampled_from([UNSET, *nodes])),
+        node=pin,
         active=draw(st.booleans()),
     )
 

@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -176,26 +177,41 @@ def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:
 # ---- commands without a cold start ------------------------------------------------------------------------------------
 
 
-def strace(*expressions: str) -> tuple[str, ...]:
-    """Without --seccomp-bpf, under which strace 6.1 injects nothing and says nothing."""
-    calls = ",".join(dict.fromkeys(expression.partition(":")[0] for expression in expressions))
+def strace(*faults: str) -> list[str]:
+    """A fault is written as strace writes it: fsync:error=EIO:when=2. Injects nothing under --seccomp-bpf (6.1)."""
+    calls = ",".join(dict.fromkeys(fault.partition(":")[0] for fault in faults))
     words = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}"]
-    return (*words, *(word for expression in expressions for word in ("-e", f"inject={expression}")))
+    return words + [word for fault in faults for word in ("-e", f"inject={fault}")]
 
 
 class Warm:
-    def __init__(self, wrap: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
+    """With `faults` strace looks over its shoulder; each forked command meets them with counters of its own."""
+
+    def __init__(self, faults: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._wire = ours
+        self._wire.settimeout(60)
         self._process = subprocess.Popen(
-            [*wrap, PYTHON, __file__, str(theirs.fileno())],
+            [PYTHON, __file__, str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             env={"PATH": os.environ["PATH"], **(env or {})},
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
         theirs.close()
-        self._wire = ours
-        self._wire.settimeout(60)
+        self._tracer: subprocess.Popen[bytes] | None = None
+        try:
+            assert self._wire.recv(16) == b"ready"
+            if faults:
+                self._tracer = subprocess.Popen([*strace(*faults), "-p", str(self._process.pid)])
+                _wait_until(self._is_traced)
+        except BaseException:
+            self.close()
+            raise
+
+    def _is_traced(self) -> bool:
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return "TracerPid:\t0\n" not in status
 
     def run(self, place: Place, *words: str, idle: Mapping[str, int] | None = None) -> Outcome:
         """`idle` names how many calls of each kind are used up before the command begins."""
@@ -216,17 +232,37 @@ class Warm:
 
     def close(self) -> None:
         self._wire.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        for process in (self._process, self._tracer):
+            if process is not None:
+                end(process)
+
+    def kill(self) -> None:
+        """The interpreter and whatever command it runs, at once."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self.close()
+
+
+def end(process: subprocess.Popen[Any], patience_s: float = 5) -> None:
+    """Wait a little, then kill it together with its session."""
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL) if os.getpgid(process.pid) == process.pid else process.kill()
+        process.wait()
+
+
+def _wait_until(true: Callable[[], bool], patience_s: float = 10) -> None:
+    give_up_s = time.monotonic() + patience_s
+    while not true():
+        assert time.monotonic() < give_up_s, "waited too long"
+        time.sleep(0.01)
 
 
 @contextmanager
-def warm(wrap: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Iterator[Warm]:
-    interpreter = Warm(wrap, env)
+def warm(faults: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Iterator[Warm]:
+    interpreter = Warm(faults, env)
     try:
         yield interpreter
     finally:
@@ -282,6 +318,7 @@ def _obey(order: dict[str, Any]) -> int:
 def _serve(wire: socket.socket) -> None:
     """Speaks by recv and send only, which no test injects a fault into."""
     _import_all()
+    wire.send(b"ready")
     while content := wire.recv(65536):
         child = os.fork()
         if child == 0:

@@ -169,11 +169,13 @@ def _staged(store: LedgerStore, final: Transaction, ready: Preview, clock: Clock
     head = reading.head_of(store)
     name = entropy.token(8).hex()
     armed = Recovery(name, head.number, head.digest, ready.head.digest, clock.now_s(), digests)
-    store.commit(Transaction(expect={keys.recovery(name): 0}, put={keys.recovery(name): _json(armed)}))
+    version = store.commit(Transaction(expect={keys.recovery(name): 0}, put={keys.recovery(name): _json(armed)}))
     for at in range(0, len(digests), STAGE_BLOBS):
         portion = {digest: ready.blobs[digest] for digest in digests[at : at + STAGE_BLOBS]}
         store.commit(Transaction(expect={}, put={}, blobs=portion))
-    return msgspec.structs.replace(final, delete=(keys.recovery(name),), blobs={})
+    # Whoever swept the record in between also dropped what was staged: then this last step must fail.
+    expect = {**final.expect, keys.recovery(name): version}
+    return msgspec.structs.replace(final, expect=expect, delete=(keys.recovery(name),), blobs={})
 
 
 def sweep(store: LedgerStore) -> list[str]:

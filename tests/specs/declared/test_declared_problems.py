@@ -1,4 +1,4 @@
-"""All mistakes at once, in one order, with a bound on what is printed."""
+"""All mistakes at once, in one order, with a bound on what is printed: C-08, I-22, I-37, S11, D27."""
 
 import random
 

@@ -23,6 +23,7 @@ from holdfast.model.fleet import (
     Volume,
 )
 from holdfast.model.ids import KINDS
+from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
 from holdfast.model.trust import outside_scope
 from holdfast.planning import grades
@@ -81,7 +82,7 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
 ]
 
 
-def demanded(address: str, before: Any, after: Any) -> tuple[grades.Demand, ...]:
+def demanded(address: str, before: Any, after: Any) -> tuple[Demand, ...]:
     def entry(value: Any) -> Entry | None:
         return None if value is None else Entry(canonical.digest(canonical.encode(value)))
 
@@ -172,7 +173,7 @@ def test_a_scope_limits_what_an_operator_signs(
 
 def test_weakening_is_noticed_in_every_combination() -> None:
     """Two weakenings at once never hide each other."""
-    weakenings = [{"protect": False}, {"custody": "hub"}]
+    weakenings: list[dict[str, Any]] = [{"protect": False}, {"custody": "hub"}]
     strong = service(DATA, protect=True)
     for chosen in itertools.combinations(weakenings, 2):
         merged: dict[str, Any] = {k: v for one in chosen for k, v in one.items()}

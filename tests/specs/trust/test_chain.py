@@ -1,5 +1,6 @@
 """From something believed to the head: no gap, no fork, no unsigned step (W14)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def test_trust_rotates_along_the_chain_and_the_old_key_is_worth_nothing_after() 
         walk(START, [*links, link(3, last, SECOND, (ANN,))])
 
 
-BROKEN = {
+BROKEN: dict[str, Callable[[list[Link]], list[Link]]] = {
     "a gap": lambda links: [links[0], links[2]],
     "a swap": lambda links: [links[0], links[2], links[1]],
     "a repetition": lambda links: [links[0], links[0]],

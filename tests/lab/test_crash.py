@@ -1,0 +1,180 @@
+"""R02: `holdfast apply` killed at every single flush, rename, write … leaves the old revision or the new one.
+
+The positions are enumerated, not sampled: n = 1, 2, 3 … until a run completes un-hit. Only the large, staged apply is
+sampled, and chmod and write are left to the soak, unless HOLDFAST_SOAK=1 asks for everything.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+from tests.lab.product import IDLE_CALLS, KILLED, SOAK, Outcome, Place, Warm, fingerprints, new_place
+
+pytestmark = pytest.mark.lab
+
+WORKERS = 2
+KILL_AT = 200
+CALLS = ["fsync", "fdatasync", "renameat", "rename", "link", "unlink", "unlinkat", "mkdir", "ftruncate", "pwrite64"]
+CALLS += ["fchmod", "chmod", "write"] if SOAK else []
+CHECK = ("hub", "check", "--state-dir", ".ledger", "--json")
+
+
+@dataclass(frozen=True)
+class Crew:
+    """An interpreter whose commands die at their KILL_AT-th call of any kind, and one that is left alone."""
+
+    doomed: Warm
+    sound: Warm
+
+
+@pytest.fixture(scope="module")
+def crews() -> Iterator[list[Crew]]:
+    faults = [f"{call}:signal=SIGKILL:when={KILL_AT}" for call in IDLE_CALLS]
+    interpreters: list[Warm] = []
+    try:
+        for given in (faults, ()) * WORKERS:
+            interpreters.append(Warm(given))
+        yield [Crew(*interpreters[at : at + 2]) for at in range(0, len(interpreters), 2)]
+    finally:
+        for interpreter in interpreters:
+            interpreter.close()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A place before an apply, and the digests of its head before and after."""
+
+    before: Place
+    old: str
+    new: str
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return case(new_place(tmp_path_factory.mktemp("first") / "p"), "")
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    place = new_place(tmp_path_factory.mktemp("second") / "p")
+    old = applied_digest(place.run("apply", "--yes", "--json").ok())
+    place.replace("services/hello.toml", "port = 8080", "port = 8081")
+    return case(place, old)
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """More contents than one transaction takes, so that they are staged ahead of the revision."""
+    place = new_place(tmp_path_factory.mktemp("staged") / "p")
+    old = applied_digest(place.run("apply", "--yes", "--json").ok())
+    for number in range(2_100):
+        place.service(f"s{number}")
+    return case(place, old)
+
+
+def case(before: Place, old: str) -> Case:
+    """Planning is deterministic, so an apply that nobody disturbs tells what the new head is going to be."""
+    trial = before.copy(before.root.with_name("trial"))
+    return Case(before, old, applied_digest(trial.run("apply", "--yes", "--json").ok()))
+
+
+def applied_digest(outcome: Outcome) -> str:
+    return str(outcome.json["applied"]["digest"])
+
+
+def killed_at(case: Case, call: str, n: int, crew: Crew) -> bool:
+    """Kill an apply at its n-th `call` and look at what is left; false when it has fewer calls than that."""
+    place = case.before.copy(case.before.root.with_name(f"{call}-{n}"))
+    killed = crew.doomed.run(place, "apply", "--yes", "--json", idle={call: KILL_AT - n})
+    assert killed.code in (0, KILLED), killed
+    if killed.code == 0:
+        assert head(place, crew) == case.new
+    is_old_or_new(place, case, crew)
+    goes_on(place, case, crew)
+    shutil.rmtree(place.root)
+    return killed.code == KILLED
+
+
+def is_old_or_new(place: Place, case: Case, crew: Crew) -> None:
+    before = fingerprints(place.ledger)
+    check = crew.sound.run(place, *CHECK)
+    assert fingerprints(place.ledger) == before, "hub check wrote into the ledger"
+    codes = [finding["code"] for finding in check.json["findings"]]
+    if not case.old and codes == ["ledger_missing"]:
+        return
+    if codes == ["ledger_recovery_pending"]:
+        check = crew.sound.run(place, *CHECK, "--sweep")
+    assert (check.code, check.json["sound"]) == (0, True), check  # every signature and digest was verified
+    assert head(place, crew) in (case.old, case.new)
+
+
+def head(place: Place, crew: Crew) -> str:
+    history = crew.sound.run(place, "history", "--json")
+    if history.code == 5:
+        assert history.error["code"] == "nothing_applied"
+        return ""
+    return str(history.ok().json["revisions"][0]["digest"])
+
+
+def goes_on(place: Place, case: Case, crew: Crew) -> None:
+    """Neither fleet.lock nor the memory of heads is in the way, and the same command reaches the goal."""
+    crew.sound.run(place, "plan").ok()
+    crew.sound.run(place, "apply", "--yes").ok()
+    assert head(place, crew) == case.new
+    assert crew.sound.run(place, "plan").ok().out.startswith("No changes")
+    assert crew.sound.run(place, *CHECK).ok().json["sound"]
+    assert case.new in (place.fleet / "fleet.lock").read_text()
+
+
+def every_position(case: Case, call: str, crews: list[Crew]) -> int:
+    """The workers share the numbers among themselves; each goes on until one of its own is not hit."""
+
+    def work(at: int) -> int:
+        numbers = count(at + 1, len(crews))
+        return sum(1 for _ in iter(lambda: killed_at(case, call, next(numbers), crews[at]), False))
+
+    with ThreadPoolExecutor(len(crews)) as pool:
+        return sum(pool.map(work, range(len(crews))))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_first_apply_killed_anywhere_leaves_nothing_or_the_first_revision(
+    call: str, first: Case, crews: list[Crew]
+) -> None:
+    """R02, I-08"""
+    assert every_position(first, call, crews) >= AT_LEAST_FIRST[call]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_apply_killed_anywhere_leaves_the_old_or_the_new_revision(
+    call: str, second: Case, crews: list[Crew]
+) -> None:
+    """R02, I-08"""
+    assert every_position(second, call, crews) >= AT_LEAST_SECOND[call]
+
+
+# So that the enumeration cannot become empty unnoticed: calls that an apply is known to make.
+AT_LEAST_FIRST = dict.fromkeys(CALLS, 0) | {"fsync": 10, "fdatasync": 5, "renameat": 3, "link": 1, "pwrite64": 20}
+AT_LEAST_SECOND = dict.fromkeys(CALLS, 0) | {"fsync": 5, "fdatasync": 1, "renameat": 2, "pwrite64": 8}
+
+
+def test_a_staged_apply_killed_between_its_portions_leaves_the_old_or_the_new_revision(
+    staged: Case, crews: list[Crew], tmp_path: Path
+) -> None:
+    """R02: more than 2,000 contents; a record of the commit under way is settled by `hub check --sweep`."""
+    positions = [("fdatasync", n) for n in range(1, 7)] + [("pwrite64", n) for n in (40, 120)]
+    if SOAK:
+        positions = [(call, n) for call in ("fdatasync", "fsync", "renameat") for n in range(1, 16)]
+        positions += [("pwrite64", n) for n in range(1, 190, 10)]
+
+    def work(at: int) -> list[bool]:
+        return [killed_at(staged, call, n, crews[at]) for call, n in positions[at :: len(crews)]]
+
+    with ThreadPoolExecutor(len(crews)) as pool:
+        assert sum(map(sum, pool.map(work, range(len(crews))))) >= 6

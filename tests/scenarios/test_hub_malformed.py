@@ -1,0 +1,271 @@
+"""No bytes make the hub fail: every malformed request gets a refusal in words, never a 5xx (S03, safety §0.7)."""
+
+import logging
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import pytest
+from build import grown_mailbox, next_candidate, sign, small_fleet
+from serving import connected, get, post, raw, served
+
+from holdfast.model import canonical
+from holdfast.model.revision import Candidate
+from holdfast.wire import codec, messages
+
+HOST = b"Host: hub\r\n"
+RANDOM_REQUESTS = 1_500
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with served(grown_mailbox(2)) as number:
+        yield number
+
+
+REFUSED: dict[str, tuple[bytes, tuple[int, ...]]] = {
+    "unknown path": (b"GET /nope HTTP/1.1\r\n" + HOST + b"\r\n", (404,)),
+    "path with dots": (b"GET /../../etc/passwd HTTP/1.1\r\n" + HOST + b"\r\n", (404,)),
+    "path that is no text": (b"GET /v1/blobs/\xff\xfe HTTP/1.1\r\n" + HOST + b"\r\n", (400, 404)),
+    "digest that is none": (b"GET /v1/blobs/abc HTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
+    "number that is none": (b"GET /v1/revisions/0 HTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
+    "number that is huge": (b"GET /v1/revisions/%s HTTP/1.1\r\n" % (b"9" * 99) + HOST + b"\r\n", (400,)),
+    "negative limit": (b"GET /v1/history?limit=-1 HTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
+    "limit twice": (b"GET /v1/history?limit=1&limit=2 HTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
+    "limit in other digits": ("GET /v1/history?limit=²  HTTP/1.1\r\n".encode() + HOST + b"\r\n", (400,)),
+    "more links than a page": (b"GET /v1/links?first=1&last=99999 HTTP/1.1\r\n" + HOST + b"\r\n", (404,)),
+    "unknown method": (b"BREW /v1/head HTTP/1.1\r\n" + HOST + b"\r\n", (400, 405)),
+    "wrong method": (b"DELETE /v1/head HTTP/1.1\r\n" + HOST + b"\r\n", (405,)),
+    "no host": (b"GET /v1/head HTTP/1.1\r\n\r\n", (400,)),
+    "two hosts": (b"GET /v1/head HTTP/1.1\r\n" + HOST + HOST + b"\r\n", (400,)),
+    "too many headers": (
+        b"GET / HTTP/1.1\r\n" + HOST + b"".join(b"H%d: 1\r\n" % n for n in range(300)) + b"\r\n",
+        (400,),
+    ),
+    "too long a header": (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 9_000 + b"\r\n\r\n", (400, 431)),
+    "too long a line": (b"GET /?" + b"a" * 9_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", (400, 414)),
+    "endless head": (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 100_000, (400, 431)),
+    "folded header": (b"GET /v1/head HTTP/1.1\r\n" + HOST + b"X: a\r\n b\r\n\r\n", (400,)),
+    "space before colon": (b"GET /v1/head HTTP/1.1\r\n" + HOST + b"Content-Length : 3\r\n\r\nabc", (400,)),
+    "two lengths": (
+        b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        (400,),
+    ),
+    "length and chunks": (
+        b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        (400,),
+    ),
+    "chunks in disguise": (b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: xchunked\r\n\r\n", (400,)),
+    "chunks before chunks": (
+        b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked, identity\r\n\r\n",
+        (400,),
+    ),
+    "broken chunk": (b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", (400,)),
+    "absurd length": (b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: %s\r\n\r\n" % (b"9" * 30), (400, 413)),
+    "negative length": (b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n", (400,)),
+    "signed length": (b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: +2\r\n\r\n{}", (400,)),
+    "compressed body": (
+        b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+        (415,),
+    ),
+    "unknown expectation": (
+        b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Expect: miracles\r\nContent-Length: 2\r\n\r\n{}",
+        (417,),
+    ),
+    "another protocol": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20, (400,)),
+    "another version": (b"GET /v1/head HTTP/9.9\r\n" + HOST + b"\r\n", (400, 505)),
+    "HTTP/2 preface": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (400, 404, 405)),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_malformed_request_is_refused_with_a_remedy(port: int, case: str) -> None:
+    sent, statuses = REFUSED[case]
+    answer = raw(port, sent)
+    assert answer.status in statuses
+    assert answer.status < 500
+    assert answer.json().keys() == {"code", "message", "remedy"}
+    assert answer.json()["remedy"]
+
+
+def test_a_wrong_method_is_told_the_right_ones(port: int) -> None:
+    assert raw(port, b"PUT /v1/head HTTP/1.1\r\n" + HOST + b"\r\n").headers["allow"] == "GET, HEAD"
+    assert raw(port, b"GET /v1/blobs HTTP/1.1\r\n" + HOST + b"\r\n").headers["allow"] == "POST"
+
+
+OLD_AND_ODD: dict[str, bytes] = {
+    "HTTP/1.0": b"GET /v1/head HTTP/1.0\r\n\r\n",
+    "absolute form": b"GET http://elsewhere/v1/head HTTP/1.1\r\n" + HOST + b"\r\n",
+    "a body nobody asked for": b"GET /v1/head HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\n\r\nabc",
+    "parameters nobody knows": b"GET /v1/head?since=the_next_release HTTP/1.1\r\n" + HOST + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("case", OLD_AND_ODD)
+def test_an_odd_but_clear_request_is_answered(port: int, case: str) -> None:
+    assert raw(port, OLD_AND_ODD[case]).json()["head"]["number"] == 2
+
+
+def test_a_head_request_has_no_body(port: int) -> None:
+    with connected(port) as line:
+        line.sendall(b"HEAD /v1/head HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
+        read = b""
+        while piece := line.recv(4096):
+            read += piece
+    assert read.startswith(b"HTTP/1.1 200 ")
+    assert read.endswith(b"\r\n\r\n")
+
+
+def test_requests_sent_at_once_are_answered_in_order(port: int) -> None:
+    with connected(port) as line:
+        line.sendall(b"".join(b"GET /v1/revisions/%d HTTP/1.1\r\n" % n + HOST + b"\r\n" for n in (1, 2, 9)))
+        read = b""
+        while read.count(b"HTTP/1.1 ") < 3 or not read.endswith(b"}"):
+            read += line.recv(65536)
+    assert [part[:3] for part in read.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200", b"404"]
+
+
+# ---- at random
+
+METHODS = (b"GET", b"POST", b"PUT", b"HEAD", b"OPTIONS", b"CONNECT", b"TRACE", b"get", b"\x00", b"POST ")
+PATHS = (
+    b"/v1/head",
+    b"/v1/blobs",
+    b"/v1/revisions",
+    b"/",
+    b"*",
+    b"//v1/head",
+    b"/v1/links?first=%00&last=a",
+    b"/\xff",
+    b"/%",
+    b"/v1/blobs/%2e%2e",
+    b"/v1/history?newest=1e9",
+    b"http://[::1",
+    b"/v1/head\r\nX: y",
+    b"/v1/revisions/1/",
+    b"hub:1",
+)
+VERSIONS = (b"HTTP/1.1", b"HTTP/1.0", b"HTTP/1.2", b"HTTP/0.9", b"http/1.1", b"HTTP/1.1 x", b"")
+LENGTHS = (b"-1", b"abc", b"9" * 20, b"5,6", b"0x10", b"3 3", b"", b"1e3", b"\xb2")
+BODIES = (
+    b"",
+    b"{}",
+    b"[]",
+    b"null",
+    b"NaN",
+    b"{",
+    b'{"blobs":1}',
+    b'{"blobs":{"x":"y"}}',
+    b'{"a":' * 3_000,
+    b"[" * 9_000,
+    b'{"blobs":{},"blobs":[]}',
+    b'{"wire":' + b"9" * 4_000 + b"}",
+    b'{"wire":1e999}',
+    b'{"header":"\\ud800"}',
+    b"\xff\xfe",
+)
+EXTRA = (
+    b"Transfer-Encoding: chunked\r\n",
+    b"Transfer-Encoding: gzip\r\n",
+    b"Expect: x\r\n",
+    b"Upgrade: h2c\r\nConnection: Upgrade\r\n",
+    b"Connection: close\r\n",
+    b": empty\r\n",
+    b"No colon\r\n",
+    b"X: \x00\r\n",
+    b"Cookie: " + b"a" * 9_000 + b"\r\n",
+    HOST,
+)
+
+
+def one_of(dice: random.Random) -> bytes:
+    body = dice.choice(BODIES) if dice.random() < 0.7 else dice.randbytes(dice.randrange(300))
+    if dice.random() < 0.1:
+        return body
+    length = dice.choice(LENGTHS) if dice.random() < 0.3 else b"%d" % len(body)
+    head = b" ".join((dice.choice(METHODS), dice.choice(PATHS), dice.choice(VERSIONS))) + b"\r\n"
+    extra = b"".join(dice.choice(EXTRA) for _ in range(dice.randrange(3)))
+    return head + HOST + b"Content-Length: " + length + b"\r\n" + extra + b"\r\n" + body
+
+
+def test_random_requests_never_make_it_fail_and_good_ones_in_between_are_served(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    dice = random.Random(5)
+    sent = [one_of(dice) for _ in range(RANDOM_REQUESTS)]
+
+    def hurt(request: bytes) -> int:
+        with connected(port) as line:
+            line.sendall(request)
+            line.shutdown(1)  # so that an incomplete request need not be waited for
+            answer = line.recv(64)
+        return int(answer[9:12]) if answer.startswith(b"HTTP/1.") else 0
+
+    statuses: list[int] = []
+    with ThreadPoolExecutor(16) as threads:
+        for at in range(0, len(sent), 100):
+            statuses += threads.map(hurt, sent[at : at + 100])
+            assert [get(port, target).status for target in ("/v1/head", "/v1/applied")] == [200, 200]
+    assert len(statuses) == RANDOM_REQUESTS
+    assert max(statuses) < 500
+    assert {400, 404, 405} <= set(statuses)
+    assert not [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR], caplog.text
+
+
+# ---- a well-formed request with a malformed revision
+
+
+def broken_revisions(good: Candidate) -> Iterator[Candidate]:
+    """Every part bent, with digests corrected so that the check behind the digest is the one that is reached."""
+    dice = random.Random(7)
+    junk = (None, 1, -1, 1.5, "", "x", [], {}, True, "a" * 64, "0" * 64, {"digest": "0" * 64})
+    unreadable = (b"\xff", b'{"a":"\xff"}', b"", b"[" * 5_000, b'{"a":' * 5_000, b"nul")
+    for _ in range(150):
+        at = dice.randrange(len(good.header))
+        yield msgspec.structs.replace(good, header=good.header[:at] + dice.randbytes(1) + good.header[at + 1 :])
+    documents = [digest for digest, content in good.blobs.items() if content != good.table]
+    for digest in documents:
+        plain = msgspec.json.decode(good.blobs[digest])
+        bent = [canonical.encode({**plain, key: value}) for key in plain for value in junk]
+        for content in (*unreadable, *bent, *(canonical.encode(value) for value in junk)):
+            yield referring(good, digest, content)
+    table = msgspec.json.decode(good.table)
+    for address in table["entries"]:
+        less = {key: entry for key, entry in table["entries"].items() if key != address}
+        yield with_table(good, {**table, "entries": less})
+        for value in junk:
+            yield with_table(good, {**table, "entries": {**table["entries"], address: value}})
+        yield with_table(good, {**table, "entries": {**table["entries"], "service.No Name": table["entries"][address]}})
+
+
+def with_table(good: Candidate, table: object) -> Candidate:
+    content = canonical.encode(table)
+    header = good.header.replace(canonical.digest(good.table).encode(), canonical.digest(content).encode())
+    blobs = {digest: text for digest, text in good.blobs.items() if text != good.table}
+    return sign(Candidate(header, content, blobs))
+
+
+def referring(good: Candidate, digest: str, content: bytes) -> Candidate:
+    """The same revision with other content under one address."""
+    other = canonical.digest(content)
+    table = good.table.replace(digest.encode(), other.encode())
+    header = good.header.replace(digest.encode(), other.encode())
+    header = header.replace(canonical.digest(good.table).encode(), canonical.digest(table).encode())
+    blobs = {other if key == digest else key: content if key == digest else text for key, text in good.blobs.items()}
+    return sign(Candidate(header, table, {key: text for key, text in blobs.items() if text != good.table}))
+
+
+def test_a_malformed_revision_is_refused_and_the_head_stays() -> None:
+    hub = grown_mailbox(1)
+    good = next_candidate(small_fleet({"web": 2, "api": 1}, nodes=("w1", "w2")), hub.applied())
+    answers: dict[int, int] = {}
+    with served(hub) as port:
+        for broken in broken_revisions(good):
+            answer = post(port, "/v1/revisions", codec.write(messages.commit_request(broken)))
+            answers[answer.status] = answers.get(answer.status, 0) + 1
+            assert answer.status in (400, 403, 409), (answer, broken)
+        assert get(port, "/v1/head").json()["head"]["number"] == 1
+        assert post(port, "/v1/revisions", codec.write(messages.commit_request(good))).status == 200
+    assert sum(answers.values()) > 400

@@ -1,0 +1,47 @@
+"""Global flags stand before or after the verb; usage errors are ordinary errors."""
+
+import pytest
+
+from holdfast.cli import flags
+from holdfast.cli.verbs import VERBS, nouns
+from holdfast.errors import Invalid
+
+
+@pytest.mark.parametrize(
+    ("argv", "verb", "rest"),
+    [
+        (["plan"], "plan", []),
+        (["--json", "plan"], "plan", ["--json"]),
+        (["--fleet", "apply", "plan"], "plan", ["--fleet", "apply"]),
+        (["--fleet=apply", "plan", "--json"], "plan", ["--fleet=apply", "--json"]),
+        (["history", "show", "3", "--raw"], "history show", ["3", "--raw"]),
+        (["--hub", "x", "history", "--json", "show", "3"], "history show", ["--hub", "x", "--json", "3"]),
+        (["history"], "history", []),
+        (["hub", "run"], "hub run", []),
+        (["hub"], "hub", []),
+        ([], None, []),
+        (["--json"], None, ["--json"]),
+    ],
+)
+def test_the_verb_is_found_wherever_the_flags_stand(argv: list[str], verb: str | None, rest: list[str]) -> None:
+    assert flags.split_verb(argv, VERBS, nouns()) == (verb, rest)
+
+
+def test_environment_sets_defaults_and_flags_win() -> None:
+    parser = flags.parser_for("plan", "x", "")
+    args = flags.with_defaults(parser.parse_args(["--hub", "mine"]), {"HOLDFAST_HUB": "theirs", "HOLDFAST_FLEET": "f"})
+    assert (args.hub, args.fleet, args.key) == ("mine", "f", None)
+
+
+def test_a_usage_error_has_a_remedy_and_exit_2() -> None:
+    with pytest.raises(Invalid) as refused:
+        flags.parser_for("plan", "x", "").parse_args(["--nope"])
+    assert refused.value.exit_code == 2 and "--help" in refused.value.remedy
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_every_verb_has_an_example(verb: str) -> None:
+    from importlib import import_module
+
+    details: str = import_module("holdfast.cli." + VERBS[verb].module).DETAILS
+    assert "example" in details and f"holdfast {verb.split()[0]}" in details

@@ -1,0 +1,71 @@
+"""A plan in a file: what the second signer sees is computed from the bytes he signs (anchors B5)."""
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from tests.fleets.build import grown_mailbox, small_fleet
+
+from holdfast.cli import saved_plan
+from holdfast.errors import HoldfastError, Invalid
+from holdfast.model.applied import Applied
+from holdfast.planning.plan import plan
+
+
+def base() -> Applied:
+    found = grown_mailbox(2).applied()
+    assert found is not None
+    return found
+
+
+BASE = base()
+PLAN = plan(small_fleet({"web": 7, "new": 1}), BASE)
+SAVED = saved_plan.save(PLAN, BASE, None)
+
+
+def test_a_saved_plan_opens_as_the_plan_that_was_saved() -> None:
+    opened = saved_plan.read(SAVED)
+    assert [(c.address, c.kind, c.fields, c.grade) for c in opened.plan.changes] == [
+        (c.address, c.kind, c.fields, c.grade) for c in PLAN.changes
+    ]
+    assert (opened.plan.base, opened.plan.nodes_touched) == (PLAN.base, PLAN.nodes_touched)
+    assert opened.saved.candidate == PLAN.candidate
+
+
+def test_a_first_plan_can_be_saved_too() -> None:
+    first = plan(small_fleet(), None)
+    assert len(saved_plan.read(saved_plan.save(first, None, None)).plan.changes) == len(first.changes)
+
+
+def test_no_changes_are_nothing_to_save() -> None:
+    with pytest.raises(Invalid, match="no changes"):
+        saved_plan.save(plan(small_fleet({"web": 2}), BASE), BASE, None)
+
+
+def test_a_signature_is_added_and_nothing_else_changes() -> None:
+    signed = saved_plan.read(saved_plan.with_signature(saved_plan.read(SAVED).saved, "armour"))
+    assert signed.saved.candidate.signatures == ("armour",)
+    assert signed.plan.changes == saved_plan.read(SAVED).plan.changes
+
+
+@pytest.mark.parametrize("field", ["base_header", "base_table", "base_trust", "base_contents"])
+def test_a_changed_base_is_noticed(field: str) -> None:
+    opened = saved_plan.read(SAVED).saved
+    old = getattr(opened, field)
+    new = {k: v + b" " for k, v in old.items()} if isinstance(old, dict) else old + b" "
+    with pytest.raises(HoldfastError) as refused:
+        saved_plan.read(msgspec.json.encode(replace(opened, **{field: new})))
+    assert refused.value.exit_code == 7
+
+
+def test_a_changed_content_is_noticed() -> None:
+    opened = saved_plan.read(SAVED).saved
+    blobs = {digest: content.replace(b"web", b"wob") for digest, content in opened.candidate.blobs.items()}
+    with pytest.raises(HoldfastError) as refused:
+        saved_plan.read(msgspec.json.encode(replace(opened, candidate=replace(opened.candidate, blobs=blobs))))
+    assert refused.value.exit_code == 7
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", b'{"format":"x"}', b"[" * 100_000, SAVED[:-40]])
+def test_what_is_no_plan_is_said_so(content: bytes) -> None:
+    with pytest.raises(Invalid, match="saved plan"):
+        saved_plan.read(content)

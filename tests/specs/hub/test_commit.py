@@ -1,0 +1,270 @@
+"""A revision enters the ledger whole or not at all; a refused one leaves no trace (I-08, anchors.md §2)."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+from tests.fleets.build import (
+    START_S,
+    commit,
+    grown_mailbox,
+    mailbox,
+    next_candidate,
+    operator_signer,
+    sign,
+    small_fleet,
+)
+
+from holdfast.adapters.clock.virtual import VirtualClock
+from holdfast.adapters.high_water.memory import MemoryHighWater
+from holdfast.adapters.ledger_store.memory import MemoryStore
+from holdfast.errors import Conflict, Corrupt, HoldfastError, SignatureRequired
+from holdfast.hub import commit as committing
+from holdfast.hub import reading
+from holdfast.hub.boot import boot, inspect
+from holdfast.hub.mailbox import Mailbox
+from holdfast.ledger import keys
+from holdfast.model import canonical
+from holdfast.model.fleet import Policy
+from holdfast.model.record import Pin
+from holdfast.model.revision import Candidate, Table, decode_header, decode_table, encode_header
+from holdfast.planning.compile import compile_revision
+from holdfast.planning.plan import plan
+from holdfast.ports.ledger_store import Transaction
+
+
+def store_with(revisions: int) -> tuple[MemoryStore, Mailbox]:
+    store = MemoryStore(VirtualClock(START_S))
+    return store, grown_mailbox(revisions, store)
+
+
+def whole(store: MemoryStore) -> object:
+    """Everything in a store, to compare before and after."""
+    with store.reading() as view:
+        blobs = {digest: view.blob(digest) for digest in view.blob_digests()}
+        return [(r.key, r.value) for r in view.scan("")], blobs
+
+
+def test_what_was_applied_is_what_is_served_o_01() -> None:
+    """O-01, O-05, O-06: everything needed for serving is in the ledger, and the next boot serves it."""
+    store, hub = store_with(2)
+    again = mailbox(store)
+    assert again.applied() == hub.applied()
+    assert again.status().resources == {"fleet": 1, "trust": 1, "node": 1, "service": 1}
+
+
+def test_commits_are_numbered_chained_and_recorded_o_13() -> None:
+    _, hub = store_with(3)
+    records = hub.records(0, 10)
+    assert [record.number for record in records] == [3, 2, 1]
+    headers = [link.header for link in hub.links(1, 3)]
+    assert [header.parent for header in headers[1:]] == [record.digest for record in reversed(records[1:])]
+    assert records[0].approval.signers[0].operator == "alice", "the approval is kept as evidence"
+
+
+REFUSED: dict[str, Callable[[Candidate], Candidate]] = {
+    "unsigned": lambda c: replace(c, signatures=()),
+    "signed by a stranger": lambda c: sign(c, operator_signer("mallory")[1]),
+    "a signature of something else": lambda c: replace(c, signatures=next_other().signatures),
+    "a number ahead": lambda c: rehead(c, number=5),
+    "another parent": lambda c: rehead(c, parent="f" * 64),
+    "another fleet": lambda c: rehead(c, fleet="f" * 64),
+    "another trust": lambda c: rehead(c, trust="f" * 64),
+    "a manifest nobody compiled": lambda c: rehead(c, manifests={"w1": "f" * 64}),
+    "one node's manifest left out": lambda c: rehead(c, manifests={}),
+    "another table": lambda c: replace(c, table=c.table + b" "),
+    "a content that is something else": lambda c: replace(c, blobs={**c.blobs, "f" * 64: b"x"}),
+    "a content left out": lambda c: replace(c, blobs={d: b for d, b in c.blobs.items() if b"registry" not in b}),
+    "a header in another spelling": lambda c: sign(replace(c, header=c.header + b" ")),
+    "no header": lambda c: replace(c, header=b""),
+}
+
+
+def rehead(candidate: Candidate, **fields: object) -> Candidate:
+    return sign(replace(candidate, header=encode_header(replace(decode_header(candidate.header), **fields))))
+
+
+def next_other() -> Candidate:
+    return next_candidate(small_fleet({"web": 77}), grown_mailbox(1).applied())
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_a_refused_revision_leaves_no_trace_and_never_blocks_the_next_boot(why: str) -> None:
+    """The trap that omnigraph fell into: a rejected apply armed a recovery record, and every boot refused after it."""
+    store, hub = store_with(2)
+    good = next_candidate(small_fleet({"web": 3}), hub.applied())
+    before = whole(store)
+    for _ in range(2):
+        with pytest.raises(HoldfastError) as refused:
+            hub.commit(REFUSED[why](good))
+        assert refused.value.exit_code in (2, 3, 4, 5, 7) and refused.value.remedy
+    assert whole(store) == before
+    assert boot(store, MemoryHighWater(), strict=True).findings == ()
+    assert hub.commit(good).number == 3
+
+
+def staged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committing, "STAGED_ABOVE_BLOBS", 0)
+    monkeypatch.setattr(committing, "STAGE_BLOBS", 2)
+
+
+class Dies(Exception):
+    """The process is gone."""
+
+
+class DyingStore(MemoryStore):
+    """Dies before its n-th commit."""
+
+    left = 10**9
+
+    def commit(self, tx: Transaction) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise Dies
+        return super().commit(tx)
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_staged_commit_cut_anywhere_is_swept_by_the_next_one(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I-08, O-21: old or new, or a record that blocks the boot until it is swept; re-running never re-arms."""
+    store = DyingStore(VirtualClock(START_S))
+    hub = grown_mailbox(2, store)
+    staged(monkeypatch)
+    wanted = small_fleet({"web": 3, "api": 1, "db": 1})
+    store.left = steps
+    try:
+        commit(hub, wanted)
+        survived = True
+    except Dies:
+        survived = False
+    store.left = 10**9
+    found = [finding.code for finding in inspect(store, MemoryHighWater()).findings]
+    assert found == ([] if survived or steps == 0 else ["ledger_recovery_pending"])
+    if found:
+        with pytest.raises(Corrupt) as refused:
+            boot(store, MemoryHighWater(), strict=False)
+        assert refused.value.code == "ledger_recovery_pending"
+    loaded = reading.load(store)
+    assert loaded.applied is not None and loaded.applied.head.number == (3 if survived else 2)
+    again = Mailbox(store, VirtualClock(START_S), hub._entropy, MemoryHighWater(), loaded)
+    if not survived:
+        commit(again, wanted)
+    assert not store.scan(keys.RECOVERIES)
+    assert boot(store, MemoryHighWater(), strict=True).loaded.applied == again.applied()
+
+
+def test_sweeping_an_abandoned_commit_removes_its_litter_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = DyingStore(VirtualClock(START_S))
+    hub = grown_mailbox(2, store)
+    before = whole(store)
+    staged(monkeypatch)
+    store.left = 3
+    with pytest.raises(Dies):
+        commit(hub, small_fleet({"web": 3, "api": 1, "db": 1}))
+    store.left = 10**9
+    assert committing.sweep(store) == ["discarded: head is still 2: nothing had moved"]
+    assert whole(store) == before
+    assert committing.sweep(store) == []
+
+
+def test_a_staged_commit_swept_under_its_feet_fails_instead_of_naming_dropped_contents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Swept(MemoryStore):
+        left = 10**9
+
+        def commit(self, tx: Transaction) -> int:
+            self.left -= 1
+            if self.left == 0:
+                committing.sweep(mine)
+            return super().commit(tx)
+
+    mine = Swept(VirtualClock(START_S))
+    hub = grown_mailbox(2, mine)
+    staged(monkeypatch)
+    mine.left = 3
+    with pytest.raises(Conflict):
+        commit(hub, small_fleet({"web": 3, "api": 1}))
+    mine.left = 10**9
+    assert reading.head_of(mine).number == 2
+    assert boot(mine, MemoryHighWater(), strict=True).findings == ()
+
+
+def test_two_writers_exactly_one_wins_c_17() -> None:
+    store, one = store_with(1)
+    other = mailbox(store)
+    first = next_candidate(small_fleet({"web": 2}), one.applied())
+    second = next_candidate(small_fleet({"web": 3}), other.applied())
+    one.commit(first)
+    with pytest.raises(Conflict) as refused:
+        other.commit(second)
+    assert refused.value.code == "revision_behind"
+    assert reading.head_of(store).number == 2
+
+
+def test_a_head_moved_behind_the_hub_is_reported_and_not_followed_c_16() -> None:
+    """O-07: the applied revision is read once; another one needs a restart."""
+    store, hub = store_with(1)
+    before = hub.applied()
+    commit(mailbox(store), small_fleet({"web": 2}))
+    status = hub.status()
+    assert [finding.code for finding in status.findings] == ["revision_behind"]
+    assert (status.serving.number, status.head.number) == (1, 2)
+    assert hub.applied() == before
+
+
+def test_a_pinned_ledger_accepts_no_other_founder() -> None:
+    """`hub init --trust` pins genesis."""
+    store = MemoryStore(VirtualClock(START_S))
+    store.commit(Transaction(expect={}, put={keys.PIN: canonical.encode(Pin(keys.FORMAT, "f" * 64))}))
+    with pytest.raises(Corrupt) as refused:
+        commit(mailbox(store), small_fleet())
+    assert refused.value.code == "other_fleet"
+
+
+def test_a_missing_grade_is_refused_whole() -> None:
+    """design §2: a revision lacking the grade for one delta is refused whole."""
+    root, root_signer = operator_signer("root")
+    cat, cat_signer = operator_signer("cat", "apply")
+    hub = mailbox()
+    team = (root, cat)
+    commit(hub, small_fleet(operators=team), root_signer)
+    with pytest.raises(SignatureRequired, match="grade destroy"):
+        commit(hub, small_fleet({"web": 2}, nodes=("w1", "w2"), operators=team), cat_signer)
+    assert commit(hub, small_fleet({"web": 2}, operators=team), cat_signer).number == 2
+
+
+def test_damage_is_mended_from_contents_that_prove_themselves() -> None:
+    store, hub = store_with(1)
+    applied = hub.applied()
+    assert applied is not None
+    digest = applied.table.entries["service.web"].digest
+    good = store.blob(digest)
+    assert good is not None
+    store.commit(Transaction(expect={}, put={}, drop_blobs=(digest,)))
+    damaged = mailbox(store)
+    assert damaged.status().quarantined == ("service.web",)
+    assert damaged.status().resources.get("service") is None
+    with pytest.raises(Corrupt):
+        damaged.mend({digest: b"something else"})
+    assert damaged.mend({digest: good, "f" * 64: b"unasked"}) == 1
+    assert damaged.status().findings == () and damaged.damaged() == []
+
+
+def test_a_policy_bound_before_bindings_were_recorded_is_filled_in_by_one_apply_o_30() -> None:
+    """O-29, O-30: the field is optional for the reader; the same content applied again records it."""
+    fleet = replace(small_fleet(), policies={"read": Policy("read", b"permit(x);", ("fleet",))})
+    planned = plan(fleet, None)
+    assert planned.candidate is not None
+    table = decode_table(planned.candidate.table)
+    bare = Table({a: replace(e, applies_to=UNSET) for a, e in table.entries.items()}, {})
+    old = compile_revision(bare, None, planned.candidate.blobs).candidate
+    store = MemoryStore(VirtualClock(START_S))
+    mailbox(store).commit(sign(old))
+    hub = mailbox(store)
+    assert hub.status().quarantined == ("policy.read",)
+    step = plan(fleet, hub.applied())
+    assert [(c.address, [f.path for f in c.fields]) for c in step.changes] == [("policy.read", ["applies_to"])]
+    commit(hub, fleet)
+    assert mailbox(store).status().findings == ()
