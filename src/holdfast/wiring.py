@@ -17,7 +17,7 @@ from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.cli.terminal import Terminal, system_terminal
-from holdfast.errors import Invalid
+from holdfast.errors import HoldfastError, Invalid
 
 if TYPE_CHECKING:
     from holdfast.adapters.ledger_store.sqlite import SqliteReader
@@ -126,8 +126,12 @@ class SystemToolbox:
         """Verified read-only first; the ledger is opened for writing only once it is fit to be served."""
         from holdfast.hub.boot import boot
         from holdfast.hub.mailbox import Mailbox
+        from holdfast.ledger.readiness import as_refusal
 
-        reader = self.store_for_reading(state_dir)
+        try:
+            reader = self.store_for_reading(state_dir)
+        except HoldfastError as trouble:
+            raise as_refusal(trouble) from trouble
         try:
             booted = boot(reader, self.high_water(state_dir), strict)
         finally:
@@ -145,7 +149,10 @@ class SystemToolbox:
     def serve(self, hub: "HubLink", listen: str, ready: Callable[[str], None]) -> None:
         from holdfast.hub.daemon import serve
 
-        serve(hub, listen, ready)
+        host, _, port = listen.rpartition(":")
+        if not port.isdecimal():
+            raise Invalid(f"{listen!r} names no port", remedy="write ADDRESS:PORT, for example --listen 127.0.0.1:9555")
+        serve(hub, host, int(port), lambda chosen: ready(f"http://{host}:{chosen}"))
 
     # ---- keys
 
@@ -198,7 +205,6 @@ class SystemToolbox:
         if not socket_path or not os.path.exists(socket_path):
             return None
         from holdfast.adapters.signer.ssh_agent import AgentSigner, identities
-        from holdfast.errors import HoldfastError
 
         try:
             found = next((key for key in identities(socket_path) if known(key.blob)), None)

@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from build import ALICE, START_S, commit, mailbox, next_candidate, operator_signer, sign, small_fleet
 from msgspec.structs import replace
-from serving import served
+from tests.fleets.build import ALICE, START_S, commit, mailbox, next_candidate, operator_signer, sign, small_fleet
+from tests.fleets.serving import served
 
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.hub_link.http import HttpHub
@@ -174,7 +174,7 @@ def test_bytes_that_are_not_what_they_claim_are_an_integrity_failure(place: Plac
         replace(good, header=b"\xff"),
         replace(good, header=good.header.replace(b'"format":1', b'"format":2')),
         replace(good, table=b"{}"),
-        replace(good, blobs={digest: b"else" for digest in good.blobs}),
+        replace(good, blobs=dict.fromkeys(good.blobs, b"else")),
         replace(good, blobs={}),
     ):
         refusal(lambda hub, bad=broken: hub.commit(bad), place, Corrupt)  # type: ignore[misc]

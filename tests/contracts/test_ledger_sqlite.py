@@ -138,7 +138,7 @@ def path(tmp_path: Path) -> Path:
 # Files
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o177])
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
 def test_a_new_ledger_is_private_whatever_the_umask(path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
@@ -366,6 +366,21 @@ def test_a_silent_reading_survives_a_writer_that_starts_and_checkpoints(path: Pa
         assert list(look.read_blobs(look.blob_digests())) == [(sha256(blob).hexdigest(), blob)]
     assert assert_whole(reader) == 32
     reader.close()
+
+
+def test_readers_may_come_at_any_moment_of_a_writers_life(path: Path) -> None:
+    """I-09, O-34: also while writers start, recover, checkpoint and close."""
+    run_writer(path, steps=1)
+    with ThreadPoolExecutor(1) as crew:
+        writers = crew.submit(lambda: [run_writer(path, steps=5, checkpoint_pages=5) for _ in range(6)])
+        looks = 0
+        while not writers.done():
+            reader = read_only(path)
+            assert assert_whole(reader) >= 1
+            reader.close()
+            looks += 1
+    assert [lines[-1] for lines in writers.result()] == [f"ack {n}" for n in (6, 11, 16, 21, 26, 31)]
+    assert looks > 6
 
 
 def test_readers_and_boot_go_on_while_somebody_holds_the_write_lock(

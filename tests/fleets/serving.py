@@ -22,9 +22,13 @@ def served(hub: HubLink) -> Iterator[int]:
     ready = threading.Event()
     trouble: list[BaseException] = []
 
+    def hear(port: int) -> None:
+        ports.append(port)
+        ready.set()
+
     def live() -> None:
         try:
-            daemon.run(lambda port: (ports.append(port), ready.set())[1])
+            daemon.run(hear)
         except BaseException as raised:
             trouble.append(raised)
         finally:

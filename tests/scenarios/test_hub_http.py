@@ -1,4 +1,4 @@
-"""The hub over HTTP: what is applied is served, commits move it, and nothing else does (C-16, C-33, I-05, I-07, O-02)."""
+"""The hub over HTTP: what is applied is served, commits move it, nothing else does (C-16, C-33, I-05, I-07, O-02)."""
 
 import json
 import threading
@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from build import START_S, commit, grown_mailbox, mailbox, next_candidate, small_fleet
-from serving import connected, get, post, raw, reply, served
+from tests.fleets.build import START_S, commit, grown_mailbox, mailbox, next_candidate, small_fleet
+from tests.fleets.serving import connected, get, post, raw, reply, served
 
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.hub_link.http import HttpHub
@@ -112,7 +112,7 @@ def test_a_hub_told_to_stop_finishes_the_commit_that_runs() -> None:
         with served(hub) as port:
             writing = threads.submit(post, port, "/v1/revisions", body)
             assert hub.begun.wait(10)
-            threads.submit(lambda: (time.sleep(0.5), hub.go.set()))
+            threading.Timer(0.5, hub.go.set).start()
         assert writing.result().status == 200
     assert hub.status().head.number == 2
 
@@ -199,7 +199,7 @@ def test_damaged_content_is_never_handed_out(tmp_path: Path) -> None:
     applied = hub.applied()
     assert applied is not None
     digest = applied.table.entries["service.web"].digest
-    hub.blob = lambda asked: b"rotten"  # type: ignore[method-assign]
+    hub.blob = lambda asked: b"rotten"  # type: ignore[method-assign]  # a disk that rots
     with served(hub) as port:
         answer = get(port, f"/v1/blobs/{digest}")
     assert (answer.status, answer.json()["code"], answer.headers["holdfast-exit"]) == (409, "blob_damaged", "7")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from build import grown_mailbox
-from serving import CLOSED, Reply, connected, get, post, raw, reply, served
+from tests.fleets.build import grown_mailbox
+from tests.fleets.serving import CLOSED, Reply, connected, get, post, raw, reply, served
 
 from holdfast.errors import TryLater
 from holdfast.hub import limits
@@ -54,7 +54,7 @@ def test_whoever_keeps_the_hub_waiting_is_dismissed_in_time_and_delays_nobody(po
         "slow body": (body, b" ", 14, 17),
         "slow chunks": (chunked, b"1\r\n \r\n", 14, 17),
         "idle": (b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", b"", 4, 7),
-        "slow second head": (b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", b"G", 14, 17),
+        "slow second head": (b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", b"\r\n", 14, 17),
     }
     took: dict[str, tuple[float, Reply]] = {}
 
@@ -182,7 +182,7 @@ def test_a_turnstile_lets_in_so_many_and_turns_away_whom_it_cannot_seat() -> Non
         await asyncio.gather(*guests, return_exceptions=True)
         return said
 
-    assert asyncio.run(crowd()) == ["a in", "c resource_exhausted", "d in"]
+    assert sorted(asyncio.run(crowd())) == ["a in", "c resource_exhausted", "d in"]
 
 
 def test_a_budget_is_given_back_also_after_a_refusal() -> None:

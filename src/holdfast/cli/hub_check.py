@@ -8,10 +8,10 @@ import msgspec
 from holdfast.cli.flags import Parser
 from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
 from holdfast.cli.toolbox import Toolbox
-from holdfast.errors import Corrupt
+from holdfast.errors import Corrupt, HoldfastError
 from holdfast.hub.audit import Verdict, examine
 from holdfast.hub.commit import sweep
-from holdfast.ledger.readiness import from_error
+from holdfast.ledger.readiness import ROWS, as_refusal, from_error
 
 DETAILS = """\
 Takes no lock and writes nothing, unless --sweep asks it to settle a commit that was cut short. Verifies the hash chain,
@@ -53,7 +53,9 @@ def run(args: Namespace, box: Toolbox) -> int:
 def _examine(state_dir: str, box: Toolbox) -> Verdict:
     try:
         store = box.store_for_reading(state_dir)
-    except Corrupt as trouble:
+    except HoldfastError as trouble:
+        if trouble.code not in ROWS:
+            raise
         return Verdict((from_error(trouble),), 0, 0, 0)
     try:
         return examine(store, box.high_water(state_dir))
@@ -62,7 +64,10 @@ def _examine(state_dir: str, box: Toolbox) -> Verdict:
 
 
 def _sweep(state_dir: str, box: Toolbox) -> None:
-    store = box.store(state_dir, create=False)
+    try:
+        store = box.store(state_dir, create=False)
+    except HoldfastError as trouble:
+        raise as_refusal(trouble) from trouble
     try:
         for line in sweep(store):
             box.terminal.remark(f"swept: {line}")

@@ -40,7 +40,7 @@ class Api:
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = cast("Connection", request.protocol)
-        connection.begin()
+        connection.begin(request)
         self.serving += 1
         try:
             response = await self._respond(request)

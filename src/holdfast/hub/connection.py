@@ -28,7 +28,10 @@ class Connection(web.RequestHandler):
         super().__init__(manager, **settings)
         self._listener = manager
         self._clock: asyncio.TimerHandle | None = None
-        self._resting = False  # an answer was given, and no byte of another request has come
+        self._heard = False  # a byte of the request that is being waited for
+        self._resting = False  # an answer was given on this connection, and another request may follow
+        self._request: web.BaseRequest | None = None  # being served
+        self._ended = False  # the peer will send nothing more
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not self._listener.admit(self):
@@ -43,20 +46,31 @@ class Connection(web.RequestHandler):
             super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._resting and data:
-            self._resting = False
+        if data and self._resting and not self._heard:
             self._wait_at_most(limits.HEAD_S)
+        self._heard = self._heard or bool(data)
         super().data_received(data)
 
-    def begin(self) -> None:
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio takes either, aiohttp says None
+        """Whoever says goodbye after a whole request still gets his answer; true keeps the connection open for it."""
+        self._ended = True
+        if self._request is not None:
+            return self._request.content.is_eof()
+        if self._heard:
+            self._wait_at_most(limits.EOF_S)  # a request may have come with the goodbye, not yet begun
+        return self._heard
+
+    def begin(self, request: web.BaseRequest) -> None:
         """The head of a request is complete."""
+        self._request = request
         self._resting = False
         self._stop_clock()
 
     def rest(self) -> None:
         """The answer is written; another request may follow on this connection."""
-        self._resting = True
-        self._wait_at_most(limits.IDLE_S)
+        self._request = None
+        self._heard, self._resting = False, True
+        self._wait_at_most(limits.EOF_S if self._ended else limits.IDLE_S)
 
     def hang_up(self) -> None:
         """Close without waiting for bytes that the peer does not fetch."""

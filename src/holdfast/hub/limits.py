@@ -18,6 +18,7 @@ MIB = 1024 * KIB
 CONNECTIONS_MAX = 256  # one more is closed at once
 HEAD_S = 15.0  # from the first moment, or the first byte of a later request, to the end of its headers
 IDLE_S = 5.0  # between an answer and the first byte of the next request
+EOF_S = 1.0  # after the peer said that nothing more will come
 LINGER_S = 2.0  # reading on after a refusal, so that the refusal arrives instead of a reset
 ANSWER_S = 60.0  # for taking an answer away
 

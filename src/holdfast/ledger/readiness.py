@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct
 
-from holdfast.errors import Corrupt
+from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model.ids import FLEET, TRUST, kind_of
 from holdfast.model.record import Recovery
 from holdfast.model.revision import Head, Table
@@ -35,6 +35,11 @@ ROWS: dict[str, tuple[Level, str]] = {
     "ledger_newer": ("fatal", "install the release that wrote this ledger, or a newer one"),
     "ledger_empty": ("fatal", "holdfast apply commits the first revision"),
     "ledger_recovery_pending": ("fatal", "holdfast hub check --sweep --state-dir DIR settles it; then start the hub"),
+    "high_water_damaged": (
+        "fatal",
+        "compare the head (holdfast history) with what colleagues and agents know; if it is not older, remove the file "
+        "high-water from the state directory: the next commit writes it anew",
+    ),
     "head_damaged": ("fatal", "restore the state directory from a backup"),
     "chain_broken": ("fatal", "restore the state directory from a backup; do not apply on top"),
     "signature_invalid": ("fatal", "restore the state directory from a backup; somebody changed signed bytes"),
@@ -93,10 +98,15 @@ def content_findings(table: Table, digests: Iterable[tuple[str, str | None]]) ->
     return found
 
 
-def from_error(trouble: Corrupt) -> Finding:
+def from_error(trouble: HoldfastError) -> Finding:
     """Typed refusals of lower rooms become rows of the same table."""
     code = trouble.code if trouble.code in ROWS else "head_damaged"
     return Finding(code, "fatal", trouble.message, ROWS[code][1])
+
+
+def as_refusal(trouble: HoldfastError) -> HoldfastError:
+    """A file that is no ledger is a wrong argument to whoever opens it, and damage to the hub that lives from it."""
+    return refusal([from_error(trouble)], strict=False) or trouble if trouble.code in ROWS else trouble
 
 
 def quarantined(findings: Iterable[Finding]) -> dict[str, Finding]:

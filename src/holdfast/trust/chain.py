@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from holdfast.errors import Corrupt
+from holdfast.errors import Corrupt, NotPermitted, SignatureRequired
 from holdfast.model import canonical
+from holdfast.model.fleet import Grade
 from holdfast.model.record import Link
 from holdfast.model.revision import FORMAT, Head, Header, digest_of
 from holdfast.model.trust import Trust
@@ -37,14 +38,24 @@ def step(at: Anchor, link: Link) -> Anchor:
     if at.trust is None:
         if header.trust != at.fleet:
             raise _broken(header, "does not found the fleet whose id it carries")
-        approve(link.header_bytes, link.signatures, "destroy", (), trust)
+        _check_signatures(link, "destroy", trust)
     elif trust == at.trust:
-        approve(
-            link.header_bytes, link.signatures, "apply", (), at.trust
-        )  # scopes need the changes; the hub checks them
+        _check_signatures(link, "apply", at.trust)  # scopes need the changes; the hub checks them
     else:
-        approve(link.header_bytes, link.signatures, "root", (), at.trust, trust)
+        _check_signatures(link, "root", at.trust, trust)
     return Anchor(at.fleet, Head(header.number, digest_of(link.header_bytes)), trust)
+
+
+def _check_signatures(link: Link, grade: Grade, trust: Trust, incoming: Trust | None = None) -> None:
+    """What a candidate merely lacks was forged or taken away once it is in a ledger."""
+    try:
+        approve(link.header_bytes, link.signatures, grade, (), trust, incoming)
+    except (NotPermitted, SignatureRequired) as trouble:
+        raise Corrupt(
+            f"revision {link.header.number} is in the ledger without the signatures it needs: {trouble.message}",
+            remedy="do not apply; restore the ledger from a backup: somebody changed what was signed",
+            code="signature_invalid",
+        ) from trouble
 
 
 def check_succession(fleet: str, head: Head, header: Header) -> None:

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.specs.declared.declared_fleets import BASE, FLEET, WEB, fleet_of, key_line, problems_of, with_service
 
@@ -82,6 +82,7 @@ def test_a_directory_with_twelve_different_mistakes_reports_exactly_those_twelve
     assert len(found) == 12
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.randoms(use_true_random=False))
 def test_neither_a_fleet_nor_its_problems_depend_on_the_order_of_files_i22(order: random.Random) -> None:
     good: dict[str, Content] = {**BASE, **{f"services/s{at}.toml": WEB.encode() for at in range(5)}}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import tomli
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.declared.places import index
@@ -99,6 +99,7 @@ def test_text_that_is_not_toml_does_not_stop_it(text: str) -> None:
     assert index(text + "\n\nlast = 1\n").get(("last",), 3) == 3
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab.=[]{}\"'\\#,\n 1", max_size=80))
 def test_any_text_is_survived(text: str) -> None:
     assert all(1 <= line <= text.count("\n") + 1 for line in index(text).values())
@@ -165,6 +166,7 @@ class Writer:
                 self.table(path, table)
 
 
+@settings(deadline=None)
 @given(DOCUMENTS)
 def test_the_line_of_every_key_of_a_generated_document_is_found(
     document: tuple[dict[str, Any], dict[str, Any]],

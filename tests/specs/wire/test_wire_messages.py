@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from build import commit, mailbox, next_candidate, small_fleet
+from tests.fleets.build import commit, mailbox, next_candidate, small_fleet
 
 from holdfast.errors import Invalid
 from holdfast.model.hub_status import HubStatus, StatusFinding

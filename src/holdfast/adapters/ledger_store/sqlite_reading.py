@@ -31,7 +31,7 @@ _REVISION = "SELECT coalesce((SELECT max(revision) FROM changes), 0)"
 # Keys are printable and this is not, so that it sorts after every key with the prefix.
 _END = "\U0010ffff"
 
-_MARK_WAIT_S = 2.0
+_WRITER_START_S = 2.0
 
 
 class SqliteReading:
@@ -141,8 +141,8 @@ class Readings:
             self.close()
 
     def _begin(self, db: apsw.Connection) -> int:
-        """Fix the moment by a first question. A silent reader may have to wait for the mark of the first commit."""
-        give_up_s = time.monotonic() + _MARK_WAIT_S
+        """Fix the moment by a first question. A silent reader may have to wait until a starting writer is ready."""
+        give_up_s = time.monotonic() + _WRITER_START_S
         while True:
             try:
                 db.execute("BEGIN")

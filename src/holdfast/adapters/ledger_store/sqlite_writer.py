@@ -30,7 +30,6 @@ class SqliteWriter:
         self._db = db
         self._tell = tell
         self._line = GroupCommit(self._write)
-        self._marked = False
         self._wal_pages = 0
         self._checkpointed_pages = 0
         db.set_wal_hook(self._count_pages)
@@ -72,10 +71,6 @@ class SqliteWriter:
         attempt = self._attempt if len(group) == 1 else self._attempt_beside_others
         accepted = sum(map(attempt, group))
         self._db.execute("COMMIT" if accepted else "ROLLBACK")
-        if not self._marked:
-            # Silent readers need a mark in -shm which only a read after the first commit leaves there.
-            self._db.execute("SELECT value FROM counters").fetchall()
-            self._marked = True
 
     def _attempt(self, ticket: Ticket) -> bool:
         try:
