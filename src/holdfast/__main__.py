@@ -10,6 +10,9 @@ def main() -> int:
 
         sys.stdout.write(f"holdfast {__version__}\n")
         return 0
+    import gc
+
+    gc.disable()  # a command allocates much, frees little and ends (ADR 0003); a hub turns it on again
     from holdfast.wiring import command_line
 
     return command_line(argv)

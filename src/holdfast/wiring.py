@@ -144,15 +144,12 @@ class SystemToolbox:
         from holdfast.declared.load import load
         from holdfast.hub.legacy import LegacySource
 
-        return LegacySource(load(self.fleet_directory(os.path.dirname(config) or ".")), self.clock)
+        return LegacySource(load(self.fleet_directory(os.path.dirname(config) or ".")))
 
-    def serve(self, hub: "HubLink", listen: str, ready: Callable[[str], None]) -> None:
+    def serve(self, hub: "HubLink", host: str, port: int, ready: Callable[[int], None]) -> None:
         from holdfast.hub.daemon import serve
 
-        host, _, port = listen.rpartition(":")
-        if not port.isdecimal():
-            raise Invalid(f"{listen!r} names no port", remedy="write ADDRESS:PORT, for example --listen 127.0.0.1:9555")
-        serve(hub, host, int(port), lambda chosen: ready(f"http://{host}:{chosen}"))
+        serve(hub, host, port, ready, self.terminal.remark)
 
     # ---- keys
 

@@ -142,6 +142,16 @@ def test_a_directory_that_does_not_exist_is_answered_with_the_command_that_makes
     assert caught.value.remedy == f"holdfast init '{tmp_path}/my fleet'"
 
 
+def test_a_directory_link_is_not_followed_even_to_a_real_directory_s11(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.toml").write_bytes(b"leaked")
+    (tmp_path / "fleet").mkdir()
+    (tmp_path / "fleet" / "services").symlink_to(tmp_path / "outside", target_is_directory=True)
+    with PosixFleetDirectory(str(tmp_path / "fleet")) as directory:
+        with pytest.raises(Unreadable, match="not a directory, or is a symbolic link"):
+            directory.entries("services")
+
+
 def test_a_file_in_place_of_the_directory_is_no_fleet(tmp_path: Path) -> None:
     write(tmp_path, {"file": b""})
     with pytest.raises(Invalid) as caught:

@@ -5,7 +5,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from msgspec import Struct
@@ -66,10 +66,8 @@ def connected(port: int, timeout_s: float = 10.0) -> socket.socket:
 def raw(port: int, sent: bytes, timeout_s: float = 10.0) -> Reply:
     """Send exactly these bytes and read one answer."""
     with connected(port, timeout_s) as line:
-        try:
+        with suppress(ConnectionError):  # refused early; the reason is still there to be read
             line.sendall(sent)
-        except ConnectionError:
-            pass
         return reply(line)
 
 

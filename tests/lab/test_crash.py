@@ -1,7 +1,7 @@
 """R02: `holdfast apply` killed at every single flush, rename, write … leaves the old revision or the new one.
 
-The positions are enumerated, not sampled: n = 1, 2, 3 … until a run completes un-hit. Only the large, staged apply is
-sampled, and chmod and write are left to the soak, unless HOLDFAST_SOAK=1 asks for everything.
+The positions are enumerated, not sampled: n = 1, 2, 3 … until a run completes un-hit. Three things wait for the soak
+(HOLDFAST_SOAK=1): every write instead of each fourth, calls that can hardly matter, most of the large, staged apply.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ pytestmark = pytest.mark.lab
 
 WORKERS = 2
 KILL_AT = 200
-CALLS = ["fsync", "fdatasync", "renameat", "rename", "link", "unlink", "unlinkat", "mkdir", "ftruncate", "pwrite64"]
-CALLS += ["fchmod", "chmod", "write"] if SOAK else []
+CALLS = ["fsync", "fdatasync", "renameat", "link", "unlink", "mkdir", "ftruncate", "pwrite64"]
+CALLS += ["rename", "unlinkat", "fchmod", "chmod", "write"] if SOAK else []
+STRIDE = {"pwrite64": 1 if SOAK else 4}
 CHECK = ("hub", "check", "--state-dir", ".ledger", "--json")
 
 
@@ -125,22 +126,21 @@ def head(place: Place, crew: Crew) -> str:
 def goes_on(place: Place, case: Case, crew: Crew) -> None:
     """Neither fleet.lock nor the memory of heads is in the way, and the same command reaches the goal."""
     crew.sound.run(place, "plan").ok()
-    crew.sound.run(place, "apply", "--yes").ok()
-    assert head(place, crew) == case.new
+    assert applied_digest(crew.sound.run(place, "apply", "--yes", "--json").ok()) == case.new
     assert crew.sound.run(place, "plan").ok().out.startswith("No changes")
     assert crew.sound.run(place, *CHECK).ok().json["sound"]
     assert case.new in (place.fleet / "fleet.lock").read_text()
 
 
 def every_position(case: Case, call: str, crews: list[Crew]) -> int:
-    """The workers share the numbers among themselves; each goes on until one of its own is not hit."""
+    """The workers take turns at the numbers; each goes on until one of its own is not hit."""
+    numbers = count(1, STRIDE.get(call, 1))
 
-    def work(at: int) -> int:
-        numbers = count(at + 1, len(crews))
-        return sum(1 for _ in iter(lambda: killed_at(case, call, next(numbers), crews[at]), False))
+    def work(crew: Crew) -> int:
+        return sum(1 for _ in iter(lambda: killed_at(case, call, next(numbers), crew), False))
 
     with ThreadPoolExecutor(len(crews)) as pool:
-        return sum(pool.map(work, range(len(crews))))
+        return sum(pool.map(work, crews))
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -160,15 +160,15 @@ def test_an_apply_killed_anywhere_leaves_the_old_or_the_new_revision(
 
 
 # So that the enumeration cannot become empty unnoticed: calls that an apply is known to make.
-AT_LEAST_FIRST = dict.fromkeys(CALLS, 0) | {"fsync": 10, "fdatasync": 5, "renameat": 3, "link": 1, "pwrite64": 20}
-AT_LEAST_SECOND = dict.fromkeys(CALLS, 0) | {"fsync": 5, "fdatasync": 1, "renameat": 2, "pwrite64": 8}
+AT_LEAST_FIRST = dict.fromkeys(CALLS, 0) | {"fsync": 10, "fdatasync": 5, "renameat": 3, "link": 1, "pwrite64": 6}
+AT_LEAST_SECOND = dict.fromkeys(CALLS, 0) | {"fsync": 5, "fdatasync": 1, "renameat": 2, "pwrite64": 4}
 
 
 def test_a_staged_apply_killed_between_its_portions_leaves_the_old_or_the_new_revision(
     staged: Case, crews: list[Crew], tmp_path: Path
 ) -> None:
     """R02: more than 2,000 contents; a record of the commit under way is settled by `hub check --sweep`."""
-    positions = [("fdatasync", n) for n in range(1, 7)] + [("pwrite64", n) for n in (40, 120)]
+    positions = [("fdatasync", n) for n in (2, 3, 4, 5)]
     if SOAK:
         positions = [(call, n) for call in ("fdatasync", "fsync", "renameat") for n in range(1, 16)]
         positions += [("pwrite64", n) for n in range(1, 190, 10)]
@@ -177,4 +177,4 @@ def test_a_staged_apply_killed_between_its_portions_leaves_the_old_or_the_new_re
         return [killed_at(staged, call, n, crews[at]) for call, n in positions[at :: len(crews)]]
 
     with ThreadPoolExecutor(len(crews)) as pool:
-        assert sum(map(sum, pool.map(work, range(len(crews))))) >= 6
+        assert sum(map(sum, pool.map(work, range(len(crews))))) >= 3

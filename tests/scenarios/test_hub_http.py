@@ -199,7 +199,7 @@ def test_damaged_content_is_never_handed_out(tmp_path: Path) -> None:
     applied = hub.applied()
     assert applied is not None
     digest = applied.table.entries["service.web"].digest
-    hub.blob = lambda asked: b"rotten"  # type: ignore[method-assign]  # a disk that rots
+    hub.blob = lambda digest: b"rotten"  # type: ignore[method-assign]
     with served(hub) as port:
         answer = get(port, f"/v1/blobs/{digest}")
     assert (answer.status, answer.json()["code"], answer.headers["holdfast-exit"]) == (409, "blob_damaged", "7")

@@ -6,6 +6,7 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Invalid
+from holdfast.hub.legacy import one_source
 
 DETAILS = """\
 Boots from the ledger alone. Damage that concerns everything refuses with a code and a remedy (exit 7) and opens no
@@ -29,14 +30,23 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    if args.config and args.state_dir:
-        raise Invalid(
-            "--config and --state-dir are two sources; a hub serves from exactly one",
-            remedy="drop one of them: --state-dir for the ledger, --config for the legacy file",
-            code="two_sources",
-        )
+    one_source(args.config, args.state_dir)
+    host, port = address(args.listen)
     hub = box.legacy_hub(args.config) if args.config else box.booted_hub(args.state_dir or STATE_DIR, args.strict)
     for finding in hub.status().findings:
         box.terminal.warn(f"{finding.code} {finding.address} {finding.message}; {finding.remedy}".replace("  ", " "))
-    box.serve(hub, args.listen, lambda url: box.terminal.remark(f"serving on {url}"))
+    box.serve(hub, host, port, lambda chosen: box.terminal.remark(f"serving on http://{url_host(host)}:{chosen}"))
     return 0
+
+
+def address(listen: str) -> tuple[str, int]:
+    """127.0.0.1:9555, [::1]:9555 or localhost:0."""
+    host, colon, port = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise Invalid(f"{listen!r} is not ADDRESS:PORT", remedy="write it like --listen 127.0.0.1:9555")
+    return host, int(port)
+
+
+def url_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

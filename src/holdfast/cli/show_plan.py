@@ -3,11 +3,11 @@
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.cli.terminal import Terminal
-from holdfast.model.fleet import Service
 from holdfast.model.plan import Change, FieldChange, Plan
-from holdfast.model.revision import Candidate, decode_header, decode_table, digest_of
+from holdfast.model.revision import Candidate, decode_header, digest_of
 
 SIGN = {"create": "+", "update": "~", "move": ">", "retire": "-", "destroy": "!"}
 STYLE = {"create": "green", "update": "yellow", "move": "blue", "retire": "red", "destroy": "red"}
@@ -73,12 +73,32 @@ def _value(value: Any) -> str:
     return shown if len(shown) <= VALUE_CHARS else shown[: VALUE_CHARS - 1] + "…"
 
 
+# As much of a table and of a service as the lines below show: planning has checked the rest, at ten times the cost.
+
+
+class _Entry(Struct):
+    digest: str
+
+
+class _Table(Struct):
+    entries: dict[str, _Entry]
+
+
+class _Component(Struct):
+    name: str
+    image: str
+
+
+class _Service(Struct):
+    components: tuple[_Component, ...]
+
+
 class _Details:
     """Contents of what is created, opened only when a line needs them."""
 
     def __init__(self, candidate: Candidate | None) -> None:
         self._blobs = candidate.blobs if candidate else {}
-        self._entries = decode_table(candidate.table).entries if candidate else {}
+        self._entries = msgspec.json.decode(candidate.table, type=_Table).entries if candidate else {}
 
     def created(self, address: str, verbose: bool) -> list[str]:
         content = self._blobs.get(self._entries[address].digest)
@@ -86,7 +106,7 @@ class _Details:
             return []
         if verbose:
             return [f"{key}: {_value(value)}" for key, value in msgspec.json.decode(content).items()]
-        service = msgspec.json.decode(content, type=Service)
+        service = msgspec.json.decode(content, type=_Service)
         return [f"{component.name}: {_short(component.image)}" for component in service.components]
 
 

@@ -56,7 +56,7 @@ class Toolbox(Protocol):
         """The legacy source: a hand-written file, served read-only; no ledger is opened."""
         ...
 
-    def serve(self, hub: HubLink, listen: str, ready: Callable[[str], None]) -> None:
+    def serve(self, hub: HubLink, host: str, port: int, ready: Callable[[int], None]) -> None:
         """Listen until told to stop. Called only after the boot succeeded."""
         ...
 

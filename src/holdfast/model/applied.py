@@ -38,13 +38,14 @@ def table_of(applied: Applied | None) -> Table:
 
 
 def content(contents: Mapping[str, bytes], digest: str, what: str) -> bytes:
-    found = contents.get(digest)
-    if found is None:
+    try:
+        found = contents[digest]
+    except KeyError:
         raise Corrupt(
             f"the content of {what} ({digest[:12]}…) is not in the ledger",
             remedy="holdfast hub check lists what is missing; applying the same directory again stores it anew",
             code="blob_missing",
-        )
+        ) from None
     if canonical.digest(found) != digest:
         raise Corrupt(
             f"the content of {what} does not match its digest {digest[:12]}…",

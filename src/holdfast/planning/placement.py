@@ -58,6 +58,7 @@ class Placer:
             if entry.node is not UNSET and entry.node in self.load and address.startswith("service."):
                 self.load[entry.node] += entry.containers
         self.refusals = {name: refuses_worker(node, seen.get(name)) for name, node in nodes.items()}
+        self._refused_count = sum(reason is not None for reason in self.refusals.values())
         self._queue = [(load, name) for name, load in self.load.items() if self.refusals[name] is None]
         heapify(self._queue)
         self._hubs = sorted(name for name, node in nodes.items() if "hub" in node.roles)
@@ -106,8 +107,7 @@ class Placer:
         runner_up = f", next is {self._queue[0][1]} with {self._queue[0][0]}" if self._queue else ""
         self.load[node] = load + containers(service)
         heappush(self._queue, (self.load[node], node))
-        passed_over = sum(reason is not None for reason in self.refusals.values())
-        rejected = f"; {passed_over} not eligible" if passed_over else ""
+        rejected = f"; {self._refused_count} not eligible" if self._refused_count else ""
         return Placed(node, f"fewest containers ({load}{runner_up}{rejected})")
 
     def rejected(self) -> tuple[Rejected, ...]:

@@ -86,8 +86,8 @@ def _between(
 
 
 def touched(compiled: Compiled, applied: Applied | None) -> tuple[str, ...]:
-    """Nodes whose manifest differs from the applied one."""
-    before = applied.header.manifests if applied else {}
+    """Nodes whose manifest differs from the applied one; a change of trust concerns them all."""
+    before = applied.header.manifests if applied and applied.header.trust == compiled.header.trust else {}
     after = compiled.header.manifests
     return tuple(sorted(node for node in before.keys() | after.keys() if before.get(node) != after.get(node)))
 

@@ -1,0 +1,45 @@
+"""Every guide and the tour are followed literally, by copy-paste, on the real product."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.lab
+
+ROOT = Path(__file__).parents[2]
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+
+
+def environment(home: Path) -> dict[str, str]:
+    path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+    return {"PATH": path, "HOME": str(home), "USER": "alice", "LC_ALL": "C.UTF-8"}
+
+
+def blocks(guide: Path) -> str:
+    return "\n".join(re.findall(r"^```sh\n(.*?)^```$", guide.read_text(), re.DOTALL | re.MULTILINE))
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+def test_a_guide_can_be_pasted_into_a_shell(guide: Path, tmp_path: Path) -> None:
+    script = "set -euo pipefail\n" + blocks(guide)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=90
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    promised = re.findall(r"echo \"exit \$\?\"\s*# (\d)", script)
+    assert re.findall(r"^exit (\d)$", done.stdout, re.MULTILINE) == promised
+
+
+def test_the_tour_of_make_demo_runs(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [ROOT / "examples" / "tour", tmp_path / "tour"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "No changes" in done.stdout and 'Good "holdfast-revision" signature' in done.stdout

@@ -1,0 +1,180 @@
+"""R04: the power fails at random moments of a series of applies; no apply that exited 0 is missing afterwards.
+
+Fleet directory, ledger, HOME and state lie on an ext4 of their own. A cut is EXT4_IOC_SHUTDOWN without a log flush:
+what was not flushed is gone. The control run has every flush swallowed by libeatmydata and must lose something.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.lab.product import SOAK, Outcome, Place, Warm, new_place, warm
+
+pytestmark = pytest.mark.lab
+
+CUTS = 100 if SOAK else 20
+CONTROL_CUTS = 5
+FIRST_CUT_AFTER_S, LAST_CUT_AFTER_S = 0.05, 0.7
+EXT4_IOC_SHUTDOWN = 0x8004587D
+WITHOUT_LOG_FLUSH = struct.pack("I", 2)
+EAT_MY_DATA = {"LD_PRELOAD": "libeatmydata.so"}
+
+
+@dataclass
+class Disk:
+    """An ext4 in a file, mounted through a loop device which the kernel frees with the mount."""
+
+    image: Path
+    mount: Path
+    _mounted: bool = field(default=False)
+
+    def make(self) -> None:
+        with self.image.open("wb") as file:
+            file.truncate(96 * 1024 * 1024)
+        subprocess.run(["mkfs.ext4", "-q", "-F", str(self.image)], check=True)
+        self.mount.mkdir()
+
+    def attach(self) -> None:
+        subprocess.run(["mount", "-o", "loop", str(self.image), str(self.mount)], check=True)
+        self._mounted = True
+
+    def cut(self) -> None:
+        handle = os.open(self.mount, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(handle, EXT4_IOC_SHUTDOWN, WITHOUT_LOG_FLUSH)
+        finally:
+            os.close(handle)
+
+    def detach(self) -> None:
+        """A process that was killed a moment ago may still hold the mount."""
+        for _ in range(100):
+            if not self._mounted:
+                return
+            self._mounted = subprocess.run(["umount", str(self.mount)], stderr=subprocess.DEVNULL).returncode != 0
+            if self._mounted:
+                time.sleep(0.05)
+        subprocess.run(["umount", "--lazy", str(self.mount)], check=True)
+
+
+@contextmanager
+def disk_with_fleet(folder: Path) -> Iterator[tuple[Disk, Place]]:
+    disk = Disk(folder / "disk.img", folder / "disk")
+    try:
+        disk.make()
+        disk.attach()
+        place = new_place(disk.mount / "p")
+        place.run("apply", "--yes").ok()
+        os.sync()
+        yield disk, place
+    finally:
+        disk.detach()
+
+
+class Series(Thread):
+    """Apply after apply, each with another port; keeps those that exited 0, outside the disk that is going to die."""
+
+    def __init__(self, place: Place, interpreter: Warm, start_at: int) -> None:
+        super().__init__()
+        self._place, self._interpreter, self._at = place, interpreter, start_at
+        self.acknowledged: dict[int, str] = {}
+        self.failed: list[Outcome] = []
+
+    def run(self) -> None:
+        with suppress(OSError, AssertionError):  # the disk is gone, or the interpreter: what the test is about
+            while True:
+                self._at += 1
+                write_durably(self._place.fleet / "services" / "hello.toml", service(self._at))
+                done = self._interpreter.run(self._place, "apply", "--yes", "--json")
+                if done.code == 0:
+                    applied = done.json["applied"]
+                    self.acknowledged[applied["number"]] = applied["digest"]
+                else:
+                    self.failed.append(done)
+                    return
+
+
+def service(number: int) -> str:
+    image = "docker.io/library/busybox@sha256:" + "7" * 64
+    return f'tier = "worker"\n[[components]]\nname = "web"\nimage = "{image}"\nenv = {{ N = "{number}" }}\n'
+
+
+def write_durably(path: Path, text: str) -> None:
+    """The directory is the operator's, who has saved it: its own loss is not what is tested."""
+    draft = path.with_name(".draft")
+    with draft.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+
+
+def cut_once(disk: Disk, place: Place, after_s: float, start_at: int, env: dict[str, str]) -> Series:
+    """Power off in the middle of a series of applies, and on again."""
+    interpreter = Warm(env=env)
+    series = Series(place, interpreter, start_at)
+    try:
+        series.start()
+        time.sleep(after_s)
+        disk.cut()
+    finally:
+        interpreter.kill()
+        series.join()
+    disk.detach()
+    disk.attach()
+    return series
+
+
+def lost(place: Place, series: Series, interpreter: Warm) -> list[str]:
+    """Everything that is not as promised after the power came back."""
+    check = interpreter.run(place, "hub", "check", "--state-dir", ".ledger")
+    history = interpreter.run(place, "history", "--limit", "1000", "--json")
+    if check.code != 0 or history.code != 0:
+        return [f"{check} {history}"]
+    present = {revision["number"]: revision["digest"] for revision in history.json["revisions"]}
+    return [
+        f"revision {number}" for number, digest in series.acknowledged.items() if present.get(number) != digest
+    ]
+
+
+def test_no_acknowledged_apply_is_lost_when_the_power_fails(tmp_path: Path) -> None:
+    """R04, I-08: 20 cuts (soak: 100)."""
+    random_times = random.Random(4)
+    acknowledged = 0
+    with disk_with_fleet(tmp_path) as (disk, place), warm() as interpreter:
+        for cut in range(CUTS):
+            after_s = random_times.uniform(FIRST_CUT_AFTER_S, LAST_CUT_AFTER_S)
+            series = cut_once(disk, place, after_s, start_at=1000 * (cut + 1), env={})
+            acknowledged += len(series.acknowledged)
+            assert lost(place, series, interpreter) == [], f"cut {cut} after {after_s:.3f}s"
+            assert not any("Traceback" in failed.err for failed in series.failed), series.failed
+            (place.fleet / "services" / "hello.toml").write_text(service(cut))
+            interpreter.run(place, "plan").ok()
+            interpreter.run(place, "apply", "--yes").ok()
+    assert acknowledged >= CUTS, "the machine was too slow: hardly an apply was acknowledged before a cut"
+
+
+def test_without_flushes_the_same_cuts_do_lose_applies(tmp_path: Path) -> None:
+    """R04, the control run: proof that the cut is real and that a missing flush would be noticed."""
+    random_times = random.Random(4)
+    losses = []
+    for cut in range(CONTROL_CUTS):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        with disk_with_fleet(folder) as (disk, place), warm() as interpreter:
+            after_s = random_times.uniform(FIRST_CUT_AFTER_S, LAST_CUT_AFTER_S)
+            series = cut_once(disk, place, after_s, start_at=1000 * (cut + 1), env=EAT_MY_DATA)
+            if series.acknowledged:
+                losses += lost(place, series, interpreter)
+    assert losses
