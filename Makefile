@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 APT := strace libfaketime eatmydata docker-registry openssh-client gcc libssl-dev e2fsprogs hyperfine
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: setup test check lint types lock bench soak clean
+.PHONY: setup demo test check lint types lock bench soak clean
 
 setup: $(VENV)/.ready
 
@@ -19,6 +19,10 @@ $(VENV)/.ready: requirements.lock pyproject.toml Makefile
 	@$(PYTHON) -m uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $@
+
+# The tour of what is built so far; it leaves its directory behind to play with.
+demo: setup
+	@examples/tour
 
 # Versions are locked with hashes; no index host is written anywhere.
 lock:

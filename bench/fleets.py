@@ -38,7 +38,13 @@ public = true
 type = "http"
 path = "/health"
 """
-_TERRAFORM_DATA = """\
+_LEAN_DATA = """\
+resource "terraform_data" "{name}" {{
+  input = "{image}"
+}}
+
+"""
+_FULL_DATA = """\
 resource "terraform_data" "{name}" {{
   input = {{
     tier = "worker"
@@ -75,17 +81,15 @@ def write_fleet(folder: str, key_line: str, services: int, nodes: int) -> None:
         _write(os.path.join(folder, "services", facts["name"] + ".toml"), _SERVICE.format(**facts))
 
 
-def write_terraform(folder: str, services: int) -> None:
-    """One file of separate resource blocks, as people write them; the nodes are left out, in Terraform's favour."""
+def write_terraform(folder: str, services: int, lean: bool) -> None:
+    """One file of separate resource blocks, as people write them. Lean resources hold one string each.
+
+    Terraform stores and compares what a resource holds, so that the same facts cost it several times as much as one
+    string. Nodes and operators are left out of both forms. All of that is in Terraform's favour.
+    """
     os.makedirs(folder)
-    _write(os.path.join(folder, "main.tf"), "".join(_TERRAFORM_DATA.format(**_facts(n)) for n in range(services)))
-
-
-def edit_service(folder: str, number: int, word: str) -> None:
-    """Change one value of one service, as an operator does between two applies."""
-    facts = _facts(number)
-    text = _SERVICE.format(**facts).replace('LOG_LEVEL = "info"', f'LOG_LEVEL = "{word}"')
-    _write(os.path.join(folder, "services", facts["name"] + ".toml"), text)
+    block = _LEAN_DATA if lean else _FULL_DATA
+    _write(os.path.join(folder, "main.tf"), "".join(block.format(**_facts(n)) for n in range(services)))
 
 
 def _write(path: str, text: str) -> None:

@@ -147,8 +147,12 @@ class SystemToolbox:
         return LegacySource(load(self.fleet_directory(os.path.dirname(config) or ".")))
 
     def serve(self, hub: "HubLink", host: str, port: int, ready: Callable[[int], None]) -> None:
+        import gc
+
         from holdfast.hub.daemon import serve
 
+        gc.freeze()  # what is loaded by now stays until the end
+        gc.enable()  # off in commands (ADR 0003), but a hub goes on
         serve(hub, host, port, ready, self.terminal.remark)
 
     # ---- keys

@@ -148,8 +148,9 @@ def test_a_directory_link_is_not_followed_even_to_a_real_directory_s11(tmp_path:
     (tmp_path / "fleet").mkdir()
     (tmp_path / "fleet" / "services").symlink_to(tmp_path / "outside", target_is_directory=True)
     with PosixFleetDirectory(str(tmp_path / "fleet")) as directory:
-        with pytest.raises(Unreadable, match="not a directory, or is a symbolic link"):
-            directory.entries("services")
+        for look in (lambda: directory.entries("services"), lambda: directory.read("services/secret.toml", 100)):
+            with pytest.raises(Unreadable, match="not a directory, or is a symbolic link"):
+                look()
 
 
 def test_a_file_in_place_of_the_directory_is_no_fleet(tmp_path: Path) -> None:

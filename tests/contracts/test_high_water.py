@@ -73,20 +73,29 @@ def test_a_fork_does_not_take_the_place_of_the_head_that_came_first(high_water: 
     assert high_water.read() == head(7)
 
 
-def test_threads_that_raise_at_once_leave_the_highest(high_water: HighWater) -> None:
+def test_threads_that_raise_at_once_never_lower_each_others_mark(high_water: HighWater) -> None:
     high_water.raise_to(head(1))
-    numbers = random.Random(7).sample(range(2, 202), 200)
+    lowered: list[int] = []
 
-    def climb(part: list[int]) -> None:
-        for number in part:
+    def climb(first: int) -> None:
+        for number in range(first, 2000, 4):
             high_water.raise_to(head(number))
+            seen = high_water.read()
+            if seen is None or seen.number < number:
+                lowered.append(number)
 
-    threads = [threading.Thread(target=climb, args=(numbers[i::4],)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert high_water.read() == head(201)
+    threads = [threading.Thread(target=climb, args=(first,)) for first in (2, 3, 4, 5)]
+    patience_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that they do get in each other's way
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(patience_s)
+    assert lowered == []
+    assert high_water.read() == head(1999)
 
 
 # ---- the file -------------------------------------------------------------------------------------------------------

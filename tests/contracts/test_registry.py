@@ -495,6 +495,12 @@ def test_a_body_without_a_length_counts_when_the_registry_names_its_digest(fake:
     assert asked_of(fake(lambda asked: Reply(405) if asked.method == "HEAD" else reply)) == GOOD
 
 
+def test_an_answer_with_megabytes_of_headers_is_not_read_to_its_end(fake: MakeFake) -> None:
+    padding = {f"X-{number}": "x" * 60_000 for number in range(90)}
+    reply = Reply(200, {**padding, "Docker-Content-Digest": GOOD})
+    assert asked_of(fake(lambda asked: reply)) is None
+
+
 # ---- redirects
 
 
@@ -523,8 +529,13 @@ def test_a_second_307_is_not_followed(fake: MakeFake) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["https", "ftp", "file", ""])
-def test_a_307_to_another_scheme_is_not_followed(fake: MakeFake, scheme: str) -> None:
-    target = fake(lambda asked: manifest_reply())
+def test_a_307_to_another_scheme_is_not_followed(
+    fake: MakeFake, scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate(tmp_path))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trusted.pem"))
+    target = fake(lambda asked: manifest_reply(), tls=tls if scheme == "https" else None)
     assert asked_of(fake(lambda asked: Reply(307, {"Location": f"{scheme}://{target.host}/"}))) is None
     assert target.asked == []
 
@@ -657,6 +668,7 @@ def test_a_realm_that_is_no_https_url_is_not_an_answer(fake: MakeFake, realm: st
         b'{"token": "a\\r\\nX: y"}',
         b"[" * 60_000,
         b'{"token": "' + b"x" * 70_000 + b'"}',
+        b'{"token": "T0ken"}' + b" " * 70_000,
     ],
     ids=lambda body: body[:20].decode(),
 )
@@ -797,8 +809,9 @@ def test_a_registry_that_sends_without_end_is_cut_off(fake: MakeFake) -> None:
         slow.close()
 
 
-def test_a_registry_that_does_not_even_accept_is_left_out_in_time() -> None:
+def test_a_registry_that_does_not_even_accept_is_left_out_in_time_and_holds_up_no_other(fake: MakeFake) -> None:
     """A full queue of connections on loopback looks like a host that swallows packets."""
+    good = f"{fake(lambda asked: manifest_reply()).host}/hello:1"
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listening, ExitStack() as stack:
         port = listening.getsockname()[1]
         for _ in range(3):
@@ -806,4 +819,5 @@ def test_a_registry_that_does_not_even_accept_is_left_out_in_time() -> None:
             waiting.setblocking(False)
             waiting.connect_ex(("127.0.0.1", port))
         with in_time():
-            assert OciRegistry(auth_files=()).resolve([f"127.0.0.1:{port}/a:{tag}" for tag in range(20)]) == {}
+            silent = [f"127.0.0.1:{port}/a:{tag}" for tag in range(40)]
+            assert OciRegistry(auth_files=()).resolve([*silent, good]) == {good: GOOD}

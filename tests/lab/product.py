@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 PYTHON = sys.executable
@@ -190,6 +191,7 @@ class Warm:
     def __init__(self, faults: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._wire = ours
+        self._streams = TemporaryDirectory(prefix="holdfast-streams-")
         self._wire.settimeout(60)
         self._process = subprocess.Popen(
             [PYTHON, __file__, str(theirs.fileno())],
@@ -215,8 +217,7 @@ class Warm:
 
     def run(self, place: Place, *words: str, idle: Mapping[str, int] | None = None) -> Outcome:
         """`idle` names how many calls of each kind are used up before the command begins."""
-        folder = place.root / "streams"
-        folder.mkdir(exist_ok=True)
+        folder = Path(self._streams.name)
         cwd = place.fleet if place.fleet.is_dir() else place.root
         order = {
             "words": words,
@@ -235,12 +236,7 @@ class Warm:
         for process in (self._process, self._tracer):
             if process is not None:
                 end(process)
-
-    def kill(self) -> None:
-        """The interpreter and whatever command it runs, at once."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self.close()
+        self._streams.cleanup()
 
 
 def end(process: subprocess.Popen[Any], patience_s: float = 5) -> None:

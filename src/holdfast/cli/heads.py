@@ -87,6 +87,7 @@ class Heads:
             _refuse_old_directory(lock, applied.head)
         seen = [s for s in (lock.head if lock else None, memory.head if memory else None) if s is not None]
         for head in seen:
+            _refuse_when_behind(link, applied.head, head)
             compare(applied.head, head)
         if applied.head not in seen and link is not None:
             verify_since(link, applied, max(seen, key=lambda head: head.number, default=Head(0, "")))
@@ -185,6 +186,19 @@ def _refuse_old_directory(lock: Seen | None, head: Head) -> None:
             remedy="update the directory (git pull), or, if its files are what you want, run the same command with "
             "--adopt to plan from it on top of the newer revision",
             code="old_directory",
+        )
+
+
+def _refuse_when_behind(link: HubReader | None, head: Head, seen: Head) -> None:
+    """A hub that admits a newer head than it serves was not rolled back; it only has to be restarted (C-16)."""
+    if link is None or head.number >= seen.number:
+        return
+    status = link.status()
+    if status.head.number >= seen.number:
+        raise Conflict(
+            f"the hub serves revision {head.number}, but revision {status.head.number} was committed behind its back",
+            remedy="restart the hub: it then serves what its ledger holds",
+            code="revision_behind",
         )
 
 

@@ -33,7 +33,6 @@ ROWS: dict[str, tuple[Level, str]] = {
     "ledger_truncated": ("fatal", "restore the state directory from a backup"),
     "ledger_foreign": ("fatal", "check --state-dir: that file is not a Holdfast ledger"),
     "ledger_newer": ("fatal", "install the release that wrote this ledger, or a newer one"),
-    "ledger_empty": ("fatal", "holdfast apply commits the first revision"),
     "ledger_recovery_pending": ("fatal", "holdfast hub check --sweep --state-dir DIR settles it; then start the hub"),
     "high_water_damaged": (
         "fatal",

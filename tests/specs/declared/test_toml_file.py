@@ -41,6 +41,7 @@ def test_what_is_not_toml_is_refused_with_its_line(content: bytes, line: int, wh
 
 def test_thirty_two_levels_are_enough_for_anybody() -> None:
     assert parse(b"a = " + b"[" * 32 + b"]" * 32)
+    assert parse(b"# one more dot . and bracket [\na = " + b"[" * 32 + b"]" * 32)  # so that the depth is measured
 
 
 def test_windows_line_ends_are_fine() -> None:

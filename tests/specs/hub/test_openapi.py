@@ -1,4 +1,4 @@
-"""The description of the HTTP interface and the interface itself are one: every route, every answer (contract, HTTP)."""
+"""The HTTP interface and its description are one: every route, every answer, every refusal (contract, HTTP)."""
 
 import re
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from msgspec import json
+from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
 
 from holdfast.hub import openapi, routes
 from holdfast.hub.desk import Ask, Desk
@@ -13,7 +14,6 @@ from holdfast.hub.routes import ROUTES, Route
 from holdfast.model.applied import Applied
 from holdfast.model.revision import Candidate
 from holdfast.wire import codec, faults, messages
-from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
 
 DOCUMENT: dict[str, Any] = json.decode(openapi.document())
 
@@ -25,9 +25,9 @@ def schema_of(route: Route, status: str) -> dict[str, Any]:
 
 
 def ask_of(route: Route, applied: Applied, candidate: Candidate) -> Ask:
-    bodies = {Desk.commit: codec.write(messages.commit_request(candidate)), Desk.mend: b'{"blobs":{}}'}
+    bodies = {"commit": codec.write(messages.commit_request(candidate)), "mend": b'{"blobs":{}}'}
     path = {"number": 1, "digest": applied.table.entries["fleet"].digest}
-    return Ask(path, {"newest": 0, "limit": 5, "first": 1, "last": 2}, bodies.get(route.run, b""))
+    return Ask(path, {"newest": 0, "limit": 5, "first": 1, "last": 2}, bodies.get(route.run.__name__, b""))
 
 
 def test_every_route_is_described_and_nothing_else() -> None:
