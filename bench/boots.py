@@ -7,15 +7,14 @@ import argparse
 import json
 import os
 import random
-import signal
 import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 
+from hub_process import seconds_to_listen
 from ledgers import LEDGER_FILE, Operated, high_water
-from place import HOLDFAST
 
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
 from holdfast.hub.boot import boot
@@ -53,25 +52,6 @@ def sum_once(folder: str) -> None:
     subprocess.run(["sha256sum", "--", *names], cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
-def run_once(folder: str) -> None:
-    """The whole process, from its start until it says where it listens."""
-    hub = listening(folder)
-    hub.send_signal(signal.SIGTERM)
-    hub.wait()
-
-
-def listening(folder: str) -> "subprocess.Popen[str]":
-    args = [HOLDFAST, "hub", "run", "--state-dir", folder, "--listen", "127.0.0.1:0"]
-    hub = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert hub.stderr is not None
-    said = []
-    for line in hub.stderr:
-        said.append(line)
-        if "serving on" in line:
-            return hub
-    raise SystemExit("the hub did not listen:\n" + "".join(said))
-
-
 def medians_s(rounds: int, *works: Callable[[], None]) -> list[float]:
     taken: list[list[float]] = [[] for _ in works]
     for number in range(rounds + 1):
@@ -96,9 +76,8 @@ def main() -> None:
         write_ledger(ledger, texts)
         write_files(files, texts)
         del texts
-        ours_s, sums_s, hub_s = medians_s(
-            args.rounds, lambda: boot_once(ledger), lambda: sum_once(files), lambda: run_once(ledger)
-        )
+        ours_s, sums_s = medians_s(args.rounds, lambda: boot_once(ledger), lambda: sum_once(files))
+        hub_s = statistics.median(seconds_to_listen(ledger) for _ in range(args.rounds))
     mib = args.blobs * args.size / 2**20
     print(json.dumps({"mib": mib, "boot_s": ours_s, "sha256sum_s": sums_s, "hub_run_s": hub_s}))
 

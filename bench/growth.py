@@ -20,9 +20,7 @@ def measure(place: Place, rounds_of: Mapping[int, int]) -> Iterator[Figure]:
     for at, name in enumerate(("create plan", "no-op plan", "apply")):
         for services, laps in grown.items():
             each_us = laps[at].wall_s / services * 1e6
-            yield Figure(
-                f"{name}, {services:,} services", "µs each", each_us, note=f"{laps[at].wall_s:.2f} s in all"
-            )
+            yield Figure(f"{name}, {services:,} services", "µs each", each_us, note=f"{laps[at].wall_s:.2f} s in all")
         points = {services: laps[at].cpu_s - startup[at].cpu_s for services, laps in grown.items()}
         note = "1 is linear; processor time without start-up"
         yield Figure(f"{name}, growth", "exponent", exponent(points), target=EXPONENT_MAX, note=note)
@@ -38,9 +36,7 @@ def _laps(place: Place, services: int, rounds: int) -> list[Lap]:
         return lap(apply_args(applied), place.env)
 
     applying = interleaved(rounds, apply)
-    planning = interleaved(
-        rounds, lambda: lap(plan_args(new), place.env), lambda: lap(plan_args(applied), place.env)
-    )
+    planning = interleaved(rounds, lambda: lap(plan_args(new), place.env), lambda: lap(plan_args(applied), place.env))
     for folder in (new, applied):
         shutil.rmtree(folder)
     return planning + applying

@@ -19,7 +19,5 @@ def measure(place: Place, rounds: int) -> Iterator[Figure]:
         lambda: lap([sys.executable, "-c", "pass"], place.env),
     )
     note = f"of it python itself {bare.wall_s:.3f} s; processor time {{:.3f}} s"
-    yield Figure(
-        "holdfast --version", "s", version.wall_s, target=VERSION_S_MAX, note=note.format(version.cpu_s)
-    )
+    yield Figure("holdfast --version", "s", version.wall_s, target=VERSION_S_MAX, note=note.format(version.cpu_s))
     yield Figure("plan of 1 service", "s", plan.wall_s, target=OVERHEAD_S_MAX, note=note.format(plan.cpu_s))

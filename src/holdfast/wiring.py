@@ -235,6 +235,7 @@ class SystemToolbox:
         else:
             identity = pyrage.x25519.Identity.generate()
             text = f"# age identity of a Holdfast operator; opens backups and secrets sealed to you\n{identity}\n"
+            self.disk.make_directory(os.path.dirname(path), 0o700)
             self.disk.replace(path, text.encode(), 0o600)
         return str(identity.to_public())
 

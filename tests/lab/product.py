@@ -178,10 +178,10 @@ def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:
 # ---- commands without a cold start ------------------------------------------------------------------------------------
 
 
-def strace(*faults: str) -> list[str]:
+def strace(log: Path, *faults: str) -> list[str]:
     """A fault is written as strace writes it: fsync:error=EIO:when=2. Injects nothing under --seccomp-bpf (6.1)."""
     calls = ",".join(dict.fromkeys(fault.partition(":")[0] for fault in faults))
-    words = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}"]
+    words = ["strace", "-f", "-qq", "-y", "-o", str(log), "-e", f"trace={calls}"]
     return words + [word for fault in faults for word in ("-e", f"inject={fault}")]
 
 
@@ -201,11 +201,12 @@ class Warm:
             start_new_session=True,
         )
         theirs.close()
+        self._log = Path(self._streams.name) / "strace"
         self._tracer: subprocess.Popen[bytes] | None = None
         try:
             assert self._wire.recv(16) == b"ready"
             if faults:
-                self._tracer = subprocess.Popen([*strace(*faults), "-p", str(self._process.pid)])
+                self._tracer = subprocess.Popen([*strace(self._log, *faults), "-p", str(self._process.pid)])
                 _wait_until(self._is_traced)
         except BaseException:
             self.close()
@@ -226,10 +227,16 @@ class Warm:
             "streams": str(folder),
             "idle": dict(idle or {}),
         }
+        if self._tracer is not None:
+            self._log.write_text("")
         self._wire.send(json.dumps(order).encode())
         answer = self._wire.recv(65536)
         assert answer, "the warm interpreter is gone"
         return Outcome(json.loads(answer), (folder / "out").read_text(), (folder / "err").read_text())
+
+    def injected(self) -> list[str]:
+        """The calls of the last command that met a fault, as strace wrote them, with the paths behind their handles."""
+        return [line for line in self._log.read_text(errors="replace").splitlines() if "(INJECTED" in line]
 
     def close(self) -> None:
         self._wire.close()

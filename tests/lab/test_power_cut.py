@@ -19,7 +19,6 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-
 from tests.lab.product import SOAK, Outcome, Place, Warm, new_place, warm
 
 pytestmark = pytest.mark.lab

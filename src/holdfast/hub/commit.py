@@ -20,7 +20,7 @@ from holdfast.planning.manifests import compile_manifests
 from holdfast.planning.succession import Judged, judge
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
-from holdfast.ports.ledger_store import LedgerStore, Transaction
+from holdfast.ports.ledger_store import LedgerStore, Reading, Transaction
 from holdfast.trust.approval import Approved, approve
 from holdfast.trust.chain import check_succession
 
@@ -41,7 +41,7 @@ class Preview(Struct, frozen=True):
     blobs: Mapping[str, bytes]
 
 
-def preview(store: LedgerStore, loaded: reading.Loaded, candidate: Candidate) -> Preview:
+def preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Preview:
     """Every reason to refuse, before anything is written or armed."""
     try:
         return _preview(store, loaded, candidate)
@@ -52,7 +52,7 @@ def preview(store: LedgerStore, loaded: reading.Loaded, candidate: Candidate) ->
         raise SignatureRequired(f"{lacking.message}; the digest to sign is {digest}", remedy=lacking.remedy) from None
 
 
-def _preview(store: LedgerStore, loaded: reading.Loaded, candidate: Candidate) -> Preview:
+def _preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Preview:
     header = decode_header(candidate.header)
     applied = loaded.applied
     _check_base(store, applied, header)
@@ -75,7 +75,7 @@ def _preview(store: LedgerStore, loaded: reading.Loaded, candidate: Candidate) -
     return Preview(head, header, table, trust, judged, approved, {head.digest: candidate.header, **blobs})
 
 
-def _check_base(store: LedgerStore, applied: Applied | None, header: Header) -> None:
+def _check_base(store: Reading, applied: Applied | None, header: Header) -> None:
     head = head_of(applied)
     if header.number <= head.number or header.parent != head.digest:
         raise Conflict(
@@ -112,7 +112,7 @@ def _check_manifests(header: Header, table: Table) -> None:
         raise _unsound(f"the manifest of {', '.join(wrong[:5])} is not what the table compiles to")
 
 
-def _check_complete(store: LedgerStore, table: Table, blobs: Mapping[str, bytes]) -> None:
+def _check_complete(store: Reading, table: Table, blobs: Mapping[str, bytes]) -> None:
     outside = {entry.digest for entry in table.entries.values()} - blobs.keys()
     absent = outside - store.has_blobs(outside)
     if absent:

@@ -15,11 +15,11 @@ from holdfast.adapters.ledger_store.single_reads import SingleReads
 from holdfast.adapters.ledger_store.sqlite_reading import Readings, SqliteReading
 from holdfast.adapters.ledger_store.sqlite_trouble import os_trouble, trouble
 from holdfast.adapters.ledger_store.sqlite_writer import SqliteWriter
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, TryLater
 from holdfast.ports.ledger_store import Change, Lease, Transaction, check
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
     from tempfile import TemporaryDirectory
@@ -27,8 +27,26 @@ if TYPE_CHECKING:
     from holdfast.ports.clock import Clock
 
 POLL_S = 0.1  # how late a watcher learns what another process wrote, or that a lease expired
+COPY_S = 3.0  # how long a reader tries to copy a ledger somebody is writing
 
 _LONG_AGO_S = float("-inf")  # to a reader without a clock no lease is over
+
+
+def _quiet_source(path: str) -> tuple[Callable[[], apsw.Connection], TemporaryDirectory[str] | None]:
+    """The ledger itself where that can be read silently, else a private copy and the folder that holds it."""
+    give_up_s = time.monotonic() + COPY_S
+    while not sqlite_file.can_be_read_silently(path):
+        from tempfile import TemporaryDirectory
+
+        folder = TemporaryDirectory(prefix="holdfast-ledger-")
+        copy = sqlite_file.copy_at_rest(path, folder.name)
+        if copy is not None:
+            return partial(sqlite_schema.connect, copy), folder
+        folder.cleanup()
+        if time.monotonic() > give_up_s:
+            raise TryLater(f"{path} changes while it is being read", remedy="try again", code="ledger_locked")
+        time.sleep(0.005)
+    return partial(sqlite_schema.connect_silently, path), None
 
 
 class SqliteReader(SingleReads):
@@ -108,13 +126,7 @@ class SqliteStore(SqliteReader):
         path = os.path.abspath(path)
         sqlite_file.examine(path)
         now_s = (lambda: _LONG_AGO_S) if clock is None else clock.now_s
-        if sqlite_file.can_be_read_silently(path):
-            folder, connect = None, partial(sqlite_schema.connect_silently, path)
-        else:
-            from tempfile import TemporaryDirectory
-
-            folder = TemporaryDirectory(prefix="holdfast-ledger-")
-            connect = partial(sqlite_schema.connect, sqlite_file.copy_at_rest(path, folder.name))
+        connect, folder = _quiet_source(path)
         reader = SqliteReader(Readings(path, connect, now_s), folder)
         try:
             with reader.reading() as look:

@@ -11,12 +11,13 @@ import apsw
 
 from holdfast.adapters.ledger_store.sqlite_schema import APPLICATION_ID, FORMAT
 from holdfast.adapters.ledger_store.sqlite_trouble import RESTORE, unreadable
-from holdfast.errors import Corrupt, Invalid, TryLater
+from holdfast.errors import Corrupt, Invalid
 
 _HEADER_BYTES = 100
 _WAL_HEADER_BYTES = 32
 _WAL_MAGICS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _FRAME_HEADER_BYTES = 24
+_COPY_BYTES = 1 << 20
 
 
 def examine(path: str) -> None:
@@ -127,31 +128,20 @@ def can_be_read_silently(path: str) -> bool:
     return os.path.exists(f"{path}-shm") and (not start or regular)
 
 
-def copy_at_rest(path: str, folder: str) -> str:
-    """A private copy of a ledger nobody writes, to be read in its place; TryLater if somebody does write."""
+def copy_at_rest(path: str, folder: str) -> str | None:
+    """A private copy of a ledger nobody writes; None if somebody wrote meanwhile."""
     from shutil import copyfile
 
     copy = os.path.join(folder, "ledger.db")
-    for _ in range(3):
-        before = _stamps(path)
-        for suffix in ("", "-wal"):
-            with suppress(FileNotFoundError):
-                os.unlink(copy + suffix)
-            with suppress(FileNotFoundError):
-                copyfile(path + suffix, copy + suffix)
-        if _stamps(path) == before:
-            return copy
-    raise TryLater(f"{path} changes while it is being read", remedy="try again", code="ledger_locked")
+    before = _stamps(path)
+    with _raw(path) as source, open(copy, "wb") as target:
+        for at in range(0, source.xFileSize(), _COPY_BYTES):
+            target.write(source.xRead(_COPY_BYTES, at))
+    with suppress(FileNotFoundError):
+        copyfile(f"{path}-wal", f"{copy}-wal")
+    return copy if _stamps(path) == before else None
 
 
-def _stamps(path: str) -> list[tuple[int, int, int] | None]:
-    stamps: list[tuple[int, int, int] | None] = []
-    for suffix in ("", "-wal", "-shm"):
-        try:
-            facts = os.stat(path + suffix)
-            stamps.append(
-                (facts.st_ino, facts.st_size, facts.st_mtime_ns) if suffix != "-shm" else (facts.st_ino, 0, 0)
-            )
-        except FileNotFoundError:
-            stamps.append(None)
-    return stamps
+def _stamps(path: str) -> list[tuple[int, int, int]]:
+    facts = [os.stat(name) for name in (path, f"{path}-wal") if os.path.exists(name)]
+    return [(fact.st_ino, fact.st_size, fact.st_mtime_ns) for fact in facts]

@@ -1,0 +1,218 @@
+"""R06, R05: a disk that refuses. No apply is called done that is not durable; errors have a code, a remedy and no
+traceback; once the fault is gone the same command works and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+from tests.lab.product import SOAK, Outcome, Place, Warm, new_place, warm
+
+pytestmark = pytest.mark.lab
+
+FAIL_AT = 200
+FLUSHES = ("fsync", "fdatasync")
+WRITES = ("pwrite64", "write", "renameat", "mkdir", "ftruncate")
+CHECK = ("hub", "check", "--state-dir", ".ledger", "--json")
+STRIDE = {"pwrite64": 1 if SOAK else 8}
+
+
+@dataclass(frozen=True)
+class Case:
+    before: Place
+    old: str
+    new: str
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return case(new_place(tmp_path_factory.mktemp("first") / "p"), "")
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    place = new_place(tmp_path_factory.mktemp("second") / "p")
+    old = digest(place.run("apply", "--yes", "--json").ok())
+    place.replace("services/hello.toml", "port = 8080", "port = 8081")
+    return case(place, old)
+
+
+def case(before: Place, old: str) -> Case:
+    trial = before.copy(before.root.with_name("trial"))
+    return Case(before, old, digest(trial.run("apply", "--yes", "--json").ok()))
+
+
+def digest(applied: Outcome) -> str:
+    return str(applied.json["applied"]["digest"])
+
+
+@pytest.fixture(scope="module")
+def sound() -> Iterator[Warm]:
+    with warm() as interpreter:
+        yield interpreter
+
+
+@pytest.fixture(scope="module")
+def failing_once() -> Iterator[Warm]:
+    with warm([f"{call}:error=EIO:when={FAIL_AT}" for call in (*FLUSHES, *WRITES)]) as interpreter:
+        yield interpreter
+
+
+def works_again(place: Place, case: Case, sound: Warm) -> None:
+    """The same command, and everything that was there before."""
+    assert digest(sound.run(place, "apply", "--yes", "--json").ok()) == case.new
+    assert sound.run(place, "plan").ok().out.startswith("No changes")
+    check = sound.run(place, *CHECK).ok().json
+    assert check["sound"] and check["revisions"] == (2 if case.old else 1)
+
+
+def fails_cleanly(outcome: Outcome) -> dict[str, str]:
+    assert outcome.code == 1, outcome
+    return outcome.refused(1)
+
+
+# ---- one call fails, at every position --------------------------------------------------------------------------------
+
+
+def fail_everywhere(case: Case, call: str, failing: Warm, sound: Warm) -> int:
+    """n = 1, 2, 3 … until no call is left to fail; returns how many failed."""
+    for times, n in enumerate(count(1, STRIDE.get(call, 1))):
+        place = case.before.copy(case.before.root.with_name(f"{call}-{n}"))
+        outcome = failing.run(place, "apply", "--yes", "--json", idle={call: FAIL_AT - n})
+        hit = failing.injected()
+        if outcome.code == 0 and hit:
+            is_covered(hit[0], place)
+        elif hit:
+            fails_cleanly(outcome)
+        works_again(place, case, sound)
+        if not hit:
+            return times
+    raise AssertionError("unreachable")
+
+
+def is_covered(hit: str, place: Place) -> None:
+    """SQLite ignores a failed flush of a directory, so the product flushes that directory itself; nothing else may."""
+    found = re.search(r"fdatasync\(\d+<(.*?)>\)", hit)
+    assert found and Path(found[1]) == place.ledger, f"exit 0 after {hit}"
+
+
+@pytest.mark.parametrize("call", FLUSHES)
+def test_no_first_apply_is_acknowledged_after_a_failed_flush(
+    call: str, first: Case, failing_once: Warm, sound: Warm
+) -> None:
+    """R06"""
+    assert fail_everywhere(first, call, failing_once, sound) >= 8
+
+
+@pytest.mark.parametrize("call", FLUSHES)
+def test_no_apply_is_acknowledged_after_a_failed_flush(
+    call: str, second: Case, failing_once: Warm, sound: Warm
+) -> None:
+    """R06"""
+    assert fail_everywhere(second, call, failing_once, sound) >= 2
+
+
+@pytest.mark.parametrize("call", WRITES)
+def test_an_apply_whose_write_fails_says_so_and_can_be_repeated(
+    call: str, second: Case, failing_once: Warm, sound: Warm
+) -> None:
+    """R06; the last write is the report itself, on standard output."""
+    assert fail_everywhere(second, call, failing_once, sound) >= 1
+
+
+# ---- the disk is broken for good --------------------------------------------------------------------------------------
+
+BROKEN = {
+    "every flush": ("EIO", FLUSHES, 0),
+    "every write": ("EIO", ("pwrite64",), 0),
+    "no space from the third write": ("ENOSPC", ("pwrite64",), 2),
+    "no space from the eighteenth write": ("ENOSPC", ("pwrite64",), 17),
+    "no space for plain files": ("ENOSPC", ("write",), 0),
+    "quota used up": ("EDQUOT", ("pwrite64", "write"), 0),
+    "read-only": ("EROFS", ("mkdir", "renameat", "pwrite64"), 0),
+}
+
+
+@pytest.mark.parametrize("case_name", ["first", "second"])
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_disk_that_stays_broken_refuses_every_apply(
+    fault: str, case_name: str, sound: Warm, request: pytest.FixtureRequest
+) -> None:
+    """R06, R05"""
+    found: Case = request.getfixturevalue(case_name)
+    error, calls, spared = BROKEN[fault]
+    place = found.before.copy(found.before.root.with_name(fault.replace(" ", "-")))
+    with warm([f"{call}:error={error}:when={spared + 1}+" for call in calls]) as broken:
+        refused = fails_cleanly(broken.run(place, "apply", "--yes", "--json"))
+        assert broken.injected()
+    if error in ("ENOSPC", "EDQUOT"):
+        assert refused["code"] == "no_space" and "no space" in refused["message"]
+    works_again(place, found, sound)
+
+
+# ---- real file systems ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def mounted(folder: Path, *words: str) -> Iterator[None]:
+    subprocess.run(["mount", *words, str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_ledger_on_a_read_only_file_system_is_planned_from_and_not_applied_to(
+    second: Case, sound: Warm, tmp_path: Path
+) -> None:
+    """R06: EROFS"""
+    place = second.before.copy(tmp_path / "p")
+    with mounted(place.ledger, "--bind", str(place.ledger)):
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(place.ledger)], check=True)
+        sound.run(place, "plan").ok()
+        assert sound.run(place, *CHECK).ok().json["sound"]
+        fails_cleanly(sound.run(place, "apply", "--yes", "--json"))
+    works_again(place, second, sound)
+
+
+def test_a_full_disk_refuses_with_the_old_head_intact_and_works_once_there_is_space(
+    second: Case, sound: Warm, tmp_path: Path
+) -> None:
+    """R05: a ledger directory on a tmpfs of 1 MB, filled to different degrees."""
+    place = second.before.copy(tmp_path / "p")
+    hub = tmp_path / "hub"
+    hub.mkdir()
+    ledger = ("--hub", str(hub / "ledger"))
+    with mounted(hub, "-t", "tmpfs", "-o", "size=1m", "none"):
+        (place.fleet / "fleet.lock").unlink()  # this ledger is another one than the directory knows
+        old = digest(sound.run(place, "apply", "--yes", "--json", *ledger).ok())
+        for left, change in ((0, 8082), (4096, 8083), (16384, 8084)):
+            place.replace("services/hello.toml", "port = 808", f"port = {change}\n# 808")
+            fill(hub, left)
+            refused = fails_cleanly(sound.run(place, "apply", "--yes", "--json", *ledger))
+            assert refused["code"] == "no_space" and "no space" in refused["message"]
+            sound.run(place, "plan", *ledger).ok()
+            history = sound.run(place, "history", "--json", *ledger).ok().json["revisions"]
+            assert history[0]["digest"] == old
+            (hub / "ballast").unlink()
+            old = digest(sound.run(place, "apply", "--yes", "--json", *ledger).ok())
+            assert sound.run(place, "plan", *ledger).ok().out.startswith("No changes")
+
+
+def fill(folder: Path, left: int) -> None:
+    """Take all space but `left` bytes."""
+    with (folder / "ballast").open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            size = os.fstat(file.fileno()).st_size
+        file.truncate(max(0, size - left))
