@@ -16,7 +16,7 @@ if "typing_extensions" not in sys.modules:
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.entropy.system import SystemEntropy
-from holdfast.cli.terminal import Terminal, system_terminal
+from holdfast.cli.terminal import Terminal, system_terminal, unsaid
 from holdfast.errors import HoldfastError, Invalid
 
 if TYPE_CHECKING:
@@ -43,9 +43,21 @@ def command_line(argv: Sequence[str]) -> int:
         code = frame.run(argv, os.environ, lambda args: SystemToolbox(terminal, os.environ, args), terminal)
         sys.stdout.flush()
     except BrokenPipeError:  # `holdfast history | head`: the reader had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        code = 141
+    except OSError as trouble:
+        frame.report(unsaid(trouble), terminal, "--json" in argv)
+        code = 1
+    if code:
+        _forget_output()
     return code
+
+
+def _forget_output() -> None:
+    """What could not be written must not be tried again, and fail again, when the interpreter ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_url(target: str) -> bool:

@@ -723,6 +723,41 @@ def test_a_realm_under_tls_is_asked_only_if_its_certificate_is_trusted(
     assert asked_of(server, files) == GOOD
 
 
+OVERLAY = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+from pathlib import Path
+from test_registry import BASIC, Fake, Reply, asked_of, auth_file, guarded, manifest_reply
+room = Path(sys.argv[3])
+open_to_all = Fake(lambda asked: manifest_reply(), host="100.64.0.1")
+private = Fake(guarded(lambda: 'Basic realm="shop"', f"Basic {BASIC}"), host="100.64.0.1")
+tokens = Fake(lambda asked: Reply(body=b'{"token": "T0ken"}'), host="100.64.0.1")
+bearing = Fake(guarded(lambda: f'Bearer realm="http://{tokens.host}/"'), host="100.64.0.1")
+servers = [open_to_all, private, bearing]
+files = [auth_file(room, **{server.host: BASIC for server in servers})]
+answered = [bool(asked_of(server, files)) for server in servers]
+print(answered, {asked.authorization for asked in private.asked}, tokens.asked)
+for server in [*servers, tokens]:
+    server.close()
+"""
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and iproute2")
+def test_an_overlay_address_is_asked_without_tls_and_therefore_without_a_password(tmp_path: Path) -> None:
+    """In a network of its own, where the overlay's address lies on loopback."""
+    network = 'ip link set lo up && ip address add 100.64.0.1/32 dev lo && exec "$@"'
+    here = Path(__file__).parent
+    python = [sys.executable, "-B", "-c", OVERLAY, str(here.parents[1] / "src"), str(here), str(tmp_path)]
+    run = subprocess.run(
+        ["unshare", "--net", "sh", "-c", network, "sh", *python],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.stdout == "[True, False, False] {None} []\n", run.stdout + run.stderr
+
+
 # ---- registries that take their time
 
 

@@ -131,13 +131,13 @@ def test_an_apply_whose_write_fails_says_so_and_can_be_repeated(
 # ---- the disk is broken for good --------------------------------------------------------------------------------------
 
 BROKEN = {
-    "every flush": ("EIO", FLUSHES, 0),
-    "every write": ("EIO", ("pwrite64",), 0),
-    "no space from the third write": ("ENOSPC", ("pwrite64",), 2),
-    "no space from the eighteenth write": ("ENOSPC", ("pwrite64",), 17),
-    "no space for plain files": ("ENOSPC", ("write",), 0),
-    "quota used up": ("EDQUOT", ("pwrite64", "write"), 0),
-    "read-only": ("EROFS", ("mkdir", "renameat", "pwrite64"), 0),
+    "every flush": ("EIO", FLUSHES, "1+"),
+    "every write": ("EIO", ("pwrite64",), "1+"),
+    "no space from the third write": ("ENOSPC", ("pwrite64",), "3+"),
+    "no space from the eighteenth write": ("ENOSPC", ("pwrite64",), "18+"),
+    "no space for the memory of heads": ("ENOSPC", ("write",), "1"),
+    "quota used up": ("EDQUOT", ("pwrite64",), "1+"),
+    "read-only": ("EROFS", ("mkdir", "renameat", "pwrite64"), "1+"),
 }
 
 
@@ -148,9 +148,9 @@ def test_a_disk_that_stays_broken_refuses_every_apply(
 ) -> None:
     """R06, R05"""
     found: Case = request.getfixturevalue(case_name)
-    error, calls, spared = BROKEN[fault]
+    error, calls, when = BROKEN[fault]
     place = found.before.copy(found.before.root.with_name(fault.replace(" ", "-")))
-    with warm([f"{call}:error={error}:when={spared + 1}+" for call in calls]) as broken:
+    with warm([f"{call}:error={error}:when={when}" for call in calls]) as broken:
         refused = fails_cleanly(broken.run(place, "apply", "--yes", "--json"))
         assert broken.injected()
     if error in ("ENOSPC", "EDQUOT"):

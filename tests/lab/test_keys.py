@@ -56,7 +56,8 @@ def accepted_by_openssh(place: Place, public: str) -> None:
     signature.write_text(place.run("history", "show", "1", "--signature").ok().out)
     signers = place.root / "allowed_signers"
     signers.write_text("alice " + " ".join(public.split()[:2]) + "\n")
-    verify = ["ssh-keygen", "-Y", "verify", "-f", signers, "-I", "alice", "-n", "holdfast-revision", "-s", signature]
+    verify = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", "alice", "-n", "holdfast-revision", "-s"]
+    verify.append(str(signature))
     assert subprocess.run(verify, input=raw, capture_output=True).returncode == 0
     assert subprocess.run(verify, input=raw + b" ", capture_output=True).returncode != 0
 

@@ -3,7 +3,7 @@
 import sys
 from typing import TextIO
 
-from holdfast.errors import Invalid
+from holdfast.errors import Failed, Invalid
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
@@ -21,7 +21,12 @@ class Terminal:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour else text
 
     def say(self, text: str) -> None:
-        self._out.write(text + "\n")
+        try:
+            self._out.write(text + "\n")
+        except BrokenPipeError:
+            raise
+        except OSError as trouble:
+            raise unsaid(trouble) from trouble
 
     def remark(self, text: str) -> None:
         """Progress and friendly advice: to stderr, so that stdout stays one document."""
@@ -63,6 +68,14 @@ class Terminal:
     def _require_terminal(self, question: str, remedy: str) -> None:
         if not self.is_interactive():
             raise Invalid(f"there is no terminal to ask: {question}", remedy=remedy, code="no_terminal")
+
+
+def unsaid(trouble: OSError) -> Failed:
+    return Failed(
+        f"the result could not be written to standard output: {trouble.strerror}",
+        remedy="run the command again with another output; holdfast history shows what was applied",
+        code="output_failed",
+    )
 
 
 def system_terminal(no_colour: bool) -> Terminal:

@@ -55,6 +55,20 @@ def test_what_is_not_a_readable_file_is_reported_never_skipped_i37(path: str, co
     assert found[3].startswith(what) and found[4] != ""
 
 
+@pytest.mark.parametrize("content", ["symlink", "other", "directory"])
+def test_what_is_not_a_file_is_not_even_opened_because_opening_a_device_may_act_s11(content: Content) -> None:
+    opened: list[str] = []
+
+    class Watched(MemoryFleetDirectory):
+        def read(self, path: str, bytes_max: int) -> bytes:
+            opened.append(path)
+            return super().read(path, bytes_max)
+
+    with pytest.raises(Invalid):
+        load(Watched({**BASE, "services/web.toml": content}))
+    assert opened == ["fleet.toml"]
+
+
 @pytest.mark.parametrize("directory", ["services", "policies", "guests", "graphs", "secrets"])
 @pytest.mark.parametrize("content", ["symlink", "other", b"file"])
 def test_a_known_directory_that_is_none_is_refused_s11(directory: str, content: Content) -> None:

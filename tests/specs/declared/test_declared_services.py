@@ -140,6 +140,16 @@ def test_an_image_that_is_not_an_image_is_refused_s11(image: str) -> None:
     assert found[3].startswith("must be an image such as")
 
 
+def test_a_text_over_its_length_is_refused_with_the_limit() -> None:
+    assert only_problem(with_service(WEB + f'cmd = ["a", "{"x" * 4_097}"]\n')) == (
+        "services/web.toml",
+        4,
+        "components[0].cmd[1]",
+        "is 4,097 characters long",
+        "at most 4,096 are allowed",
+    )
+
+
 def test_a_value_from_a_list_is_refused_with_the_nearest_one() -> None:
     assert lines_of(with_service('tier = "wroker"\n' + WEB)) == [
         'services/web.toml:1: tier: must be "core" or "worker", not "wroker"; did you mean "worker"?'

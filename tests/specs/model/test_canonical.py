@@ -9,7 +9,7 @@ from holdfast.errors import Corrupt
 from holdfast.model import canonical
 from holdfast.model.revision import Head
 
-text = st.text(st.characters(exclude_categories=("Cs",)))
+text = st.text(st.characters(codec="utf-8"))
 keys = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E))
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-canonical.INT_MAX, canonical.INT_MAX) | text,
