@@ -13,9 +13,8 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from hub_process import seconds_to_listen
-from ledgers import LEDGER_FILE, Operated, high_water
-
+from bench.hub_process import seconds_to_listen
+from bench.ledgers import LEDGER_FILE, Operated, high_water
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
 from holdfast.hub.boot import boot
 from holdfast.model.fleet import Policy

@@ -8,7 +8,8 @@ import tempfile
 import time
 
 import apsw
-from ledgers import Operated, service, timed_us
+
+from bench.ledgers import Operated, service, timed_us
 
 SERVICES = 10
 

@@ -4,9 +4,9 @@ import math
 import shutil
 from collections.abc import Iterator, Mapping
 
-from figures import Figure
-from place import Place, apply_args, plan_args
-from stopwatch import Lap, interleaved, lap
+from bench.figures import Figure
+from bench.place import Place, apply_args, plan_args
+from bench.stopwatch import Lap, interleaved, lap
 
 EXPONENT_MAX = 1.1
 STARTED_BY = 1  # services in the fleet whose time counts as start-up
@@ -46,5 +46,5 @@ def exponent(points: Mapping[int, float]) -> float:
     """The slope of a straight line through the logarithms."""
     pairs = [(math.log(size), math.log(value)) for size, value in points.items()]
     middle_x, middle_y = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
-    rise = sum((x - middle_x) * (y - middle_y) for x, y in pairs)
-    return rise / sum((x - middle_x) ** 2 for x, _ in pairs)
+    rise = math.fsum((x - middle_x) * (y - middle_y) for x, y in pairs)
+    return rise / math.fsum((x - middle_x) * (x - middle_x) for x, _ in pairs)

@@ -6,9 +6,9 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-from figures import Figure
-from place import HOLDFAST, Place, apply_args
-from stopwatch import lap
+from bench.figures import Figure
+from bench.place import HOLDFAST, Place, apply_args
+from bench.stopwatch import lap
 
 RSS_MB_MAX = 70
 SETTLED_AFTER_S = 2

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from fleets import write_fleet
+from bench.fleets import write_fleet
 
 HOLDFAST = os.path.join(os.path.dirname(sys.executable), "holdfast")
 NODES = 100

@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Iterator
 
-from figures import Figure
-from place import HOLDFAST, Place, plan_args
-from stopwatch import interleaved, lap
+from bench.figures import Figure
+from bench.place import HOLDFAST, Place, plan_args
+from bench.stopwatch import interleaved, lap
 
 VERSION_S_MAX, OVERHEAD_S_MAX = 0.15, 0.30
 

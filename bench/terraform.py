@@ -1,13 +1,13 @@
-"""`holdfast plan` and `apply` of 1,000 services beside Terraform doing 1,000 resources. Cold processes on both sides."""
+"""`holdfast plan` and `apply` of 1,000 services beside Terraform with 1,000 resources. Cold processes on both sides."""
 
 import os
 import subprocess
 from collections.abc import Iterator
 
-from figures import Figure
-from fleets import write_terraform
-from place import Place, apply_args, plan_args
-from stopwatch import Lap, interleaved, lap
+from bench.figures import Figure
+from bench.fleets import write_terraform
+from bench.place import Place, apply_args, plan_args
+from bench.stopwatch import Lap, interleaved, lap
 
 SERVICES = 1_000
 TERRAFORM = "/usr/local/bin/terraform"

@@ -41,23 +41,19 @@ def command_line(argv: Sequence[str]) -> int:
     terminal = system_terminal(no_colour="NO_COLOR" in os.environ)
     try:
         code = frame.run(argv, os.environ, lambda args: SystemToolbox(terminal, os.environ, args), terminal)
-        sys.stdout.flush()
     except BrokenPipeError:  # `holdfast history | head`: the reader had enough
         code = 141
-    except OSError as trouble:
-        frame.report(unsaid(trouble), terminal, "--json" in argv)
-        code = 1
-    if code:
-        _forget_output()
-    return code
-
-
-def _forget_output() -> None:
-    """What could not be written must not be tried again, and fail again, when the interpreter ends."""
     try:
         sys.stdout.flush()
-    except OSError:
+    except OSError as trouble:
+        # What could not be written must not be tried again, and fail again, when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(trouble, BrokenPipeError):
+            return 141
+        if code == 0:
+            frame.report(unsaid(trouble), terminal, "--json" in argv)
+        return code or 1
+    return code
 
 
 def is_url(target: str) -> bool:

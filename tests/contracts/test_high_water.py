@@ -11,6 +11,7 @@ import threading
 import time
 from hashlib import sha256
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -225,11 +226,12 @@ def test_a_directory_or_a_link_in_its_place_is_an_error_with_a_remedy(path: Path
 def test_a_raise_costs_less_than_any_flush(path: Path) -> None:
     mark = at(path)
     mark.raise_to(head(1))
-    heads = [head(number) for number in range(2, 1002)]
-    began = time.perf_counter()
-    for each in heads:
+    costs_s = []
+    for number in range(2, 1002):
+        each, began = head(number), time.perf_counter()
         mark.raise_to(each)
-    assert (time.perf_counter() - began) / len(heads) < 0.000_5
+        costs_s.append(time.perf_counter() - began)
+    assert median(costs_s) < 0.000_3  # the median, as other tests may keep the machine busy
 
 
 RAISE = """

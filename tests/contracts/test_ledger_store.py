@@ -206,6 +206,8 @@ def test_submitted_transactions_report_through_their_futures(store: LedgerStore)
     assert sorted(future.result(10) for future in futures) == list(range(1, 51))
     assert isinstance(refused.exception(10), Moved)
     assert put(store, last=b"") == 51
+    with pytest.raises(Corrupt):
+        store.submit(Transaction(expect={}, put={}, blobs={"0" * 64: b"forged"}))
 
 
 # Reading

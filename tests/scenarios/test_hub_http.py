@@ -92,6 +92,19 @@ def test_of_two_commits_at_once_exactly_one_wins() -> None:
             assert get(port, "/v1/head").json()["head"]["number"] == round_ + 1
 
 
+def test_commits_are_taken_one_at_a_time() -> None:
+    hub = slow_mailbox()
+    body = commit_body(next_candidate(small_fleet({"web": 2}), hub.applied()))
+    with served(hub) as port, ThreadPoolExecutor(2) as threads:
+        first = threads.submit(post, port, "/v1/revisions", body)
+        assert hub.begun.wait(10)
+        hub.begun.clear()
+        second = threads.submit(post, port, "/v1/revisions", body)
+        assert not hub.begun.wait(0.5), "the second was let in while the first was being written"
+        hub.go.set()
+        assert [first.result().status, second.result().status] == [200, 409]
+
+
 def test_reading_does_not_wait_for_a_commit() -> None:
     hub = slow_mailbox()
     body = commit_body(next_candidate(small_fleet({"web": 2}), hub.applied()))

@@ -1,6 +1,5 @@
 """`holdfast history show N`: one revision, as signed."""
 
-import sys
 from argparse import Namespace
 
 import msgspec
@@ -36,11 +35,10 @@ def run(args: Namespace, box: Toolbox) -> int:
     hub = reachable_hub(args, box)
     link = _link(hub, args.number)
     if args.raw:
-        sys.stdout.buffer.write(link.header_bytes)
-        sys.stdout.buffer.flush()
+        box.terminal.say_exactly(link.header_bytes)
         return 0
     if args.signature:
-        sys.stdout.write("".join(link.signatures))
+        box.terminal.say_exactly("".join(link.signatures).encode())
         return 0
     found = document(hub.records(args.number, 1)[0])
     header = link.header

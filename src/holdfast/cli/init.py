@@ -29,7 +29,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("directory", metavar="DIR", help="a new or empty directory")
+    parser.add_argument("directory", metavar="DIR", help="a directory without fleet.toml; made if missing")
     parser.add_argument("--name", metavar="NAME", help="name of the fleet (default: from DIR)")
     parser.add_argument("--operator", metavar="NAME", help="your name as operator (default: from $USER)")
     parser.add_argument("--recovery-key", metavar="FILE", help="make (or take) the offline root key here")
@@ -44,7 +44,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     operators = [_operator(operator_name, grade, args, box)]
     if recovery:
         operators.append(Operator("recovery", recovery, "root"))
-    files = starter(name, operators)
+    files = {path: text for path, text in starter(name, operators).items() if not _is_there(args.directory, path)}
     for path in sorted(files, key=lambda path: (path == "fleet.toml", path)):  # fleet.toml last: it makes it a fleet
         target = os.path.join(args.directory, path)
         box.disk.make_directory(os.path.dirname(target), 0o755)
@@ -54,23 +54,26 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _refuse_existing(directory: str) -> None:
-    try:
-        found = os.listdir(directory)
-    except FileNotFoundError:
-        return
-    except NotADirectoryError:
-        found = [directory]
-    if found:
+    if os.path.lexists(directory) and not os.path.isdir(directory):
+        raise Conflict(f"{directory} exists and is no directory", remedy="choose another name", code="already_exists")
+    if os.path.lexists(os.path.join(directory, "fleet.toml")):
         raise Conflict(
-            f"{directory} exists and is not empty",
-            remedy="choose another directory, or empty it",
+            f"{directory} is a fleet directory already",
+            remedy=f"holdfast plan --fleet {directory}",
             code="already_exists",
         )
 
 
+def _is_there(directory: str, path: str) -> bool:
+    """What somebody wrote before is never overwritten, and a directory with services needs no first one."""
+    if path.startswith("services/") and os.path.isdir(os.path.join(directory, "services")):
+        return bool(os.listdir(os.path.join(directory, "services")))
+    return os.path.lexists(os.path.join(directory, path))
+
+
 def _name(text: str, what: str) -> str:
     """A directory or user name made fit; what cannot be made fit is asked for."""
-    fit = "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower()).strip("-0123456789")[:40].strip("-")
+    fit = "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower()).lstrip("-0123456789")[:40].rstrip("-")
     if not is_name(fit):
         raise Invalid(
             f"{text!r} gives no name for the {what}", remedy=f"name it: --{'name' if what == 'fleet' else what} NAME"

@@ -1,6 +1,8 @@
 """The operator's terminal: what is printed, asked and coloured. Streams come in from outside."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from holdfast.errors import Failed, Invalid
@@ -21,12 +23,15 @@ class Terminal:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour else text
 
     def say(self, text: str) -> None:
-        try:
+        with _output():
             self._out.write(text + "\n")
-        except BrokenPipeError:
-            raise
-        except OSError as trouble:
-            raise unsaid(trouble) from trouble
+
+    def say_exactly(self, content: bytes) -> None:
+        """These bytes and no others, whatever the encoding of the terminal."""
+        with _output():
+            self._out.flush()
+            self._out.buffer.write(content)
+            self._out.buffer.flush()
 
     def remark(self, text: str) -> None:
         """Progress and friendly advice: to stderr, so that stdout stays one document."""
@@ -68,6 +73,16 @@ class Terminal:
     def _require_terminal(self, question: str, remedy: str) -> None:
         if not self.is_interactive():
             raise Invalid(f"there is no terminal to ask: {question}", remedy=remedy, code="no_terminal")
+
+
+@contextmanager
+def _output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as trouble:
+        raise unsaid(trouble) from trouble
 
 
 def unsaid(trouble: OSError) -> Failed:

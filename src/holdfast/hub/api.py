@@ -87,8 +87,8 @@ class Api:
             if route.cost == "sweep":
                 await held.enter_async_context(self._sweeps.passing())
             executor = self._writes if route.cost == "write" else self._reads
-            work = asyncio.get_running_loop().run_in_executor(executor, route.run, self._desk, Ask(path, query, body))
-            content = await work
+            ask = Ask(path, query, body)
+            content = await asyncio.get_running_loop().run_in_executor(executor, route.run, self._desk, ask)
         return answer(content, JSON if route.answer is not None else BYTES)
 
     async def _send(self, request: web.BaseRequest, response: web.Response) -> web.Response:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from holdfast import __version__
 from holdfast.errors import Conflict, Corrupt
 from holdfast.hub import commit, reading
+from holdfast.hub.commit import Preview
 from holdfast.ledger import keys
 from holdfast.ledger.readiness import Finding, content_findings, finding, quarantined
 from holdfast.model import canonical
@@ -106,13 +107,7 @@ class Mailbox(ReadingMailbox):
 
     def commit(self, candidate: Candidate) -> Head:
         """Preview, write, swap what is served, raise the high-water mark. Acknowledged only when durable."""
-        with self._store.reading() as view:
-            self._refuse_when_behind(view)
-            cut_short = reading.recoveries(view)
-        if cut_short:
-            commit.sweep(self._writable)
-        with self._store.reading() as view:  # every question about the same moment, and each at a third of the cost
-            ready = commit.preview(view, self._loaded, candidate)
+        ready = self._preview(candidate)
         before, base = self._loaded.applied, self._loaded.head_version
         applied = Applied(ready.head, ready.header, ready.table, ready.trust, reading.Contents(self._store))
         self._coming = ready.head
@@ -124,6 +119,16 @@ class Mailbox(ReadingMailbox):
         self._findings = tuple(f for f in self._findings if _still_true(f, before, applied))
         self._high_water.raise_to(ready.head)
         return ready.head
+
+    def _preview(self, candidate: Candidate) -> Preview:
+        """All questions in one reading: they are about the same moment then, and cost a third."""
+        with self._store.reading() as view:
+            self._refuse_when_behind(view)
+            if not reading.recoveries(view):
+                return commit.preview(view, self._loaded, candidate)
+        commit.sweep(self._writable)
+        with self._store.reading() as view:
+            return commit.preview(view, self._loaded, candidate)
 
     def _refuse_when_behind(self, view: Reading) -> None:
         record = view.get(keys.HEAD)

@@ -10,7 +10,7 @@ Address = NewType("Address", str)
 Digest = NewType("Digest", str)  # 64 lower-case hex digits of a sha256
 
 NAME_PATTERN = r"^[a-z][a-z0-9-]{0,39}$"
-DIGEST_PATTERN = r"^[0-9a-f]{64}$"
+DIGEST_PATTERN = r"^[0-9a-f]{64}$(?!\n)"  # "$" alone would let a final newline through
 
 FLEET = Address("fleet")
 TRUST = Address("trust")

@@ -154,7 +154,7 @@ class LedgerStore(LedgerReader, Protocol):
         ...
 
     def submit(self, tx: Transaction) -> Future[int]:
-        """The same, without waiting."""
+        """The same, without waiting; what no store may write is refused at once."""
         ...
 
     def compact(self, before: int) -> None:

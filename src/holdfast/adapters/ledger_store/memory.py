@@ -130,6 +130,7 @@ class MemoryStore(SingleReads):
     def submit(self, tx: Transaction) -> Future[int]:
         from concurrent.futures import Future
 
+        check(tx)
         future: Future[int] = Future()
         try:
             future.set_result(self.commit(tx))

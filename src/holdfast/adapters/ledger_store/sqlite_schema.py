@@ -69,10 +69,12 @@ def create(path: str) -> None:
     try:
         _make_folder(os.path.dirname(path))
         _sweep_drafts(path)
-        _write_draft(draft)
-        with suppress(FileExistsError):
-            os.link(draft, path)
-        os.unlink(draft)
+        try:
+            _write_draft(draft, path)
+            with suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            _sweep_drafts(path)  # a disk that is full needs the space back
         sync_folder(os.path.dirname(path))
     except apsw.Error as error:
         raise trouble(error, path) from error
@@ -99,7 +101,7 @@ def _sweep_drafts(path: str) -> None:
                 os.unlink(os.path.join(folder, name))
 
 
-def _write_draft(draft: str) -> None:
+def _write_draft(draft: str, path: str) -> None:
     handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     os.fchmod(handle, 0o600)  # -wal and -shm take their mode from here
     os.close(handle)
@@ -109,6 +111,8 @@ def _write_draft(draft: str) -> None:
         # Before the switch to WAL, so that the file itself tells what it is from its first moment.
         db.execute(f"BEGIN; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; {SCHEMA} COMMIT")
         db.pragma("journal_mode", "wal")
+    except apsw.Error as error:
+        raise trouble(error, path, db.system_errno) from error
     finally:
         db.close()
 
