@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from msgspec.structs import replace
-from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
-from tests.fleets.serving import served
 
 from holdfast.adapters.hub_link.exchange import HEAD_BYTES_MAX
 from holdfast.adapters.hub_link.http import ANSWER_BYTES_MAX, HttpHub
@@ -17,6 +15,8 @@ from holdfast.errors import Corrupt, Invalid, TryLater, Unreachable
 from holdfast.hub.desk import Ask, Desk
 from holdfast.model import canonical
 from holdfast.wire import codec, messages
+from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
+from tests.fleets.serving import served
 
 DESK = Desk(grown_mailbox(2), b"{}")
 TRUE = codec.read(DESK.applied(Ask()), messages.AppliedAnswer).revision

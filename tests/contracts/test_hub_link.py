@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.fleets.build import ALICE, START_S, commit, mailbox, next_candidate, operator_signer, sign, small_fleet
-from tests.fleets.serving import served
 
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.hub_link.http import HttpHub
@@ -21,6 +19,8 @@ from holdfast.model.observation import NodeObservation
 from holdfast.model.revision import Candidate, digest_of, encode_header
 from holdfast.ports.hub_link import HubLink
 from holdfast.ports.ledger_store import LedgerStore, Transaction
+from tests.fleets.build import ALICE, START_S, commit, mailbox, next_candidate, operator_signer, sign, small_fleet
+from tests.fleets.serving import served
 
 KINDS = ("memory", "sqlite", "http", "http on sqlite")
 

@@ -24,17 +24,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from holdfast.adapters.registry.credentials import usual_auth_files
+from holdfast.adapters.registry.image_name import Image, Origin, origin_of, parse
 from holdfast.adapters.registry.memory import MemoryRegistry
-from holdfast.adapters.registry.oci import (
-    MANIFEST_BYTES_MAX,
-    MANIFEST_TYPES,
-    Image,
-    OciRegistry,
-    Origin,
-    origin_of,
-    parse,
-    usual_auth_files,
-)
+from holdfast.adapters.registry.oci import MANIFEST_BYTES_MAX, MANIFEST_TYPES, OciRegistry
 from holdfast.ports.registry import Registry
 
 OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST = MANIFEST_TYPES

@@ -178,17 +178,22 @@ def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:
 # ---- commands without a cold start ------------------------------------------------------------------------------------
 
 
-def strace(log: Path, *faults: str) -> list[str]:
+def strace(log: Path, faults: Sequence[str], watched: Sequence[str] = ()) -> list[str]:
     """A fault is written as strace writes it: fsync:error=EIO:when=2. Injects nothing under --seccomp-bpf (6.1)."""
-    calls = ",".join(dict.fromkeys(fault.partition(":")[0] for fault in faults))
+    calls = ",".join(dict.fromkeys([*watched, *(fault.partition(":")[0] for fault in faults)]))
     words = ["strace", "-f", "-qq", "-y", "-o", str(log), "-e", f"trace={calls}"]
     return words + [word for fault in faults for word in ("-e", f"inject={fault}")]
 
 
 class Warm:
-    """With `faults` strace looks over its shoulder; each forked command meets them with counters of its own."""
+    """With `faults` strace looks over its shoulder; each forked command meets them with counters of its own.
 
-    def __init__(self, faults: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
+    `watched` calls are only written down.
+    """
+
+    def __init__(
+        self, faults: Sequence[str] = (), env: Mapping[str, str] | None = None, watched: Sequence[str] = ()
+    ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._wire = ours
         self._streams = TemporaryDirectory(prefix="holdfast-streams-")
@@ -205,8 +210,8 @@ class Warm:
         self._tracer: subprocess.Popen[bytes] | None = None
         try:
             assert self._wire.recv(16) == b"ready"
-            if faults:
-                self._tracer = subprocess.Popen([*strace(self._log, *faults), "-p", str(self._process.pid)])
+            if faults or watched:
+                self._tracer = subprocess.Popen([*strace(self._log, faults, watched), "-p", str(self._process.pid)])
                 _wait_until(self._is_traced)
         except BaseException:
             self.close()
@@ -216,7 +221,9 @@ class Warm:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return "TracerPid:\t0\n" not in status
 
-    def run(self, place: Place, *words: str, idle: Mapping[str, int] | None = None) -> Outcome:
+    def run(
+        self, place: Place, *words: str, idle: Mapping[str, int] | None = None, timeout_s: float = 60
+    ) -> Outcome:
         """`idle` names how many calls of each kind are used up before the command begins."""
         folder = Path(self._streams.name)
         cwd = place.fleet if place.fleet.is_dir() else place.root
@@ -230,13 +237,17 @@ class Warm:
         if self._tracer is not None:
             self._log.write_text("")
         self._wire.send(json.dumps(order).encode())
+        self._wire.settimeout(timeout_s)
         answer = self._wire.recv(65536)
         assert answer, "the warm interpreter is gone"
         return Outcome(json.loads(answer), (folder / "out").read_text(), (folder / "err").read_text())
 
+    def seen(self) -> list[str]:
+        """The faulty and watched calls of the last command, as strace wrote them, with the paths behind handles."""
+        return self._log.read_text(errors="replace").splitlines()
+
     def injected(self) -> list[str]:
-        """The calls of the last command that met a fault, as strace wrote them, with the paths behind their handles."""
-        return [line for line in self._log.read_text(errors="replace").splitlines() if "(INJECTED" in line]
+        return [line for line in self.seen() if "(INJECTED" in line]
 
     def close(self) -> None:
         self._wire.close()
@@ -264,8 +275,10 @@ def _wait_until(true: Callable[[], bool], patience_s: float = 10) -> None:
 
 
 @contextmanager
-def warm(faults: Sequence[str] = (), env: Mapping[str, str] | None = None) -> Iterator[Warm]:
-    interpreter = Warm(faults, env)
+def warm(
+    faults: Sequence[str] = (), env: Mapping[str, str] | None = None, watched: Sequence[str] = ()
+) -> Iterator[Warm]:
+    interpreter = Warm(faults, env, watched)
     try:
         yield interpreter
     finally:

@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+
 from tests.lab.product import IDLE_CALLS, KILLED, SOAK, Outcome, Place, Warm, fingerprints, new_place
 
 pytestmark = pytest.mark.lab

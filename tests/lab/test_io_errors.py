@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+
 from tests.lab.product import SOAK, Outcome, Place, Warm, new_place, warm
 
 pytestmark = pytest.mark.lab

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.lab.product import Place, make_key, new_place
 
 pytestmark = pytest.mark.lab

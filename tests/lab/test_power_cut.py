@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+
 from tests.lab.product import SOAK, Outcome, Place, Warm, new_place, warm
 
 pytestmark = pytest.mark.lab

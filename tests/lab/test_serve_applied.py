@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.lab.product import Place, Warm, end, fingerprints, new_place, warm
 
 pytestmark = pytest.mark.lab

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.lab.product import PYTHON, Place, make_key, new_place
 
 pytestmark = pytest.mark.lab

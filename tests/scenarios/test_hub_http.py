@@ -1,26 +1,22 @@
-"""The hub over HTTP: what is applied is served, commits move it, nothing else does (C-16, C-33, I-05, I-07, O-02)."""
+"""The hub over HTTP: what is applied is served, commits move it, and nothing else does (C-16, I-05, I-07)."""
 
-import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.fleets.build import START_S, commit, grown_mailbox, mailbox, next_candidate, small_fleet
-from tests.fleets.serving import connected, get, post, raw, reply, served
 
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.hub_link.http import HttpHub
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
-from holdfast.errors import Conflict, Invalid
-from holdfast.hub.daemon import Daemon, loopback
-from holdfast.hub.legacy import LegacySource, one_source
 from holdfast.hub.mailbox import Mailbox
 from holdfast.model.revision import Candidate, Head
 from holdfast.ports.ledger_store import Transaction
 from holdfast.wire import codec, messages
+from tests.fleets.build import START_S, commit, grown_mailbox, mailbox, next_candidate, small_fleet
+from tests.fleets.serving import connected, get, post, reply, served
 
 READS = (
     "/healthz",
@@ -227,62 +223,3 @@ def test_a_failure_nobody_foresaw_is_an_answer_without_its_insides(caplog: pytes
     assert (answer.status, answer.json()["code"]) == (500, "internal")
     assert b"division" not in answer.body
     assert "ZeroDivisionError" in caplog.text
-
-
-# ---- the old way
-
-
-def test_a_configuration_file_is_served_read_only_and_says_so() -> None:
-    hub = LegacySource(small_fleet(("web", "api"), nodes=("w1",)))
-    with served(hub) as port:
-        status = get(port, "/v1/status").json()
-        assert status["source"] == "config"
-        assert status["resources"] == {"fleet": 1, "trust": 1, "node": 1, "service": 2}
-        assert get(port, "/v1/applied").json()["revision"] is None
-        assert get(port, "/v1/history").json()["revisions"] == []
-        assert get(port, "/v1/revisions/1").status == get(port, "/v1/links?first=1&last=1").status == 404
-        refused = post(port, "/v1/revisions", commit_body(next_candidate(small_fleet(), None)))
-        assert (refused.status, refused.json()["code"]) == (409, "legacy_source")
-        assert "--state-dir" in refused.json()["remedy"]
-        with pytest.raises(Conflict, match="read-only"):
-            HttpHub(f"http://127.0.0.1:{port}").mend({})
-
-
-def test_two_sources_are_refused_before_either_is_opened() -> None:
-    with pytest.raises(Invalid, match="two sources") as raised:
-        one_source("/does/not/exist.toml", "/does/not/exist")
-    assert (raised.value.code, raised.value.exit_code) == ("two_sources", 2)
-    one_source("config.toml", None)
-    one_source(None, "state")
-
-
-# ---- where it listens
-
-
-@pytest.mark.parametrize(
-    "host", ["0.0.0.0", "::", "", "192.0.2.1", "hub.example", "127.0.0.1.example", "::ffff:127.0.0.1"]
-)
-def test_an_address_that_others_can_reach_is_refused(host: str) -> None:
-    with pytest.raises(Invalid) as raised:
-        Daemon(mailbox(), host, 0)
-    assert raised.value.code == "unauthenticated_listen"
-    assert "127.0.0.1" in raised.value.remedy
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost"])
-def test_a_loopback_address_is_accepted(host: str) -> None:
-    assert loopback(host) in ("127.0.0.1", "127.8.8.8", "::1")
-
-
-def test_a_taken_port_is_a_conflict_with_a_remedy() -> None:
-    with served(mailbox()) as port, pytest.raises(Conflict) as raised:
-        Daemon(mailbox(), "127.0.0.1", port).run(lambda _: None)
-    assert raised.value.code == "address_in_use"
-
-
-def test_no_answer_reveals_a_version_of_what_runs_here() -> None:
-    with served(mailbox()) as port:
-        for answer in (get(port, "/healthz"), get(port, "/nope"), raw(port, b"nonsense\r\n\r\n")):
-            assert answer.headers["server"] == "holdfast"
-            assert "aiohttp" not in json.dumps(answer.headers).lower()
-            assert "python" not in json.dumps(answer.headers).lower()

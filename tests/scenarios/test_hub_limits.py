@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from tests.fleets.build import grown_mailbox
-from tests.fleets.serving import CLOSED, Reply, connected, get, post, raw, reply, served
 
 from holdfast.errors import TryLater
 from holdfast.hub import limits
+from tests.fleets.build import grown_mailbox
+from tests.fleets.serving import CLOSED, Reply, connected, get, post, raw, reply, served
 
 HOST = b"Host: hub\r\n"
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
-from tests.fleets.serving import connected, get, reply
 
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.hub_link.http import HttpHub
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
+from tests.fleets.serving import connected, get, reply
 
 SOURCE = Path(__file__).parents[2] / "src"
 RSS_MAX_KIB = 70 * 1024

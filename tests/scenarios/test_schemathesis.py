@@ -12,10 +12,10 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from tests.fleets.build import grown_mailbox
-from tests.fleets.serving import get, served
 
 from holdfast.hub.routes import ROUTES
+from tests.fleets.build import grown_mailbox
+from tests.fleets.serving import get, served
 
 EXAMPLES_PER_OPERATION = 30
 CHECKED = [

@@ -73,7 +73,9 @@ def _is_there(directory: str, path: str) -> bool:
 
 def _name(text: str, what: str) -> str:
     """A directory or user name made fit; what cannot be made fit is asked for."""
-    fit = "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower()).lstrip("-0123456789")[:40].rstrip("-")
+    fit = (
+        "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower()).lstrip("-0123456789")[:40].rstrip("-")
+    )
     if not is_name(fit):
         raise Invalid(
             f"{text!r} gives no name for the {what}", remedy=f"name it: --{'name' if what == 'fleet' else what} NAME"

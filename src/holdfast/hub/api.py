@@ -94,10 +94,13 @@ class Api:
     async def _send(self, request: web.BaseRequest, response: web.Response) -> web.Response:
         """Written here and not by aiohttp, so that its memory and its time are counted."""
         with self._answers.share() as share:
-            try:
-                share.take(len(cast("bytes", response.body)))
-            except TryLater as trouble:
-                response = refusal(trouble, writing=False)
+            size_bytes = len(cast("bytes", response.body))
+            if size_bytes > limits.SMALL_ANSWER_BYTES:
+                try:
+                    share.take(size_bytes)
+                except TryLater as trouble:
+                    response = refusal(trouble, writing=False)
             await response.prepare(request)
             await response.write_eof()
+            await request.writer.drain()
         return response

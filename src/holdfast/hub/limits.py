@@ -38,6 +38,7 @@ LARGE_BODIES_WAITING = 2
 LARGE_WAIT_S = 30.0
 BODIES_BYTES_MAX = 16 * MIB  # of ordinary bodies, sum over all connections
 ANSWERS_BYTES_MAX = 64 * MIB  # of answers on their way out
+SMALL_ANSWER_BYTES = 64 * KIB  # always given, above all the one that says a commit is durable
 SWEEPS_WAITING = 2  # readers of the whole ledger, one at a time
 
 # ---- a page

@@ -2,7 +2,6 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.fleets.build import commit, grown_mailbox, small_fleet
 
 from holdfast.adapters.disk.memory import MemoryDisk
 from holdfast.cli.heads import Heads, parse_lock
@@ -11,6 +10,7 @@ from holdfast.hub.mailbox import Mailbox
 from holdfast.model.applied import Applied
 from holdfast.model.record import Link
 from holdfast.model.revision import Head
+from tests.fleets.build import commit, grown_mailbox, small_fleet
 
 
 def heads(disk: MemoryDisk, fleet_dir: str = "/fleet") -> Heads:

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.fleets.build import grown_mailbox, small_fleet
 
 from holdfast.cli import saved_plan
 from holdfast.errors import HoldfastError, Invalid
 from holdfast.model.applied import Applied
 from holdfast.planning.plan import plan
+from tests.fleets.build import grown_mailbox, small_fleet
 
 
 def base() -> Applied:

@@ -1,6 +1,7 @@
 """fleet.toml: operators, thresholds, nodes, storage, addresses, what is not built yet; names as in D27, S11."""
 
 import pytest
+
 from tests.specs.declared.declared_fleets import (
     BASE,
     FLEET,

@@ -3,11 +3,11 @@
 import errno
 
 import pytest
-from tests.specs.declared.declared_fleets import BASE, FLEET, WEB, fleet_of, lines_of, only_problem, problems_of
 
 from holdfast.adapters.fleet_directory.memory import Content, MemoryFleetDirectory
 from holdfast.declared.load import load
 from holdfast.errors import Invalid
+from tests.specs.declared.declared_fleets import BASE, FLEET, WEB, fleet_of, lines_of, only_problem, problems_of
 
 ODD: list[tuple[Content, str]] = [
     ("symlink", "is a symbolic link, and links are not followed"),

@@ -1,10 +1,10 @@
 """Policies: bound, existing, inside the directory."""
 
 import pytest
-from tests.specs.declared.declared_fleets import BASE, FLEET, fleet_of, lines_of, only_problem
 
 from holdfast.adapters.fleet_directory.memory import Content
 from holdfast.model.fleet import Policy
+from tests.specs.declared.declared_fleets import BASE, FLEET, fleet_of, lines_of, only_problem
 
 RULE = b"permit (principal, action, resource);\n"
 

@@ -5,13 +5,13 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.specs.declared.declared_fleets import BASE, FLEET, WEB, fleet_of, key_line, problems_of, with_service
 
 from holdfast.adapters.fleet_directory.memory import Content
 from holdfast.declared.problem import Problem, Problems
 from holdfast.declared.spelling import nearest, question
 from holdfast.declared.words import key_path, printable, shown
 from holdfast.errors import Invalid
+from tests.specs.declared.declared_fleets import BASE, FLEET, WEB, fleet_of, key_line, problems_of, with_service
 
 TWELVE: dict[str, Content] = {
     "fleet.toml": f"""\

@@ -2,9 +2,9 @@
 
 import pytest
 from msgspec import UNSET
-from tests.specs.declared.declared_fleets import BASE, WEB, fleet_of, lines_of, only_problem, with_service
 
 from holdfast.model.fleet import Resources, Route, Service, Volume
+from tests.specs.declared.declared_fleets import BASE, WEB, fleet_of, lines_of, only_problem, with_service
 
 
 def the_service(text: str) -> Service:

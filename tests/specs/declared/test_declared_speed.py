@@ -5,10 +5,9 @@ import sys
 import time
 from pathlib import Path
 
-from tests.specs.declared.declared_fleets import FLEET
-
 from holdfast.adapters.fleet_directory.posix import PosixFleetDirectory
 from holdfast.declared.load import load
+from tests.specs.declared.declared_fleets import FLEET
 
 SOURCE = Path(__file__).parents[3] / "src"
 SERVICE = """\

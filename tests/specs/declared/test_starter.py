@@ -4,10 +4,10 @@ import re
 
 import pytest
 from msgspec import UNSET
-from tests.specs.declared.declared_fleets import fleet_of, key_line
 
 from holdfast.declared.starter import IMAGE, starter
 from holdfast.model.fleet import Operator
+from tests.specs.declared.declared_fleets import fleet_of, key_line
 
 ADA = Operator("ada", key_line(1), "root")
 

@@ -1,9 +1,9 @@
 """Bytes → TOML: strict, bounded, every refusal with its line (C-13, S11)."""
 
 import pytest
-from tests.specs.declared.declared_fleets import BASE, WEB, fleet_of, only_problem, with_service
 
 from holdfast.declared.toml_file import NotToml, parse, text
+from tests.specs.declared.declared_fleets import BASE, WEB, fleet_of, only_problem, with_service
 
 
 def refusal_of(content: bytes) -> tuple[int, str]:

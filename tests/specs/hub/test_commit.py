@@ -5,16 +5,6 @@ from collections.abc import Callable
 import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
-from tests.fleets.build import (
-    START_S,
-    commit,
-    grown_mailbox,
-    mailbox,
-    next_candidate,
-    operator_signer,
-    sign,
-    small_fleet,
-)
 
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.high_water.memory import MemoryHighWater
@@ -32,6 +22,16 @@ from holdfast.model.revision import Candidate, Table, decode_header, decode_tabl
 from holdfast.planning.compile import compile_revision
 from holdfast.planning.plan import plan
 from holdfast.ports.ledger_store import Transaction
+from tests.fleets.build import (
+    START_S,
+    commit,
+    grown_mailbox,
+    mailbox,
+    next_candidate,
+    operator_signer,
+    sign,
+    small_fleet,
+)
 
 
 def store_with(revisions: int) -> tuple[MemoryStore, Mailbox]:

@@ -6,7 +6,6 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from msgspec import json
-from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
 
 from holdfast.hub import openapi, routes
 from holdfast.hub.desk import Ask, Desk
@@ -14,6 +13,7 @@ from holdfast.hub.routes import ROUTES, Route
 from holdfast.model.applied import Applied
 from holdfast.model.revision import Candidate
 from holdfast.wire import codec, faults, messages
+from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
 
 DOCUMENT: dict[str, Any] = json.decode(openapi.document())
 

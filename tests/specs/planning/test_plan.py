@@ -8,7 +8,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
-from tests.fleets.strategies import OPERATOR, fleets
 
 from holdfast.errors import Conflict, HoldfastError, Invalid, NotPermitted
 from holdfast.model.applied import Applied
@@ -28,6 +27,7 @@ from holdfast.model.plan import Plan
 from holdfast.model.revision import Head, decode_header, decode_table, digest_of
 from holdfast.model.trust import of
 from holdfast.planning.plan import Inputs, explain, plan, plan_rollback, plan_undeploy
+from tests.fleets.strategies import OPERATOR, fleets
 
 IMAGE = "reg.test/x@sha256:" + "0" * 64
 

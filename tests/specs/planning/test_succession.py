@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.specs.planning.test_plan import DATA, after, fleet, service
 
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
@@ -14,6 +13,7 @@ from holdfast.model.plan import Plan
 from holdfast.model.revision import Table, decode_table
 from holdfast.planning.plan import plan
 from holdfast.planning.succession import judge
+from tests.specs.planning.test_plan import DATA, after, fleet, service
 
 BASE = after(plan(fleet(a=service(), gold=service(protect=True), d=service(volumes=DATA)), None))
 

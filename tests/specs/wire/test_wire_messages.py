@@ -2,13 +2,13 @@
 
 import msgspec
 import pytest
-from tests.fleets.build import commit, mailbox, next_candidate, small_fleet
 
 from holdfast.errors import Invalid
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.wire import codec, messages
 from holdfast.wire.faults import Fault
+from tests.fleets.build import commit, mailbox, next_candidate, small_fleet
 
 HEAD = Head(7, "a" * 64)
 EVERY = [

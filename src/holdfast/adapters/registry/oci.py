@@ -14,7 +14,16 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import Struct
+from holdfast.adapters.registry.credentials import basic, usual_auth_files
+from holdfast.adapters.registry.image_name import (
+    Image,
+    Origin,
+    challenge,
+    is_loopback,
+    origin_of,
+    parse,
+    parsed_url,
+)
 
 if TYPE_CHECKING:
     import socket
@@ -28,7 +37,6 @@ RESOLVE_S = 4.5  # half a second below what callers are promised, for starting t
 MANIFEST_BYTES_MAX = 4 * 1024 * 1024  # what the specification asks registries to accept
 ANSWER_BYTES_MAX = MANIFEST_BYTES_MAX + 256 * 1024  # with status line and headers
 TOKEN_BYTES_MAX = 64 * 1024
-AUTH_FILE_BYTES_MAX = 1024 * 1024
 
 MANIFEST_TYPES = (
     "application/vnd.oci.image.index.v1+json",
@@ -38,14 +46,8 @@ MANIFEST_TYPES = (
 )
 _HEADERS = {"Accept": ", ".join(MANIFEST_TYPES), "User-Agent": "holdfast", "Connection": "close"}
 
-_HUB = "docker.io"
-_HUB_NAMES = ("https://index.docker.io/v1/", "index.docker.io")  # as `docker login` writes it
-_host = re.compile(r"[a-z0-9]([a-z0-9.-]{0,252}[a-z0-9])?(:[1-9][0-9]{0,4})?\Z", re.ASCII | re.IGNORECASE)
-_name = re.compile(r"[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*)*\Z")
-_tag = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}\Z")
 _digest = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _token = re.compile(r"[A-Za-z0-9._~+/=-]+\Z")
-_parameter = re.compile(r'([a-z]+)="([^"]*)"', re.IGNORECASE)
 
 
 class OciRegistry:
@@ -70,129 +72,6 @@ class OciRegistry:
                 # Not waited for beyond this: looking up a name cannot be interrupted, and a daemon thread dies alone.
                 thread.join(max(0.0, errand.until_s - time.monotonic()))
         return errand.answers.copy()
-
-
-# ---- names: pure ----------------------------------------------------------------------------------------------------
-
-
-class Image(Struct, frozen=True):
-    """A reference as docker reads it: `host` is what people write, and the key of credentials."""
-
-    host: str
-    name: str
-    tag: str
-
-
-class Origin(Struct, frozen=True):
-    host: str
-    port: int
-    secure: bool
-
-
-def parse(reference: str) -> Image | None:
-    """None for what is no tag in a registry: malformed, or pinned by digest, so that there is nothing to ask."""
-    first, slash, rest = reference.partition("/")
-    named = bool(slash) and ("." in first or ":" in first or first == "localhost")
-    host, path = (first, rest) if named else (_HUB, reference)
-    name, colon, tag = path.partition(":")
-    if host == "index.docker.io":
-        host = _HUB
-    if host == _HUB and "/" not in name:
-        name = f"library/{name}"
-    if not (_host.match(host) and _name.match(name) and _tag.match(tag if colon else "latest")):
-        return None
-    return Image(host, name, tag if colon else "latest")
-
-
-def origin_of(image: Image) -> Origin:
-    host, colon, port = ("registry-1.docker.io" if image.host == _HUB else image.host).partition(":")
-    secure = not _may_be_plain(host)
-    return Origin(host, int(port) if colon else 443 if secure else 80, secure)
-
-
-def _may_be_plain(host: str) -> bool:
-    """This machine, or an address of the overlay, which encrypts by itself. Never a name that DNS could bend."""
-    numbers = _ipv4(host)
-    return _is_loopback(host) or (numbers[:1] == (100,) and 64 <= numbers[1] <= 127)
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or _ipv4(host)[:1] == (127,)
-
-
-def _ipv4(host: str) -> tuple[int, ...]:
-    parts = host.split(".")
-    plain = len(parts) == 4 and all(part.isascii() and part.isdigit() and str(int(part)) == part for part in parts)
-    numbers = tuple(map(int, parts)) if plain else ()
-    return numbers if all(number <= 255 for number in numbers) else ()
-
-
-def challenge(values: Sequence[str], scheme: str) -> dict[str, str] | None:
-    """The parameters of the first challenge of that scheme among the WWW-Authenticate headers."""
-    for value in values:
-        kind, _, rest = value.strip().partition(" ")
-        if kind.lower() == scheme:
-            return {key.lower(): text for key, text in _parameter.findall(rest)}
-    return None
-
-
-def _parsed_url(url: str) -> tuple[Origin, str] | None:
-    """Where a URL leads and what to ask there; None unless it is https, or http to where plain text may go."""
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    host, secure = parts.hostname or "", parts.scheme == "https"
-    if not _host.match(host) or not (secure or (parts.scheme == "http" and _may_be_plain(host))):
-        return None
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Origin(host, parts.port or (443 if secure else 80), secure), target
-
-
-# ---- credentials ----------------------------------------------------------------------------------------------------
-
-
-def usual_auth_files(environ: Mapping[str, str]) -> tuple[str, ...]:
-    if chosen := environ.get("REGISTRY_AUTH_FILE"):
-        return (chosen,)
-    home = environ.get("HOME")
-    return (f"{home}/.config/containers/auth.json", f"{home}/.docker/config.json") if home else ()
-
-
-def _basic(files: Sequence[str], image: Image) -> str | None:
-    """The value of a Basic header for this image, from the first file that has one. Leads nowhere but to `_ask`."""
-    parts = image.name.split("/")
-    keys = [f"{image.host}/{'/'.join(parts[:length])}" for length in range(len(parts), 0, -1)]
-    keys += [image.host, f"https://{image.host}", *(_HUB_NAMES if image.host == _HUB else ())]
-    for file in files:
-        with suppress(Exception):  # a missing or broken file is a file without credentials
-            known = _auths(file)
-            for key in keys:
-                if auth := _well_formed(known.get(key)):
-                    return f"Basic {auth}"
-    return None
-
-
-def _auths(file: str) -> dict[str, Any]:
-    import json
-
-    with open(file, "rb") as opened:
-        content = opened.read(AUTH_FILE_BYTES_MAX + 1)
-    assert len(content) <= AUTH_FILE_BYTES_MAX
-    known = json.loads(content)["auths"]
-    assert isinstance(known, dict)
-    return known
-
-
-def _well_formed(entry: object) -> str | None:
-    from base64 import b64decode
-
-    auth = entry.get("auth") if isinstance(entry, dict) else None
-    if isinstance(auth, str) and b":" in b64decode(auth, validate=True):
-        return auth
-    return None
-
-
-# ---- talking --------------------------------------------------------------------------------------------------------
 
 
 class _Trouble(Exception):
@@ -221,7 +100,7 @@ class _Errand:
                         self.down.add(call.origin)
 
     def basic(self, image: Image) -> str | None:
-        return _basic(self._auth_files, image)
+        return basic(self._auth_files, image)
 
     @cached_property
     def tls(self) -> "ssl.SSLContext":
@@ -273,7 +152,7 @@ class _Call:
     def _redirected(self, location: str) -> tuple[Origin, str]:
         if location.startswith("/") and not location.startswith("//"):
             return self.origin, location
-        found = _parsed_url(location)
+        found = parsed_url(location)
         if found is None or found[0].secure != self.origin.secure:
             raise _Trouble
         return found
@@ -283,7 +162,7 @@ class _Call:
 
         A password, and what it buys, crosses the network under TLS or not at all.
         """
-        safe = self.origin.secure or _is_loopback(self.origin.host)
+        safe = self.origin.secure or is_loopback(self.origin.host)
         basic = self._errand.basic(self._image) if safe else None
         bearer = challenge(challenges, "bearer")
         if bearer is not None:
@@ -296,11 +175,11 @@ class _Call:
         import json
         from urllib.parse import urlencode
 
-        found = _parsed_url(bearer.get("realm", ""))
+        found = parsed_url(bearer.get("realm", ""))
         if found is None:
             raise _Trouble
         realm, target = found
-        if not realm.secure and not (_is_loopback(realm.host) and realm.host == self.origin.host):
+        if not realm.secure and not (is_loopback(realm.host) and realm.host == self.origin.host):
             raise _Trouble
         scope = bearer.get("scope", "")
         if not scope.endswith(":pull"):  # never more than reading, whatever a registry proposes
