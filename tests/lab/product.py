@@ -181,7 +181,7 @@ def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:
 def strace(log: Path, faults: Sequence[str], watched: Sequence[str] = ()) -> list[str]:
     """A fault is written as strace writes it: fsync:error=EIO:when=2. Injects nothing under --seccomp-bpf (6.1)."""
     calls = ",".join(dict.fromkeys([*watched, *(fault.partition(":")[0] for fault in faults)]))
-    words = ["strace", "-f", "-qq", "-y", "-o", str(log), "-e", f"trace={calls}"]
+    words = ["strace", "-f", "-qq", "-y", "-e", "signal=none", "-o", str(log), "-e", f"trace={calls}"]
     return words + [word for fault in faults for word in ("-e", f"inject={fault}")]
 
 
@@ -206,6 +206,7 @@ class Warm:
             start_new_session=True,
         )
         theirs.close()
+        self._mark = 0
         self._log = Path(self._streams.name) / "strace"
         self._tracer: subprocess.Popen[bytes] | None = None
         try:
@@ -234,8 +235,7 @@ class Warm:
             "streams": str(folder),
             "idle": dict(idle or {}),
         }
-        if self._tracer is not None:
-            self._log.write_text("")
+        self._mark = self._log.stat().st_size if self._tracer is not None else 0
         self._wire.send(json.dumps(order).encode())
         self._wire.settimeout(timeout_s)
         answer = self._wire.recv(65536)
@@ -244,7 +244,7 @@ class Warm:
 
     def seen(self) -> list[str]:
         """The faulty and watched calls of the last command, as strace wrote them, with the paths behind handles."""
-        return self._log.read_text(errors="replace").splitlines()
+        return self._log.read_bytes()[self._mark :].decode(errors="replace").splitlines()
 
     def injected(self) -> list[str]:
         return [line for line in self.seen() if "(INJECTED" in line]

@@ -291,6 +291,14 @@ def refuses(place: Place, watcher: Warm, *words: str) -> dict[str, str]:
     return refused
 
 
+def test_a_port_would_have_been_seen(place: Place) -> None:
+    """The watcher does see a hub that listens."""
+    with warm(watched=("bind", "listen")) as watcher:
+        with pytest.raises(TimeoutError):
+            watcher.run(place, *RUN, timeout_s=2)
+        assert any("listen(" in line for line in watcher.seen())
+
+
 def checked(place: Place, plain: Warm) -> tuple[int, list[dict[str, str]]]:
     before = fingerprints(place.ledger)
     outcome = plain.run(place, *CHECK, timeout_s=REFUSED_WITHIN_S)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast import __version__
-from holdfast.errors import Conflict, Corrupt
+from holdfast.errors import Conflict, Corrupt, HoldfastError
 from holdfast.hub import commit, reading
 from holdfast.hub.commit import Preview
 from holdfast.ledger import keys
@@ -117,8 +117,16 @@ class Mailbox(ReadingMailbox):
         finally:
             self._coming = None
         self._findings = tuple(f for f in self._findings if _still_true(f, before, applied))
-        self._high_water.raise_to(ready.head)
+        self._raise_mark(ready.head)
         return ready.head
+
+    def _raise_mark(self, head: Head) -> None:
+        """The revision is committed by now; a mark that cannot follow is worth a finding, not a false failure."""
+        self._findings = tuple(f for f in self._findings if f.code != "high_water_behind")
+        try:
+            self._high_water.raise_to(head)
+        except HoldfastError as trouble:
+            self._findings += (finding("high_water_behind", trouble.message),)
 
     def _preview(self, candidate: Candidate) -> Preview:
         """All questions in one reading: they are about the same moment then, and cost a third."""

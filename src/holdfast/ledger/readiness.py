@@ -51,6 +51,7 @@ ROWS: dict[str, tuple[Level, str]] = {
     "blob_missing": ("resource", APPLY_AGAIN),
     "blob_damaged": ("resource", APPLY_AGAIN),
     "binding_missing": ("resource", "apply the fleet directory again (holdfast apply): it records applies_to"),
+    "high_water_behind": ("warning", "look after the disk of the state directory; the next commit raises the mark"),
     "revision_behind": ("warning", "restart the hub: a newer revision was committed behind its back"),
 }
 

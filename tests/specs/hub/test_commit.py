@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.adapters.ledger_store.memory import MemoryStore
-from holdfast.errors import Conflict, Corrupt, HoldfastError, SignatureRequired
+from holdfast.errors import Conflict, Corrupt, Failed, HoldfastError, SignatureRequired
 from holdfast.hub import commit as committing
 from holdfast.hub import reading
 from holdfast.hub.boot import boot, inspect
@@ -18,7 +18,7 @@ from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.fleet import Policy
 from holdfast.model.record import Pin
-from holdfast.model.revision import Candidate, Table, decode_header, decode_table, encode_header
+from holdfast.model.revision import Candidate, Head, Table, decode_header, decode_table, encode_header
 from holdfast.planning.compile import compile_revision
 from holdfast.planning.plan import plan
 from holdfast.ports.ledger_store import Transaction
@@ -250,6 +250,24 @@ def test_damage_is_mended_from_contents_that_prove_themselves() -> None:
         damaged.mend({digest: b"something else"})
     assert damaged.mend({digest: good, "f" * 64: b"unasked"}) == 1
     assert damaged.status().findings == () and damaged.damaged() == []
+
+
+def test_a_mark_that_cannot_be_raised_is_a_finding_and_not_a_failed_commit() -> None:
+    class FullDisk(MemoryHighWater):
+        full = True
+
+        def raise_to(self, head: Head) -> None:
+            if self.full:
+                raise Failed("no space is left", remedy="free space")
+            super().raise_to(head)
+
+    mark = FullDisk()
+    hub = mailbox(high_water=mark)
+    assert commit(hub, small_fleet()).number == 1
+    assert [finding.code for finding in hub.status().findings] == ["high_water_behind"]
+    mark.full = False
+    commit(hub, small_fleet({"web": 2}))
+    assert hub.status().findings == ()
 
 
 def test_a_policy_bound_before_bindings_were_recorded_is_filled_in_by_one_apply_o_30() -> None:

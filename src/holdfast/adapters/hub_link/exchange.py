@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import socket
 import time
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -43,10 +44,8 @@ class Line:
         self._deadline_s = deadline_s
         self.reusable = False  # until this exchange is known to be complete
         self._patience()
-        try:
+        with suppress(ConnectionError):  # refused before all of it was sent: the reason may be waiting to be read
             self._sock.sendall(request)
-        except ConnectionError:
-            pass  # refused before all of it was sent: the reason may be waiting to be read
         for _ in range(INTERIM_MAX):
             status, headers = self._head()
             if status >= 200:
