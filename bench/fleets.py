@@ -38,13 +38,13 @@ public = true
 type = "http"
 path = "/health"
 """
-_LEAN_DATA = """\
-resource "terraform_data" "{name}" {{
-  input = "{image}"
+_COUNTED_DATA = """\
+resource "terraform_data" "service" {{
+  count = {services}
+  input = "registry.example.com/team/svc-${{count.index}}:1"
 }}
-
 """
-_FULL_DATA = """\
+_TERRAFORM_DATA = """\
 resource "terraform_data" "{name}" {{
   input = {{
     tier = "worker"
@@ -81,15 +81,16 @@ def write_fleet(folder: str, key_line: str, services: int, nodes: int) -> None:
         _write(os.path.join(folder, "services", facts["name"] + ".toml"), _SERVICE.format(**facts))
 
 
-def write_terraform(folder: str, services: int, lean: bool) -> None:
-    """One file of separate resource blocks, as people write them. Lean resources hold one string each.
-
-    Terraform stores and compares what a resource holds, so that the same facts cost it several times as much as one
-    string. Nodes and operators are left out of both forms. All of that is in Terraform's favour.
-    """
+def write_terraform(folder: str, services: int) -> None:
+    """Separate resource blocks in one file, as people write them; the same facts but for nodes and operators."""
     os.makedirs(folder)
-    block = _LEAN_DATA if lean else _FULL_DATA
-    _write(os.path.join(folder, "main.tf"), "".join(block.format(**_facts(n)) for n in range(services)))
+    _write(os.path.join(folder, "main.tf"), "".join(_TERRAFORM_DATA.format(**_facts(n)) for n in range(services)))
+
+
+def write_counted_terraform(folder: str, services: int) -> None:
+    """The form in which Terraform is fastest: one block, counted, and one string in each resource."""
+    os.makedirs(folder)
+    _write(os.path.join(folder, "main.tf"), _COUNTED_DATA.format(services=services))
 
 
 def _write(path: str, text: str) -> None:

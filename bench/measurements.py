@@ -70,7 +70,7 @@ def _child(module: str, *args: str) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, up to 5,000 services")
-    parser.add_argument("--same-facts", action="store_true", help="also against Terraform with the same facts; slow")
+    parser.add_argument("--same-facts", action="store_true", help="also beside Terraform with the same facts; slow")
     parser.add_argument(
         "--only", metavar="NAME", action="append", help="starts, terraform, growth, commits, boots, hub"
     )
@@ -91,8 +91,8 @@ def _measure(folder: str, effort: Effort, same_facts: bool, only: list[str] | No
 
     parts: dict[str, Callable[[], Iterator[Figure]]] = {
         "starts": lambda: starts.measure(place("starts"), effort.plans),
-        "terraform": lambda: terraform.measure(place("lean"), effort.plans, effort.applies, lean=True),
-        "same-facts": lambda: terraform.measure(place("full"), 1, 1, lean=False),
+        "terraform": lambda: terraform.measure(place("terraform"), effort.plans, effort.applies, same_facts=False),
+        "same-facts": lambda: terraform.measure(place("same-facts"), 1, 1, same_facts=True),
         "growth": lambda: growth.measure(place("growth"), effort.grown),
         "hub": lambda: hub_process.measure(place("hub")),
         "commits": lambda: commits(effort.commits),

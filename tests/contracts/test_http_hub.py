@@ -151,7 +151,7 @@ LIES: dict[str, Callable[[messages.AppliedRevision], messages.AppliedRevision]] 
         said, header=b"garbage", head=replace(said.head, digest=canonical.digest(b"garbage"))
     ),
     "a header of another language": lambda said: replace(
-        said, header=b'{"a":"\xff"}', head=replace(said.head, digest=canonical.digest(b'{"a":"\xff"}'))
+        said, header=b'{"parent":"\xff"}', head=replace(said.head, digest=canonical.digest(b'{"parent":"\xff"}'))
     ),
 }
 

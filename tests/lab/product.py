@@ -238,7 +238,11 @@ class Warm:
         self._mark = self._log.stat().st_size if self._tracer is not None else 0
         self._wire.send(json.dumps(order).encode())
         self._wire.settimeout(timeout_s)
-        answer = self._wire.recv(65536)
+        try:
+            answer = self._wire.recv(65536)
+        except TimeoutError:
+            os.killpg(self._process.pid, signal.SIGKILL)  # the command and the interpreter that waits for it
+            raise
         assert answer, "the warm interpreter is gone"
         return Outcome(json.loads(answer), (folder / "out").read_text(), (folder / "err").read_text())
 

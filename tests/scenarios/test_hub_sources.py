@@ -1,4 +1,4 @@
-"""One source and one address: the old file or the ledger, never both, and nowhere others can reach (C-33, O-02, O-10)."""
+"""One source and one address: the old file or the ledger, never both, nowhere others reach (C-33, O-02, O-10)."""
 
 import json
 

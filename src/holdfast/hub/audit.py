@@ -21,6 +21,9 @@ from holdfast.trust.approval import approve
 from holdfast.trust.chain import Anchor, step
 
 
+CONTENT_CODES = ("blob_missing", "blob_damaged")
+
+
 class Verdict(Struct, frozen=True):
     findings: tuple[Finding, ...]
     revisions: int
@@ -43,7 +46,8 @@ def examine(store: LedgerReader, high_water: HighWater) -> Verdict:
         for count in _history(store, applied.head):
             signatures += count
     except HoldfastError as trouble:
-        findings.append(_finding(trouble))
+        if not _is_known(trouble, findings):
+            findings.append(_finding(trouble))
     wanted = {entry.digest for entry in applied.table.entries.values()}
     findings += _litter(store, applied.head)
     return Verdict(tuple(findings), applied.head.number, signatures, len(wanted))
@@ -85,8 +89,13 @@ def _trust(trust_bytes: bytes) -> Trust:
     return canonical.decode(trust_bytes, Trust, "the trust")
 
 
+def _is_known(trouble: HoldfastError, findings: list[Finding]) -> bool:
+    """A content that is damaged now cannot be judged in the revision that brought it either: one fault, one finding."""
+    return trouble.code in CONTENT_CODES and any(f.code in CONTENT_CODES for f in findings)
+
+
 def _finding(trouble: HoldfastError) -> Finding:
-    if isinstance(trouble, Corrupt) and trouble.code not in ("blob_missing", "blob_damaged"):
+    if isinstance(trouble, Corrupt) and trouble.code not in CONTENT_CODES:
         return from_error(trouble)
     return finding("chain_broken", f"the history does not hold: {trouble.message}")
 

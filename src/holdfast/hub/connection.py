@@ -38,9 +38,8 @@ class Connection(web.RequestHandler):
             cast("asyncio.Transport", transport).abort()
             return
         super().connection_made(transport)
-        cast("asyncio.Transport", transport).set_write_buffer_limits(
-            0
-        )  # an answer is done when none of it is left here
+        # An answer is done when none of it is left here, so that the clock of the next state cuts nothing off.
+        cast("asyncio.Transport", transport).set_write_buffer_limits(0)
         self._wait_at_most(limits.HEAD_S)
 
     def connection_lost(self, exc: BaseException | None) -> None:

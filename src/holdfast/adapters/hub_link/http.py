@@ -86,6 +86,12 @@ class HttpHub:
         said = self._get("/v1/applied", messages.AppliedAnswer).revision
         if said is None:
             return None
+        try:
+            return self._believed(said)
+        except UnicodeDecodeError as trouble:
+            raise _lie("what should be text is not") from trouble
+
+    def _believed(self, said: messages.AppliedRevision) -> Applied:
         header = decode_header(_proven(said.header, said.head.digest, "the header"))
         if header.number != said.head.number:
             raise _lie(f"the head is number {said.head.number}, its header says {header.number}")
