@@ -64,7 +64,7 @@ class Heads:
             return None
         try:
             return msgspec.json.decode(content, type=Memory)
-        except msgspec.DecodeError as trouble:
+        except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
             raise Corrupt(
                 f"the memory of heads cannot be read: {trouble}",
                 remedy=f"remove {self._memory_path(fleet)}; the next command verifies the whole chain again",

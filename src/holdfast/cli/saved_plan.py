@@ -70,7 +70,7 @@ def _borrowed(candidate: Candidate, applied: Applied) -> set[str]:
 def read(content: bytes) -> Opened:
     try:
         saved = msgspec.json.decode(content, type=SavedPlan)
-    except (msgspec.DecodeError, RecursionError) as trouble:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise Invalid(
             f"this is not a saved plan: {trouble}", remedy="make one with holdfast plan -o FILE", code="not_a_plan"
         ) from trouble

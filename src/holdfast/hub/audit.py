@@ -20,7 +20,6 @@ from holdfast.ports.ledger_store import LedgerReader
 from holdfast.trust.approval import approve
 from holdfast.trust.chain import Anchor, step
 
-
 CONTENT_CODES = ("blob_missing", "blob_damaged")
 
 

@@ -29,7 +29,7 @@ class ReadingMailbox:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._loaded = loaded
+        self._loaded = reading.rebound(loaded, store)  # the boot may have read through another handle
         self._findings = tuple(findings)
         self._since_s = clock.monotonic_s()
         self._coming: Head | None = None  # being written by this very object
@@ -38,7 +38,9 @@ class ReadingMailbox:
         return self._loaded.applied
 
     def records(self, newest: int, limit: int) -> list[RevisionRecord]:
-        return reading.records(self._store, newest, limit)
+        """Of what is served: a revision committed behind this hub's back is not in its history yet."""
+        top = head_of(self._loaded.applied).number
+        return reading.records(self._store, min(newest, top) if newest else top, limit)
 
     def links(self, first: int, last: int) -> list[Link]:
         return reading.links(self._store, first, last)

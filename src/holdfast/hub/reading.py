@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.errors import Corrupt, Invalid
 from holdfast.ledger import keys
@@ -81,10 +82,16 @@ def load(store: LedgerReader) -> Loaded:
     return Loaded(Applied(head, header, table, trust, Contents(store)), record.modified)
 
 
+def rebound(loaded: Loaded, store: Reading) -> Loaded:
+    """The same head, with contents fetched from this store."""
+    if loaded.applied is None:
+        return loaded
+    return replace(loaded, applied=replace(loaded.applied, contents=Contents(store)))
+
+
 def records(store: Reading, newest: int, limit: int) -> list[RevisionRecord]:
-    head = head_of(store)
-    top = min(newest, head.number) if newest else head.number
-    wanted = range(top, max(top - min(limit, RECORDS_MAX), 0), -1)
+    """Downwards from number `newest`."""
+    wanted = range(newest, max(newest - min(limit, RECORDS_MAX), 0), -1)
     return [record_of(store, number) for number in wanted]
 
 
@@ -141,7 +148,7 @@ def _blob(store: Reading, digest: str, what: str) -> bytes:
 def _decode(content: bytes, kind: type[T], what: str) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, RecursionError) as trouble:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise _damaged(f"{what} cannot be read: {trouble}") from trouble
 
 

@@ -32,7 +32,7 @@ def decode(content: bytes, kind: type[T], what: str) -> T:
     """Read back what `encode` wrote; any other bytes are corruption, also a second spelling of the same value."""
     try:
         value = msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, RecursionError) as trouble:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise Corrupt(
             f"{what} cannot be read: {trouble}", remedy="holdfast hub check names what is damaged", code="unreadable"
         ) from trouble

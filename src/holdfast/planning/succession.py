@@ -63,7 +63,7 @@ def _check_entry(address: str, before: Table, after: Table, new: Mapping[str, by
         return
     try:
         value: object = msgspec.json.decode(content(new, entry.digest, address), type=_SCHEMA[kind])
-    except (msgspec.DecodeError, RecursionError) as trouble:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise _unsound(f"the content of {address} cannot be read: {trouble}") from trouble
     if isinstance(value, Service):
         _check_service(address, entry, value, after)
