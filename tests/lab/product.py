@@ -131,11 +131,12 @@ class Place:
 
     # ---- the directory
 
-    def service(self, name: str, **values: object) -> Path:
-        """Write services/<name>.toml; every value is a top-level key."""
+    def service(self, name: str, env: str = "", **values: object) -> Path:
+        """Write services/<name>.toml; every value is a top-level key. `env` makes its content unlike others'."""
         lines = [f"{key} = {json.dumps(value)}" for key, value in {"tier": "worker", **values}.items()]
+        component = ["", "[[components]]", 'name = "web"', f'image = "{IMAGE}"', f'env = {{ E = "{env}" }}', ""]
         path = self.fleet / "services" / f"{name}.toml"
-        path.write_text("\n".join([*lines, "", "[[components]]", 'name = "web"', f'image = "{IMAGE}"', ""]))
+        path.write_text("\n".join(lines + component))
         return path
 
     def replace(self, name: str, old: str, new: str) -> None:
@@ -160,6 +161,20 @@ def new_place(root: Path, *words: str) -> Place:
     return place
 
 
+@contextmanager
+def locked(database: Path, lock: str) -> Iterator[None]:
+    """Another process holds the write lock of that database."""
+    script = "import apsw, sys; db = apsw.Connection(sys.argv[1]); db.execute('BEGIN ' + sys.argv[2]); "
+    words = [PYTHON, "-c", script + "print(flush=True); sys.stdin.read()", str(database), lock]
+    holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None and holder.stdout.readline()
+        yield
+        assert holder.poll() is None
+    finally:
+        holder.communicate()
+
+
 def make_key(path: Path, passphrase: str = "") -> str:
     """An operator's key as ssh-keygen makes it; returns the public line."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-C", "", "-f", str(path)], check=True)
@@ -175,7 +190,7 @@ def fingerprints(folder: Path) -> dict[str, tuple[int, str]]:
     }
 
 
-# ---- commands without a cold start ------------------------------------------------------------------------------------
+# ---- commands without a cold start -----------------------------------------------------------------------------------
 
 
 def strace(log: Path, faults: Sequence[str], watched: Sequence[str] = ()) -> list[str]:
@@ -222,9 +237,7 @@ class Warm:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return "TracerPid:\t0\n" not in status
 
-    def run(
-        self, place: Place, *words: str, idle: Mapping[str, int] | None = None, timeout_s: float = 60
-    ) -> Outcome:
+    def run(self, place: Place, *words: str, idle: Mapping[str, int] | None = None, timeout_s: float = 60) -> Outcome:
         """`idle` names how many calls of each kind are used up before the command begins."""
         folder = Path(self._streams.name)
         cwd = place.fleet if place.fleet.is_dir() else place.root

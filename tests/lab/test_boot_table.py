@@ -15,6 +15,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from tests.lab.product import PYTHON, Place, Warm, end, fingerprints, make_key, new_place, warm
+from tests.lab.product import PYTHON, Place, Warm, end, fingerprints, locked, make_key, new_place, warm
 
 pytestmark = pytest.mark.lab
 
@@ -67,7 +68,7 @@ def plain() -> Iterator[Warm]:
         yield interpreter
 
 
-# ---- doing damage -----------------------------------------------------------------------------------------------------
+# ---- doing damage ----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -79,10 +80,14 @@ def database(place: Place) -> Iterator[apsw.Connection]:
         db.close()
 
 
+def only(db: apsw.Connection, question: str, value: str) -> Any:
+    return db.execute(question, (value,)).fetchall()[0][0]
+
+
 def value(place: Place, key: str) -> Any:
+    question = "SELECT value FROM live JOIN changes USING (key) WHERE key = ? AND revision = modified"
     with database(place) as db:
-        found = db.execute("SELECT value FROM live JOIN changes USING (key) WHERE key = ? AND revision = modified", (key,))
-        return json.loads(found.fetchall()[0][0])
+        return json.loads(only(db, question, key))
 
 
 def rewrite(place: Place, key: str, content: object) -> None:
@@ -93,10 +98,11 @@ def rewrite(place: Place, key: str, content: object) -> None:
         assert db.changes() == 1
 
 
-def drop(place: Place, key: str) -> None:
+def drop(place: Place, *keys: str) -> None:
     with database(place) as db:
-        db.execute("DELETE FROM live WHERE key = ?", (key,))
-        assert db.changes() == 1
+        for key in keys:
+            db.execute("DELETE FROM live WHERE key = ?", (key,))
+            assert db.changes() == 1
 
 
 def add(place: Place, key: str, content: object) -> None:
@@ -108,7 +114,7 @@ def add(place: Place, key: str, content: object) -> None:
 
 def blob(place: Place, digest: str) -> bytes:
     with database(place) as db:
-        return bytes(db.execute("SELECT content FROM blobs WHERE digest = ?", (digest,)).fetchall()[0][0])
+        return bytes(only(db, "SELECT content FROM blobs WHERE digest = ?", digest))
 
 
 def flip_one_bit(place: Place, digest: str) -> None:
@@ -134,7 +140,7 @@ def lose_blob(place: Place, what: str) -> None:
         assert db.changes() == 1
 
 
-def truncate(place: Place, share: float) -> None:
+def truncated(share: float, place: Place, _: Place) -> None:
     with database(place) as db:
         db.pragma("wal_checkpoint(truncate)")
     for name in ("ledger.db-wal", "ledger.db-shm"):
@@ -158,6 +164,11 @@ def clear(place: Place) -> None:
 def write_plain(place: Place, content: bytes) -> None:
     clear(place)
     place.database.write_bytes(content)
+
+
+def put_directory(place: Place) -> None:
+    clear(place)
+    place.database.mkdir()
 
 
 def take_ledger_of(place: Place, other: Place) -> None:
@@ -219,7 +230,6 @@ def forget_binding(place: Place) -> None:
 
     from holdfast.adapters.signer.keyfile import KeyfileSigner
     from holdfast.cli.terminal import system_terminal
-    from holdfast.hub import commit
     from holdfast.model.revision import NAMESPACE, Table
     from holdfast.planning.compile import compile_revision
     from holdfast.wiring import SystemToolbox
@@ -234,7 +244,6 @@ def forget_binding(place: Place) -> None:
     hub.commit(replace(candidate, signatures=(signature,)))
     (place.fleet / "fleet.lock").unlink()  # the directory did not commit this one
     shutil.rmtree(place.root / "state")
-    assert commit
 
 
 FATAL: dict[str, tuple[str, Callable[[Place, Place], object]]] = {
@@ -242,7 +251,7 @@ FATAL: dict[str, tuple[str, Callable[[Place, Place], object]]] = {
     "ledger missing": ("ledger_missing", lambda p, _: clear(p)),
     "garbage": ("ledger_unreadable", lambda p, _: write_plain(p, random.Random(1).randbytes(40_000))),
     "zero length": ("ledger_truncated", lambda p, _: write_plain(p, b"")),
-    "a directory in its place": ("ledger_unreadable", lambda p, _: (clear(p), p.database.mkdir())),
+    "a directory in its place": ("ledger_unreadable", lambda p, _: put_directory(p)),
     "another program's database": ("ledger_foreign", lambda p, _: foreign(p)),
     "newer records": ("ledger_newer", lambda p, _: rewrite(p, "meta/pin", {**value(p, "meta/pin"), "format": 99})),
     "newer file": ("ledger_newer", lambda p, _: pragma(p, "user_version = 99")),
@@ -256,7 +265,7 @@ FATAL: dict[str, tuple[str, Callable[[Place, Place], object]]] = {
     "fleet resource one bit off": ("blob_damaged", lambda p, _: flip_one_bit(p, digest_of(p, "fleet"))),
     "record of the head missing": ("chain_broken", lambda p, _: drop(p, "revision/000000000002")),
     "older ledger copied back": ("rolled_back", roll_back),
-    "emptied": ("rolled_back", lambda p, _: (drop(p, "head"), drop(p, "revision/000000000002"))),
+    "emptied": ("rolled_back", lambda p, _: drop(p, "head", "revision/000000000002")),
     "another revision under the same number": ("forked", fork),
     "signed by a stranger": ("signature_invalid", lambda p, _: sign_by_stranger(p)),
     "signature of other bytes": ("signature_invalid", lambda p, _: sign_other_bytes(p)),
@@ -269,7 +278,7 @@ FATAL: dict[str, tuple[str, Callable[[Place, Place], object]]] = {
 }
 LENGTHS = random.Random(11)
 FATAL |= {
-    f"truncated to {share:.3f}": ("ledger_truncated", lambda p, _, share=share: truncate(p, share))
+    f"truncated to {share:.3f}": ("ledger_truncated", partial(truncated, share))
     for share in sorted(LENGTHS.uniform(0.0005, 0.999) for _ in range(10))
 }
 
@@ -279,7 +288,7 @@ def pragma(place: Place, text: str) -> None:
         db.execute(f"PRAGMA {text}")
 
 
-# ---- rows that refuse -------------------------------------------------------------------------------------------------
+# ---- rows that refuse ------------------------------------------------------------------------------------------------
 
 
 def refuses(place: Place, watcher: Warm, *words: str) -> dict[str, str]:
@@ -330,7 +339,7 @@ def test_a_truncated_wal_is_a_rollback(place: Place, watcher: Warm, plain: Warm)
     assert refuses(place, watcher, *RUN)["code"] == "rolled_back"
 
 
-# ---- rows that boot ---------------------------------------------------------------------------------------------------
+# ---- rows that boot --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -411,22 +420,12 @@ def test_damage_to_one_resource_boots_without_it_and_the_remedy_heals_it(
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
 def test_a_held_lock_never_blocks_the_boot(lock: str, place: Place, plain: Warm) -> None:
     """R11, O-34"""
-    script = "import apsw, sys; db = apsw.Connection(sys.argv[1]); db.execute('BEGIN ' + sys.argv[2]); print(flush=True)"
-    holder = subprocess.Popen(
-        [PYTHON, "-c", script + "; sys.stdin.read()", str(place.database), lock],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert holder.stdout is not None and holder.stdout.readline()
+    with locked(place.database, lock):
         assert checked(place, plain) == (0, [])
         assert status(place, plain)["serving"]["number"] == 2
-        assert holder.poll() is None
-    finally:
-        holder.communicate()
 
 
-# ---- remedies, followed literally -------------------------------------------------------------------------------------
+# ---- remedies, followed literally ------------------------------------------------------------------------------------
 
 
 def test_a_pending_recovery_is_settled_by_the_sweep_its_remedy_names(place: Place, plain: Warm) -> None:

@@ -80,7 +80,7 @@ def fails_cleanly(outcome: Outcome) -> dict[str, str]:
     return outcome.refused(1)
 
 
-# ---- one call fails, at every position --------------------------------------------------------------------------------
+# ---- one call fails, at every position -------------------------------------------------------------------------------
 
 
 def fail_everywhere(case: Case, call: str, failing: Warm, sound: Warm) -> int:
@@ -129,7 +129,7 @@ def test_an_apply_whose_write_fails_says_so_and_can_be_repeated(
     assert fail_everywhere(second, call, failing_once, sound) >= 1
 
 
-# ---- the disk is broken for good --------------------------------------------------------------------------------------
+# ---- the disk is broken for good -------------------------------------------------------------------------------------
 
 BROKEN = {
     "every flush": ("EIO", FLUSHES, "1+"),
@@ -159,7 +159,7 @@ def test_a_disk_that_stays_broken_refuses_every_apply(
     works_again(place, found, sound)
 
 
-# ---- real file systems ------------------------------------------------------------------------------------------------
+# ---- real file systems -----------------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -136,9 +136,7 @@ def lost(place: Place, series: Series, interpreter: Warm) -> list[str]:
     if check.code != 0 or history.code != 0:
         return [f"{check} {history}"]
     present = {revision["number"]: revision["digest"] for revision in history.json["revisions"]}
-    return [
-        f"revision {number}" for number, digest in series.acknowledged.items() if present.get(number) != digest
-    ]
+    return [f"revision {number}" for number, digest in series.acknowledged.items() if present.get(number) != digest]
 
 
 def test_no_acknowledged_apply_is_lost_when_the_power_fails(tmp_path: Path) -> None:

@@ -44,18 +44,16 @@ def run(args: Namespace, box: Toolbox) -> int:
 def apply_directory(args: Namespace, box: Toolbox, only: str | None = None) -> int:
     current = session.begin(args, box)
     found = session.make_plan(current, args, box, only)
-    if found.candidate is None:
-        _mend(current, box)
+    _mend(current, box)
+    if found.candidate is None and current.applied is not None:
+        current.heads.moved(current.applied.fleet_id, current.applied.head)
     return carry_out(found, current.applied, current.target, current.heads, args, box, args.allow_removals)
 
 
 def _mend(current: session.Session, box: Toolbox) -> None:
-    """Nothing to change, but is everything there? Contents damaged in the ledger are stored anew from the directory."""
-    if current.hub is None or current.applied is None:
-        return
-    wanted = set(current.hub.damaged())
+    """Is everything there that stays? Contents damaged in the ledger are stored anew from the directory."""
+    wanted = set(current.hub.damaged()) if current.hub is not None else set()
     if not wanted:
-        current.heads.moved(current.applied.fleet_id, current.applied.head)
         return
     texts: dict[str, bytes] = {canonical.digest(text): text for text in documents(current.fleet).values()}
     good = {digest: texts[digest] for digest in wanted if digest in texts}

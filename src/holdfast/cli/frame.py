@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.cli import flags
 from holdfast.cli.terminal import Terminal
 from holdfast.cli.toolbox import Toolbox
-from holdfast.cli.verbs import VERBS, nouns
+from holdfast.cli.verbs import LATER, VERBS, nouns
 from holdfast.errors import HoldfastError, Invalid
 
 
@@ -82,6 +82,10 @@ Start here:
 
 def _unknown(verb: str) -> Invalid:
     from difflib import get_close_matches
+
+    if verb in LATER:
+        remedy = "holdfast --help lists what is built; the README says what comes next"
+        return Invalid(f"`holdfast {verb}` is not built yet", remedy=remedy, code="not_built")
 
     close = get_close_matches(verb, VERBS, n=1)
     hint = f"did you mean `holdfast {close[0]}`? " if close else ""

@@ -47,7 +47,7 @@ def save(plan: Plan, applied: Applied | None, allow_removals: int | None) -> byt
         saved = SavedPlan(FORMAT, plan.candidate, b"", b"", b"", {}, plan.warnings, allow_removals)
     else:
         digests = {applied.table.entries[c.address].digest for c in plan.changes if c.address in applied.table.entries}
-        digests |= {applied.table.entries["fleet"].digest} | _borrowed(plan.candidate, applied)
+        digests |= {applied.table.entries["fleet"].digest} | _borrowed(plan)
         saved = SavedPlan(
             FORMAT,
             plan.candidate,
@@ -61,10 +61,11 @@ def save(plan: Plan, applied: Applied | None, allow_removals: int | None) -> byt
     return msgspec.json.encode(saved) + b"\n"
 
 
-def _borrowed(candidate: Candidate, applied: Applied) -> set[str]:
-    """Contents of changed entries that neither the parent nor the candidate carries: a rollback's, from history."""
-    held = {entry.digest for entry in applied.table.entries.values()} | candidate.blobs.keys()
-    return {entry.digest for entry in decode_table(candidate.table).entries.values()} - held
+def _borrowed(plan: Plan) -> set[str]:
+    """Contents of changed entries that the candidate need not carry: a rollback's, or the same as a neighbour's."""
+    assert plan.candidate is not None
+    entries = decode_table(plan.candidate.table).entries
+    return {entries[c.address].digest for c in plan.changes if c.address in entries} - plan.candidate.blobs.keys()
 
 
 def read(content: bytes) -> Opened:

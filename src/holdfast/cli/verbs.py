@@ -28,6 +28,13 @@ VERBS: dict[str, Verb] = {
 }
 
 
+# Named by the contract, built by later steps: refused with a sentence that says so.
+LATER = frozenset(
+    "ps logs exec run restart stop start retired purge node ca edge backup restore drill migrate order audit secret need "
+    "grant query graph build image import agent lab token ui doctor".split()
+)
+
+
 def nouns() -> set[str]:
     """First words that may be followed by a second one."""
     return {name.partition(" ")[0] for name in VERBS if " " in name}

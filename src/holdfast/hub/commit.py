@@ -20,7 +20,7 @@ from holdfast.planning.manifests import compile_manifests
 from holdfast.planning.succession import Judged, judge
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
-from holdfast.ports.ledger_store import LedgerStore, Reading, Transaction
+from holdfast.ports.ledger_store import LedgerStore, Moved, Reading, Transaction
 from holdfast.trust.approval import Approved, approve
 from holdfast.trust.chain import check_succession
 
@@ -78,15 +78,19 @@ def _preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Pr
 def _check_base(store: Reading, applied: Applied | None, header: Header) -> None:
     head = head_of(applied)
     if header.number <= head.number or header.parent != head.digest:
-        raise Conflict(
-            f"this plan was made on top of revision {header.number - 1}, but the ledger is at revision {head.number}",
-            remedy="plan again and look at the changes anew: holdfast plan",
-            code="stale_base",
-        )
+        raise _stale(header, head)
     pinned = reading.pin(store)
     if applied is None and pinned is None:
         return  # an offline ledger's first apply pins its own fleet
     check_succession(pinned.fleet if pinned else header.fleet, head, header)
+
+
+def _stale(header: Header, head: Head) -> Conflict:
+    return Conflict(
+        f"this plan was made on top of revision {header.number - 1}, but the ledger is at revision {head.number}",
+        remedy="plan again and look at the changes anew: holdfast plan",
+        code="stale_base",
+    )
 
 
 def _checked_blobs(candidate: Candidate, header: Header) -> dict[str, bytes]:
@@ -160,7 +164,10 @@ def write(
         )
     if len(ready.blobs) > STAGED_ABOVE_BLOBS or sum(map(len, ready.blobs.values())) > STAGED_ABOVE_BYTES:
         final = _staged(store, final, ready, clock, entropy)
-    return store.commit(final)
+    try:
+        return store.commit(final)
+    except Moved as trouble:  # somebody else was faster between the preview and here
+        raise _stale(ready.header, reading.head_of(store)) from trouble
 
 
 def _staged(store: LedgerStore, final: Transaction, ready: Preview, clock: Clock, entropy: Entropy) -> Transaction:

@@ -73,7 +73,8 @@ def _removed(address: str, entry: Entry, old: Mapping[str, bytes]) -> Change:
     kind: ChangeKind = "destroy" if kind_of(address) == "storage" else "retire"
     why = "no longer declared; its data stays on the node" if kind_of(address) == "service" else "no longer declared"
     blast = _blast(entry, entry, old.get(entry.digest) if kind_of(address) == "service" else None)
-    return Change(address, kind, node, grade_of(demands), why, demands, (), blast, removes=True)
+    notes = ("protected in the ledger: an apply refuses to remove it",) if entry.protect else ()
+    return Change(address, kind, node, grade_of(demands), why, demands, (), blast, removes=True, notes=notes)
 
 
 def _field_changes(

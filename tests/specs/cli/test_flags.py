@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.cli import flags
-from holdfast.cli.verbs import VERBS, nouns
+from holdfast.cli.verbs import LATER, VERBS, nouns
 from holdfast.errors import Invalid
 
 
@@ -37,6 +37,16 @@ def test_a_usage_error_has_a_remedy_and_exit_2() -> None:
     with pytest.raises(Invalid) as refused:
         flags.parser_for("plan", "x", "").parse_args(["--nope"])
     assert refused.value.exit_code == 2 and "--help" in refused.value.remedy
+
+
+def test_verbs_of_the_contract_are_built_or_said_not_to_be() -> None:
+    firsts = {verb.split()[0] for verb in VERBS}
+    contract = (
+        "init validate plan apply sign rollback history sync deploy ps status logs exec run restart stop start undeploy "
+        "retired purge node ca edge backup restore drill migrate order audit secret need grant query graph build image "
+        "import hub agent lab token ui doctor completion"
+    )
+    assert set(contract.split()) == firsts | LATER and not firsts & LATER
 
 
 @pytest.mark.parametrize("verb", VERBS)

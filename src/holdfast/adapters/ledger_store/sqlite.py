@@ -13,9 +13,9 @@ import apsw
 from holdfast.adapters.ledger_store import sqlite_file, sqlite_schema
 from holdfast.adapters.ledger_store.single_reads import SingleReads
 from holdfast.adapters.ledger_store.sqlite_reading import Readings, SqliteReading
-from holdfast.adapters.ledger_store.sqlite_trouble import os_trouble, trouble
+from holdfast.adapters.ledger_store.sqlite_trouble import Locked, os_trouble, trouble
 from holdfast.adapters.ledger_store.sqlite_writer import SqliteWriter
-from holdfast.errors import HoldfastError, TryLater
+from holdfast.errors import HoldfastError
 from holdfast.ports.ledger_store import Change, Lease, Transaction, check
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _quiet_source(path: str) -> tuple[Callable[[], apsw.Connection], TemporaryDi
             return partial(sqlite_schema.connect, copy), folder
         folder.cleanup()
         if time.monotonic() > give_up_s:
-            raise TryLater(f"{path} changes while it is being read", remedy="try again", code="ledger_locked")
+            raise Locked(f"{path} changes while it is being read", remedy="try again")
         time.sleep(0.005)
     return partial(sqlite_schema.connect_silently, path), None
 

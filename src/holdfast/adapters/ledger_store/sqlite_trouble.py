@@ -16,9 +16,16 @@ _OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 RESTORE = "restore the ledger from a backup"
 
 
+class Locked(TryLater):
+    """Worth another try, and a conflict to a command that ends with it (contract.md: 5 = locked)."""
+
+    code = "ledger_locked"
+    exit_code = 5
+
+
 def trouble(error: apsw.Error, path: str, system_errno: int = 0) -> HoldfastError:
     if isinstance(error, (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)):
-        return TryLater(f"another process is writing {path}", remedy="try again when it is done", code="ledger_locked")
+        return Locked(f"another process is writing {path}", remedy="try again when it is done")
     if isinstance(error, apsw.FullError) or _lacks_space(error, system_errno):
         return _no_space(path)
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)):
