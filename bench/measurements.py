@@ -27,14 +27,15 @@ BOOT_THROUGHPUT_MIN = 0.5
 class Effort:
     plans: int
     applies: int
-    grown: Mapping[int, int]  # services → rounds
+    sizes: tuple[int, ...]  # of growing fleets
+    size_rounds: int
     commits: int
     boots: Mapping[int, int]  # size of a blob → how many
     boot_rounds: int
 
 
-FULL = Effort(7, 3, {1_000: 5, 5_000: 3, 20_000: 3}, 300, {1024: 10_000, 65_536: 10_000}, 5)
-QUICK = Effort(3, 1, {1_000: 3, 5_000: 1}, 100, {1024: 10_000, 65_536: 1_000}, 3)
+FULL = Effort(7, 3, (1_000, 5_000, 20_000), 5, 300, {1024: 10_000, 65_536: 10_000}, 5)
+QUICK = Effort(3, 1, (1_000, 5_000), 3, 100, {1024: 10_000, 65_536: 1_000}, 3)
 
 
 def commits(rounds: int) -> Iterator[Figure]:
@@ -93,7 +94,7 @@ def _measure(folder: str, effort: Effort, same_facts: bool, only: list[str] | No
         "starts": lambda: starts.measure(place("starts"), effort.plans),
         "terraform": lambda: terraform.measure(place("terraform"), effort.plans, effort.applies, same_facts=False),
         "same-facts": lambda: terraform.measure(place("same-facts"), 1, 1, same_facts=True),
-        "growth": lambda: growth.measure(place("growth"), effort.grown),
+        "growth": lambda: growth.measure(place, effort.sizes, effort.size_rounds),
         "hub": lambda: hub_process.measure(place("hub")),
         "commits": lambda: commits(effort.commits),
         "boots": lambda: boots(effort.boots, effort.boot_rounds),

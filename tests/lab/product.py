@@ -43,6 +43,8 @@ IDLE_CALLS: Mapping[str, tuple[object, ...]] = {
     "unlinkat": (-1, b"", 0),
     "write": (-1, b"", 0),
     "pwrite64": (-1, b"", 0, 0),
+    "openat": (-1, b"", 0),
+    "pread64": (-1, b"", 0, 0),
 }
 IDLE_MAX = 2000
 

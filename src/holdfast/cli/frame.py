@@ -9,7 +9,7 @@ from holdfast.cli import flags
 from holdfast.cli.terminal import Terminal
 from holdfast.cli.toolbox import Toolbox
 from holdfast.cli.verbs import LATER, VERBS, nouns
-from holdfast.errors import HoldfastError, Invalid
+from holdfast.errors import Failed, HoldfastError, Invalid
 
 
 def run(
@@ -28,6 +28,11 @@ def run(
         return trouble.exit_code
     except SystemExit as leaving:  # argparse after --help
         return leaving.code if isinstance(leaving.code, int) else 0
+    except BrokenPipeError:  # whoever read the output had enough; not a failure of this machine
+        raise
+    except OSError as trouble:  # a disk that dies may say so anywhere (R06)
+        report(_system_trouble(trouble), terminal, as_json)
+        return Failed.exit_code
     except KeyboardInterrupt:
         terminal.remark("interrupted; nothing more was done")
         return 130
@@ -41,6 +46,15 @@ def _run_verb(verb: str, rest: list[str], environ: Mapping[str, str], build: Cal
     box = build(args)
     box.terminal.yes, box.terminal.quiet = args.yes, args.quiet
     return int(module.run(args, box))
+
+
+def _system_trouble(trouble: OSError) -> Failed:
+    where = f"{trouble.filename}: " if trouble.filename else ""
+    return Failed(
+        f"the operating system refused: {where}{trouble.strerror or trouble}",
+        remedy="check the disk, how it is mounted and who may read it; then repeat the command",
+        code="system_error",
+    )
 
 
 def report(trouble: HoldfastError, terminal: Terminal, as_json: bool) -> None:
