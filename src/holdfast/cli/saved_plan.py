@@ -117,6 +117,7 @@ def _plan(saved: SavedPlan, header: Header, base: Applied | None) -> Plan:
         old,
         ChainMap(candidate.blobs, old),  # type: ignore[arg-type]
         header.number,
+        detailed=True,
     )
     nodes = touched(Compiled(candidate, header, table), base)
     return Plan(base.head if base else Head(0, ""), judged.changes, judged.grade, candidate, saved.warnings, nodes)

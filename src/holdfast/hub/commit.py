@@ -64,25 +64,26 @@ def _preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Pr
     if FLEET not in table.entries:
         raise _unsound("the table lacks the fleet resource")
     trust = canonical.decode(_content(known, header.trust, "the trust"), Trust, "the trust")
-    _check_manifests(header, table)
+    manifests = _check_manifests(header, table)
     judged = judge(table_of(applied), table, reading.Contents(store), known, header.number)
-    _check_complete(store, table, blobs)
+    _check_complete(store, table, table_of(applied), blobs)
     addresses = tuple(change.address for change in judged.changes)
     current = applied.trust if applied else trust
     incoming = trust if applied and applied.trust != trust else None
     approved = approve(candidate.header, candidate.signatures, judged.grade, addresses, current, incoming)
     head = Head(header.number, digest_of(candidate.header))
-    return Preview(head, header, table, trust, judged, approved, {head.digest: candidate.header, **blobs})
+    stored = {head.digest: candidate.header, **_wanted(blobs, header, table), **_fresh(manifests, applied)}
+    return Preview(head, header, table, trust, judged, approved, stored)
 
 
 def _check_base(store: Reading, applied: Applied | None, header: Header) -> None:
     head = head_of(applied)
     if header.number <= head.number or header.parent != head.digest:
         raise _stale(header, head)
-    pinned = reading.pin(store)
-    if applied is None and pinned is None:
-        return  # an offline ledger's first apply pins its own fleet
-    check_succession(pinned.fleet if pinned else header.fleet, head, header)
+    if applied is not None:
+        check_succession(applied.fleet_id, head, header)
+    elif (pinned := reading.pin(store)) is not None:  # else an offline ledger's first apply pins its own fleet
+        check_succession(pinned.fleet, head, header)
 
 
 def _stale(header: Header, head: Head) -> Conflict:
@@ -106,19 +107,34 @@ def _checked_blobs(candidate: Candidate, header: Header) -> dict[str, bytes]:
     return blobs
 
 
-def _check_manifests(header: Header, table: Table) -> None:
-    """Recompiled, not believed: what the operator signed per node is what this table means."""
-    compiled = {node: canonical.digest(text) for node, text in compile_manifests(header.fleet, table).items()}
+def _wanted(blobs: Mapping[str, bytes], header: Header, table: Table) -> dict[str, bytes]:
+    """Only what the signed header leads to; whoever carried the revision may have added more."""
+    wanted = {header.resources, *(entry.digest for entry in table.entries.values())}
+    return {digest: content for digest, content in blobs.items() if digest in wanted}
+
+
+def _fresh(manifests: Mapping[str, bytes], applied: Applied | None) -> dict[str, bytes]:
+    held = set(applied.header.manifests.values()) if applied else set()
+    return {digest: text for digest, text in manifests.items() if digest not in held}
+
+
+def _check_manifests(header: Header, table: Table) -> dict[str, bytes]:
+    """Recompiled, not believed: what the operator signed per node is what this table means. Answers them by digest."""
+    texts = {node: (canonical.digest(text), text) for node, text in compile_manifests(header.fleet, table).items()}
+    compiled = {node: digest for node, (digest, _) in texts.items()}
     if compiled != header.manifests:
         wrong = sorted(
             n for n in compiled.keys() | header.manifests.keys() if compiled.get(n) != header.manifests.get(n)
         )
         raise _unsound(f"the manifest of {', '.join(wrong[:5])} is not what the table compiles to")
+    return dict(texts.values())
 
 
-def _check_complete(store: Reading, table: Table, blobs: Mapping[str, bytes]) -> None:
-    outside = {entry.digest for entry in table.entries.values()} - blobs.keys()
-    absent = outside - store.has_blobs(outside)
+def _check_complete(store: Reading, table: Table, before: Table, blobs: Mapping[str, bytes]) -> None:
+    """What the parent already has is the parent's affair: its damage is shown by status and mended by an apply."""
+    held = {entry.digest for entry in before.entries.values()}
+    outside = {entry.digest for entry in table.entries.values()} - blobs.keys() - held
+    absent = outside - store.has_blobs(outside) if outside else set()
     if absent:
         names = sorted(address for address, entry in table.entries.items() if entry.digest in absent)
         raise Corrupt(

@@ -23,6 +23,7 @@ class Demand(Struct, frozen=True):
 
     grade: Grade
     reason: str
+    gives_up_data: bool = False
 
 
 class Blast(Struct, frozen=True, omit_defaults=True):

@@ -20,16 +20,27 @@ NOWHERE = Placed("", "")
 
 
 def changes(
-    before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[str, bytes], placed: Mapping[str, Placed]
+    before: Table,
+    after: Table,
+    old: Mapping[str, bytes],
+    new: Mapping[str, bytes],
+    placed: Mapping[str, Placed],
+    detailed: bool = True,
 ) -> tuple[Change, ...]:
-    """`old` and `new` answer contents by digest. Order: what is made or changed by address, then what goes."""
+    """`old` and `new` answer contents by digest. Order: what is made or changed by address, then what goes.
+
+    Without `detailed` the fields and the blast radius stay empty: who only judges shows them to nobody.
+    """
     found = [
         _changed(address, before.entries.get(address), entry, old, new, placed.get(address, NOWHERE))
         for address, entry in after.entries.items()
         if before.entries.get(address) != entry
     ]
-    gone = [_removed(address, entry, old) for address, entry in before.entries.items() if address not in after.entries]
-    return _with_rename_hints(tuple(found + gone), before, after)
+    found += [_removed(address, entry) for address, entry in before.entries.items() if address not in after.entries]
+    if not detailed:
+        return tuple(found)
+    shown = (_detailed(change, before, after, old, new) for change in found)
+    return _with_rename_hints(tuple(shown), before, after)
 
 
 def grade_of(demands: tuple[Demand, ...]) -> Grade:
@@ -51,30 +62,38 @@ def _changed(
     )
     node = "" if after.node is UNSET else after.node
     if before is None:
-        return Change(address, "create", node, grade_of(demands), where.why, demands, (), _blast(after, after, None))
+        return Change(address, "create", node, grade_of(demands), where.why, demands)
     moved_from = "" if before.node is UNSET or before.node == node else before.node
-    fields = tuple(_field_changes(address, before, after, old, new))
-    kind = _kind(address, moved_from, demands)
-    blast = _blast(before, after, new.get(after.digest) if kind_of(address) == "service" else None)
-    why = where.why if moved_from or kind_of(address) == "service" else ""
-    return Change(address, kind, node, grade_of(demands), why, demands, fields, blast, moved_from)
+    kind: ChangeKind = "destroy" if any(demand.gives_up_data for demand in demands) else "update"
+    kind = "move" if moved_from else kind
+    return Change(address, kind, node, grade_of(demands), where.why, demands, moved_from=moved_from)
 
 
-def _kind(address: str, moved_from: str, demands: tuple[Demand, ...]) -> ChangeKind:
-    if moved_from:
-        return "move"
-    loses_data = any(demand.reason.startswith(("drops", "points", "detaches")) for demand in demands)
-    return "destroy" if loses_data and kind_of(address) in ("service", "storage") else "update"
+def _detailed(
+    change: Change, before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[str, bytes]
+) -> Change:
+    """The same change with its fields and its blast radius."""
+    was, becomes = before.entries.get(change.address), after.entries.get(change.address)
+    if was is None and becomes is not None:
+        return replace(change, blast=_blast(becomes, becomes, None))
+    if was is not None and becomes is None:
+        return replace(change, blast=_blast(was, was, _service(change.address, was, old)))
+    assert was is not None and becomes is not None
+    fields = tuple(_field_changes(change.address, was, becomes, old, new))
+    return replace(change, fields=fields, blast=_blast(was, becomes, _service(change.address, becomes, new)))
 
 
-def _removed(address: str, entry: Entry, old: Mapping[str, bytes]) -> Change:
+def _service(address: str, entry: Entry, contents: Mapping[str, bytes]) -> bytes | None:
+    return contents.get(entry.digest) if kind_of(address) == "service" else None
+
+
+def _removed(address: str, entry: Entry) -> Change:
     demands = tuple(grades.removed(address))
     node = "" if entry.node is UNSET else entry.node
-    kind: ChangeKind = "destroy" if kind_of(address) == "storage" else "retire"
+    kind: ChangeKind = "destroy" if any(demand.gives_up_data for demand in demands) else "retire"
     why = "no longer declared; its data stays on the node" if kind_of(address) == "service" else "no longer declared"
-    blast = _blast(entry, entry, old.get(entry.digest) if kind_of(address) == "service" else None)
     notes = ("protected in the ledger: an apply refuses to remove it",) if entry.protect else ()
-    return Change(address, kind, node, grade_of(demands), why, demands, (), blast, removes=True, notes=notes)
+    return Change(address, kind, node, grade_of(demands), why, demands, removes=True, notes=notes)
 
 
 def _field_changes(

@@ -20,8 +20,8 @@ from holdfast.planning.documents import FleetDocument
 T = TypeVar("T")
 
 
-def destroy(reason: str) -> Demand:
-    return Demand("destroy", reason)
+def destroy(reason: str, gives_up_data: bool = False) -> Demand:
+    return Demand("destroy", reason, gives_up_data)
 
 
 def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Demand]:
@@ -65,7 +65,7 @@ def service_demands(before: Service, after: Service) -> Iterator[Demand]:
         label = f"volume {key[1]} of component {key[0]}"
         new = new_volumes.get(key)
         if new is None:
-            yield destroy(f"drops, renames or re-homes {label}")
+            yield destroy(f"drops, renames or re-homes {label}", gives_up_data=True)
         elif isinstance(old, Volume) and isinstance(new, Volume):
             if old.path != new.path:
                 yield destroy(f"moves {label} to another path ({old.path} → {new.path})")
@@ -91,9 +91,9 @@ def _below_srv(path: str) -> bool:
 
 def storage_demands(before: Storage, after: Storage) -> Iterator[Demand]:
     if (before.durable_id, before.type) != (after.durable_id, after.type):
-        yield destroy("points the storage target somewhere else")
+        yield destroy("points the storage target somewhere else", gives_up_data=True)
     if before.state == "attached" != after.state:
-        yield destroy(f"detaches the storage target ({after.state})")
+        yield destroy(f"detaches the storage target ({after.state})", gives_up_data=True)
     if before.role != after.role:
         yield destroy(f"changes the role of the storage target ({before.role} → {after.role})")
     if after.policy.retain < before.policy.retain:
@@ -113,7 +113,7 @@ def removed(address: str) -> Iterator[Demand]:
     if kind_of(address) == "policy":
         yield destroy("removes a policy, which widens what is allowed")
     elif kind_of(address) == "storage":
-        yield destroy("detaches a storage target")
+        yield destroy("detaches a storage target", gives_up_data=True)
 
 
 def policy_demands(before: Entry, after: Entry) -> Iterator[Demand]:

@@ -34,7 +34,9 @@ class Judged(Struct, frozen=True):
     removals: tuple[str, ...]
 
 
-def judge(before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[str, bytes], number: int) -> Judged:
+def judge(
+    before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[str, bytes], number: int, detailed: bool = False
+) -> Judged:
     """Raise for what no grade allows; else say what changed and which grade must have signed."""
     if FLEET not in after.entries or TRUST not in after.entries:
         raise _unsound("the table lacks the fleet or the trust resource")
@@ -43,7 +45,7 @@ def judge(before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[st
     for address, entry in after.entries.items():
         if before.entries.get(address) != entry:
             _check_entry(address, before, after, new)
-    found = changes(before, after, old, new, {})
+    found = changes(before, after, old, new, {}, detailed)
     gone = tuple(change for change in found if change.removes)
     if gone:
         limit = msgspec.json.decode(content(old, before.entries[FLEET].digest, FLEET), type=FleetDocument)

@@ -22,35 +22,41 @@ class Approved(Struct, frozen=True):
     signers: tuple[Signer, ...]
 
 
+def by_key(trust: Trust) -> dict[str, Operator]:
+    """Operators by key, without its comment: two operators with one key are one signer."""
+    return {" ".join(operator.key.split()[:2]): operator for operator in trust.operators}
+
+
 def signed_by(
     message: bytes, signatures: Sequence[str], trust: Trust, also: Trust | None = None
 ) -> dict[str, Operator]:
-    """Fingerprint → operator, every signature checked. `also` is the incoming trust of a root rotation."""
+    """Key → operator, every signature checked. `also` is the incoming trust of a root rotation."""
     if len(signatures) > SIGNATURES_MAX:
         raise Corrupt("too many signatures on one revision", remedy="sign the plan anew", code="signature_invalid")
-    known = {ssh_key.parse(o.key).blob: o for t in (also, trust) if t is not None for o in t.operators}
+    known = (by_key(also) if also else {}) | by_key(trust)
     found: dict[str, Operator] = {}
     for armoured in signatures:
-        key = sshsig.parse(armoured).key
-        operator = known.get(key.blob)
-        if operator is None:
+        parsed = sshsig.parse(armoured)
+        line = ssh_key.line(parsed.key)
+        if line not in known:
+            print_ = ssh_key.fingerprint(parsed.key)
             raise NotPermitted(
-                f"the key {ssh_key.fingerprint(key)} signed this revision, but it belongs to no operator of this fleet",
+                f"the key {print_} signed this revision, but it belongs to no operator of this fleet",
                 remedy="sign with the key of an operator listed under [[operators]] in fleet.toml (--key FILE)",
                 code="unknown_signer",
             )
-        sshsig.verify(message, armoured, NAMESPACE, key)
-        found[ssh_key.fingerprint(key)] = operator
+        sshsig.check(message, parsed, NAMESPACE)
+        found[line] = known[line]
     return found
 
 
-def missing(trust: Trust, fingerprints: Iterable[str], grade: Grade, addresses: Sequence[str]) -> str | None:
+def missing(trust: Trust, keys: Iterable[str], grade: Grade, addresses: Sequence[str]) -> str | None:
     """In words, what is still lacking under this trust; None when the threshold is met."""
     wanted = threshold(trust, grade)
-    by_print = {ssh_key.fingerprint(ssh_key.parse(o.key)): o for o in trust.operators}
-    eligible = [by_print[f] for f in fingerprints if f in by_print and may_sign(by_print[f], grade)]
-    narrow = [(o, outside_scope(o, addresses)) for o in eligible]
-    counted = [o for o, outside in narrow if outside is None]
+    operators = by_key(trust)
+    eligible = [operators[key] for key in keys if key in operators and may_sign(operators[key], grade)]
+    narrow = [(operator, outside_scope(operator, addresses)) for operator in eligible]
+    counted = [operator for operator, outside in narrow if outside is None]
     if len(counted) >= wanted:
         return None
     could = sorted(o.name for o in trust.operators if may_sign(o, grade) and o not in counted)
@@ -79,4 +85,8 @@ def approve(
             remedy="holdfast plan -o change.plan; holdfast sign change.plan --key KEY-OF-THAT-GRADE; "
             "holdfast apply change.plan",
         )
-    return Approved(grade, tuple(Signer(o.name, print_, o.grade) for print_, o in sorted(signers.items())))
+    return Approved(grade, tuple(_signer(line, operator) for line, operator in sorted(signers.items())))
+
+
+def _signer(line: str, operator: Operator) -> Signer:
+    return Signer(operator.name, ssh_key.fingerprint(ssh_key.parse(line)), operator.grade)

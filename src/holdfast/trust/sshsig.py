@@ -208,17 +208,22 @@ _CHECKS: Mapping[str, Callable[[PublicKey, bytes, bytes], SignatureFacts]] = {
 
 def verify(message: bytes, armoured: str, namespace: str, key: PublicKey) -> SignatureFacts:
     """Prove that this key signed this message for this namespace, or raise."""
-    from cryptography.exceptions import InvalidSignature
-
     parsed = parse(armoured)
     if parsed.key.blob != key.blob or parsed.key.type != key.type:
         raise _refusal(f"it was made by {ssh_key.fingerprint(parsed.key)}, not by {ssh_key.fingerprint(key)}")
+    return check(message, parsed, namespace)
+
+
+def check(message: bytes, parsed: ParsedSignature, namespace: str) -> SignatureFacts:
+    """Prove that the key in this signature made it over this message; whose key that is, the caller knows."""
+    from cryptography.exceptions import InvalidSignature
+
     if parsed.namespace != namespace:
         raise _refusal(f"it was made for {parsed.namespace[:60]!r}, not for {namespace!r}")
     data = signed_data(message, namespace, parsed.hash_algorithm)
     try:
         return _CHECKS[parsed.key.type](parsed.key, parsed.signature, data)
     except InvalidSignature:
-        raise _refusal(f"{ssh_key.fingerprint(key)} did not sign these bytes") from None
+        raise _refusal(f"{ssh_key.fingerprint(parsed.key)} did not sign these bytes") from None
     except ValueError as trouble:
         raise _refusal(str(trouble)) from None

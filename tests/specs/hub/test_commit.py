@@ -104,6 +104,22 @@ def test_a_refused_revision_leaves_no_trace_and_never_blocks_the_next_boot(why: 
     assert hub.commit(good).number == 3
 
 
+def test_only_what_the_signed_header_leads_to_is_stored() -> None:
+    store, hub = store_with(1)
+    good = next_candidate(small_fleet({"web": 2}), hub.applied())
+    extra = b"junk added by whoever carried it"
+    hub.commit(replace(good, blobs={**good.blobs, canonical.digest(extra): extra}))
+    assert store.blob(canonical.digest(extra)) is None
+
+
+def test_manifests_are_stored_as_the_hub_compiled_them_even_if_nobody_sent_them() -> None:
+    store, hub = store_with(1)
+    good = next_candidate(small_fleet({"web": 2}), hub.applied())
+    wanted = decode_header(good.header).manifests["w1"]
+    hub.commit(replace(good, blobs={d: b for d, b in good.blobs.items() if d != wanted}))
+    assert store.blob(wanted) is not None
+
+
 def staged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(committing, "STAGED_ABOVE_BLOBS", 0)
     monkeypatch.setattr(committing, "STAGE_BLOBS", 2)
