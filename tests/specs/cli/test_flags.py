@@ -42,9 +42,9 @@ def test_a_usage_error_has_a_remedy_and_exit_2() -> None:
 def test_verbs_of_the_contract_are_built_or_said_not_to_be() -> None:
     firsts = {verb.split()[0] for verb in VERBS}
     contract = (
-        "init validate plan apply sign rollback history sync deploy ps status logs exec run restart stop start undeploy "
-        "retired purge node ca edge backup restore drill migrate order audit secret need grant query graph build image "
-        "import hub agent lab token ui doctor completion"
+        "init validate plan apply sign rollback history sync deploy ps status logs exec run restart stop start "
+        "undeploy retired purge node ca edge backup restore drill migrate order audit secret need grant query graph "
+        "build image import hub agent lab token ui doctor completion"
     )
     assert set(contract.split()) == firsts | LATER and not firsts & LATER
 
