@@ -57,7 +57,15 @@ def command_line(argv: Sequence[str]) -> int:
 
 
 def is_url(target: str) -> bool:
-    return target.startswith(("http://", "https://"))
+    """A hub is reached by URL, a ledger is a directory; what is neither is said at once."""
+    if target.startswith(("http://", "https://")):
+        return True
+    if "://" in target or os.path.isfile(target):
+        raise Invalid(
+            f"{target} is neither a hub's URL nor a ledger directory",
+            remedy="write --hub https://HOST:9555, --hub http://127.0.0.1:9555 or --hub DIRECTORY",
+        )
+    return False
 
 
 class SystemToolbox:
