@@ -28,6 +28,7 @@ DIGEST = "@sha256:" + "a1" * 32
 
 names = st.sampled_from(["api", "blog", "cache", "db", "eel", "fig"])
 images = st.sampled_from([f"reg.test/one{DIGEST}", f"reg.test/two{DIGEST}", "reg.test/three:1"])
+words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=5)
 volumes = st.builds(
     Volume,
     st.sampled_from(["data", "logs"]),
@@ -42,8 +43,8 @@ def components(draw: st.DrawFn, with_data: bool) -> Component:
     return Component(
         draw(st.sampled_from(["web", "worker"])),
         draw(images),
-        cmd=tuple(draw(st.lists(st.text(max_size=4), max_size=2))),
-        env=draw(st.dictionaries(st.sampled_from(["A", "B"]), st.text(max_size=5), max_size=2)),
+        cmd=tuple(draw(st.lists(words, max_size=2))),
+        env=draw(st.dictionaries(st.sampled_from(["A", "B"]), words, max_size=2)),
         volumes=(draw(volumes),) if with_data else (),
         routes=tuple(routes),
         replicas=draw(st.integers(1, 3)),
@@ -79,5 +80,5 @@ def fleets(draw: st.DrawFn, with_data: bool = False) -> Fleet:
         nodes,
         dict(draw(st.permutations(list(declared.items())))),
         {name: Storage(name, "nfs", f"server:/{name}") for name in targets},
-        {name: Policy(name, draw(st.binary(max_size=8)), ("fleet",)) for name in policies},
+        {name: Policy(name, draw(words).encode(), ("fleet",)) for name in policies},
     )
