@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell python3 -c 'import sys; print(sys.executable)')
 VENV := .venv
 BIN := $(VENV)/bin
-APT := strace libfaketime eatmydata docker-registry openssh-client gcc libssl-dev e2fsprogs hyperfine
+APT := strace eatmydata docker-registry openssh-client gcc libc6-dev libssl-dev e2fsprogs iproute2 systemd
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: setup demo test check lint types lock bench soak clean

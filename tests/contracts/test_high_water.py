@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import signal
 import stat
 import subprocess
@@ -257,7 +256,6 @@ def test_killed_at_random_moments_the_mark_only_ever_rises(path: Path) -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 @pytest.mark.parametrize("call", ["pwrite64", "write", "fchmod", "fsync", "rename,renameat,renameat2"])
 def test_killed_at_every_call_the_mark_is_readable(path: Path, call: str) -> None:
     for n in range(1, 20):

@@ -5,7 +5,6 @@ import datetime
 import json
 import logging
 import os
-import shutil
 import socket
 import ssl
 import subprocess
@@ -157,8 +156,6 @@ Shelf = MemoryShelf | DockerShelf
 
 @pytest.fixture
 def docker_shelf(tmp_path: Path) -> Iterator[DockerShelf]:
-    if shutil.which("docker-registry") is None:
-        pytest.skip("needs docker-registry")
     shelf = DockerShelf(tmp_path)
     yield shelf
     shelf.stop()
@@ -736,7 +733,6 @@ for server in [*servers, tokens]:
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and iproute2")
 def test_an_overlay_address_is_asked_without_tls_and_therefore_without_a_password(tmp_path: Path) -> None:
     """In a network of its own, where the overlay's address lies on loopback."""
     network = 'ip link set lo up && ip address add 100.64.0.1/32 dev lo && exec "$@"'

@@ -7,15 +7,16 @@ The positions are enumerated, not sampled: n = 1, 2, 3 … until a run completes
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
 import apsw
 import pytest
 
-from tests.lab.product import IDLE_CALLS, KILLED, SOAK, Outcome, Place, Warm, fingerprints, new_place
+from tests.lab.product import KILLED, SOAK, Outcome, Place, Warm, fingerprints, new_place
 
 pytestmark = pytest.mark.lab
 
@@ -24,6 +25,8 @@ KILL_AT = 200
 CALLS = ["fsync", "fdatasync", "renameat", "link", "unlink", "mkdir", "ftruncate", "pwrite64"]
 CALLS += ["rename", "unlinkat", "fchmod", "chmod", "write"] if SOAK else []
 STRIDE = {"pwrite64": 1 if SOAK else 4}
+STAGED_CALLS = ["fdatasync", "fsync", "renameat"]
+Note = Callable[[str, object], None]
 CHECK = ("hub", "check", "--state-dir", ".ledger", "--json")
 
 
@@ -35,9 +38,9 @@ class Crew:
     sound: Warm
 
 
-@pytest.fixture(scope="module")
-def crews() -> Iterator[list[Crew]]:
-    faults = [f"{call}:signal=SIGKILL:when={KILL_AT}" for call in IDLE_CALLS]
+@contextmanager
+def hired(calls: Sequence[str]) -> Iterator[list[Crew]]:
+    faults = [f"{call}:signal=SIGKILL:when={KILL_AT}" for call in calls]
     interpreters: list[Warm] = []
     try:
         for given in (faults, ()) * WORKERS:
@@ -46,6 +49,19 @@ def crews() -> Iterator[list[Crew]]:
     finally:
         for interpreter in interpreters:
             interpreter.close()
+
+
+@pytest.fixture(scope="module")
+def crews() -> Iterator[list[Crew]]:
+    with hired(CALLS) as crews:
+        yield crews
+
+
+@pytest.fixture(scope="module")
+def staging_crews() -> Iterator[list[Crew]]:
+    """A large apply makes more writes than KILL_AT by itself; it is killed at its flushes and renames."""
+    with hired(STAGED_CALLS) as crews:
+        yield crews
 
 
 @dataclass(frozen=True)
@@ -166,18 +182,22 @@ def every_position(case: Case, call: str, crews: list[Crew]) -> int:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_first_apply_killed_anywhere_leaves_nothing_or_the_first_revision(
-    call: str, first: Case, crews: list[Crew]
+    call: str, first: Case, crews: list[Crew], record_property: Note
 ) -> None:
     """R02, I-08"""
-    assert every_position(first, call, crews) >= AT_LEAST_FIRST[call]
+    killed = every_position(first, call, crews)
+    record_property("killed", killed)
+    assert killed >= AT_LEAST_FIRST[call]
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_an_apply_killed_anywhere_leaves_the_old_or_the_new_revision(
-    call: str, second: Case, crews: list[Crew]
+    call: str, second: Case, crews: list[Crew], record_property: Note
 ) -> None:
     """R02, I-08"""
-    assert every_position(second, call, crews) >= AT_LEAST_SECOND[call]
+    killed = every_position(second, call, crews)
+    record_property("killed", killed)
+    assert killed >= AT_LEAST_SECOND[call]
 
 
 # So that the enumeration cannot become empty unnoticed: calls that an apply is known to make.
@@ -186,18 +206,20 @@ AT_LEAST_SECOND = dict.fromkeys(CALLS, 0) | {"fsync": 5, "fdatasync": 1, "rename
 
 
 def test_a_staged_apply_killed_between_its_portions_leaves_the_old_or_the_new_revision(
-    staged: Case, crews: list[Crew]
+    staged: Case, staging_crews: list[Crew], record_property: Note
 ) -> None:
-    """R02: more than 2,000 contents; a record of the commit under way is settled by `hub check --sweep`."""
-    positions = [("fdatasync", n) for n in (2, 3, 4, 5)]
-    if SOAK:
-        positions = [(call, n) for call in ("fdatasync", "fsync", "renameat") for n in range(1, 16)]
-        positions += [("pwrite64", n) for n in range(1, 190, 10)]
+    """R02: more than 2,000 contents; the record of a commit under way is settled by `hub check --sweep`."""
+    positions = [(call, n) for call in STAGED_CALLS for n in range(1, 10)] if SOAK else SAMPLED
 
     def work(at: int) -> list[Cut]:
-        return [cut_at(staged, call, n, crews[at]) for call, n in positions[at :: len(crews)]]
+        return [cut_at(staged, call, n, staging_crews[at]) for call, n in positions[at::WORKERS]]
 
-    with ThreadPoolExecutor(len(crews)) as pool:
-        cuts = [cut for found in pool.map(work, range(len(crews))) for cut in found]
-    assert sum(cut.killed for cut in cuts) >= 3
-    assert sum(cut.pending for cut in cuts) >= 2
+    with ThreadPoolExecutor(WORKERS) as pool:
+        cuts = [cut for found in pool.map(work, range(WORKERS)) for cut in found]
+    record_property("killed", sum(cut.killed for cut in cuts))
+    assert sum(cut.killed for cut in cuts) >= 4
+    assert sum(cut.pending for cut in cuts) >= 3
+
+
+# Flushes of a staged apply: the record (1, 2), three portions (3, 4, 5), the revision (6).
+SAMPLED = [("fdatasync", n) for n in (1, 3, 5, 6)]

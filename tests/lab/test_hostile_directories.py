@@ -107,10 +107,7 @@ def make_socket(path: Path) -> None:
 
 
 def make_device(path: Path) -> None:
-    try:
-        os.mknod(path, 0o020666, os.makedev(1, 5))  # /dev/zero: a file without an end
-    except PermissionError:
-        pytest.skip("this machine lets nobody make devices")
+    os.mknod(path, 0o020666, os.makedev(1, 5))  # /dev/zero: a file without an end
 
 
 def of_size(size_bytes: int) -> Callable[[Path], object]:
@@ -304,7 +301,6 @@ def test_what_only_looks_hostile_is_loaded(content: str, tmp_path: Path) -> None
 OPEN = re.compile(r'\b(?:open|openat|openat2)\((?:(AT_FDCWD|\d+)(?:<([^>]*)>)?, )?"([^"]*)"')
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_nothing_outside_the_directory_is_opened_s11(tmp_path: Path) -> None:
     root = fleet(tmp_path / "fleet")
     for case in ("a service is a link to /etc/shadow", "a policy is a link to /etc/shadow", "a policy outside"):

@@ -24,7 +24,7 @@ FLUSHES = ("fsync", "fdatasync")
 WRITES = ("pwrite64", "write", "renameat", "mkdir", "ftruncate")
 READS = ("openat", "pread64")
 CHECK = ("hub", "check", "--state-dir", ".ledger", "--json")
-STRIDE = {} if SOAK else {"pwrite64": 8, "openat": 5, "pread64": 5}
+STRIDE = {} if SOAK else {"pwrite64": 8, "openat": 9, "pread64": 9}
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def test_an_apply_that_cannot_read_says_so_and_can_be_repeated(
         assert outcome.code == 0 or outcome.error["remedy"], outcome
         works_again(place, second, sound)
         if not hit:
-            assert times >= 3
+            assert times >= 2
             return
 
 
@@ -168,21 +168,18 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("case_name", ["first", "second"])
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_disk_that_stays_broken_refuses_every_apply(
-    fault: str, case_name: str, sound: Warm, request: pytest.FixtureRequest
-) -> None:
+def test_a_disk_that_stays_broken_refuses_every_apply(fault: str, first: Case, second: Case, sound: Warm) -> None:
     """R06, R05"""
-    found: Case = request.getfixturevalue(case_name)
     error, calls, when = BROKEN[fault]
-    place = found.before.copy(found.before.root.with_name(fault.replace(" ", "-")))
     with warm([f"{call}:error={error}:when={when}" for call in calls]) as broken:
-        refused = fails_cleanly(broken.run(place, "apply", "--yes", "--json"))
-        assert broken.injected()
-    if error in ("ENOSPC", "EDQUOT"):
-        assert refused["code"] == "no_space" and "no space" in refused["message"]
-    works_again(place, found, sound)
+        for case in (first, second):
+            place = case.before.copy(case.before.root.with_name(fault.replace(" ", "-")))
+            refused = fails_cleanly(broken.run(place, "apply", "--yes", "--json"))
+            assert broken.injected()
+            if error in ("ENOSPC", "EDQUOT"):
+                assert refused["code"] == "no_space" and "no space" in refused["message"]
+            works_again(place, case, sound)
 
 
 # ---- real file systems -----------------------------------------------------------------------------------------------

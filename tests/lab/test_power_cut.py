@@ -12,7 +12,7 @@ import random
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,7 +139,9 @@ def lost(place: Place, series: Series, interpreter: Warm) -> list[str]:
     return [f"revision {number}" for number, digest in series.acknowledged.items() if present.get(number) != digest]
 
 
-def test_no_acknowledged_apply_is_lost_when_the_power_fails(tmp_path: Path) -> None:
+def test_no_acknowledged_apply_is_lost_when_the_power_fails(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     """R04, I-08: 20 cuts (soak: 100)."""
     random_times = random.Random(4)
     acknowledged = 0
@@ -153,6 +155,7 @@ def test_no_acknowledged_apply_is_lost_when_the_power_fails(tmp_path: Path) -> N
             (place.fleet / "services" / "hello.toml").write_text(service(cut))
             interpreter.run(place, "plan").ok()
             interpreter.run(place, "apply", "--yes").ok()
+    record_property("acknowledged", acknowledged)
     assert acknowledged >= CUTS, "the machine was too slow: hardly an apply was acknowledged before a cut"
 
 

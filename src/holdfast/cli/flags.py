@@ -16,12 +16,12 @@ class Parser(ArgumentParser):
         raise Invalid(message, remedy=f"{self.prog} --help shows how it is called", code="usage")
 
 
-def parser_for(verb: str, about: str, details: str) -> Parser:
+def parser_for(verb: str, about: str, details: str, width: int | None = None) -> Parser:
     parser = Parser(
         prog=f"holdfast {verb}",
         description=about[:1].upper() + about[1:] + ".",
         epilog=details,
-        formatter_class=RawDescriptionHelpFormatter,
+        formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, width=width),
         allow_abbrev=False,
         add_help=False,
     )

@@ -1,0 +1,12 @@
+"""docs/reference/commands.md is what the commands say of themselves."""
+
+from pathlib import Path
+
+from holdfast.cli.reference import reference
+
+
+def test_the_command_reference_is_up_to_date() -> None:
+    written = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
+    assert written.read_text() == reference(), (
+        "run: .venv/bin/python -m holdfast.cli.reference > docs/reference/commands.md"
+    )
