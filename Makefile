@@ -40,9 +40,9 @@ types: setup
 check: lint types
 	$(PYTEST) tests/architecture tests/specs
 
-# Everything that must hold.
+# Everything that must hold. Many cases wait for a disk or a time limit, hence more workers than cores.
 test: lint types
-	$(PYTEST) tests
+	$(PYTEST) --numprocesses 4 --dist loadfile tests
 
 # Full counts of the long cases.
 soak: setup

@@ -86,11 +86,17 @@ def running_agent(room: Path, environment: dict[str, str]) -> Iterator[str]:
     path, providers = str(room / "agent"), os.path.dirname(environment["SSH_SK_PROVIDER"]) + "/*"
     process = subprocess.Popen(["ssh-agent", "-D", "-a", path, "-P", providers], stdout=subprocess.DEVNULL)
     try:
-        wait_until(lambda: os.path.exists(path))
+        wait_until(lambda: answers(path))
         yield path
     finally:
         process.terminate()
         process.wait(10)
+
+
+def answers(path: str) -> bool:
+    """The path is there as soon as it is bound; only a connection tells that somebody listens."""
+    with socket.socket(socket.AF_UNIX) as line:
+        return line.connect_ex(path) == 0
 
 
 def wait_until(fact: Callable[[], bool]) -> None:

@@ -518,3 +518,19 @@ def test_a_hub_that_does_not_answer_is_unreachable(place: Place, plain: Warm) ->
     for verb in (("plan", "--json"), APPLY, ("history", "--json"), ("status", "--json")):
         assert place.run(*verb, *nobody).refused(6)["remedy"]
     assert number(plain.run(place, *APPLY)) == 2
+
+
+def test_a_damaged_content_whose_file_was_edited_is_mended_by_putting_the_file_back(tmp_path: Path) -> None:
+    """The old content is needed to say what changes; the remedy, followed literally, brings it back."""
+    place = new_place(tmp_path)
+    place.run("apply", "--yes").ok()
+    flip_one_bit(place, digest_of(place, "service.hello"))
+    before = (place.fleet / "services" / "hello.toml").read_text()
+    place.replace("services/hello.toml", 'tier = "worker"', 'tier = "core"')
+    refused = place.run("apply", "--yes", "--json").refused(7, "blob_damaged")
+    assert "put its file back" in refused["remedy"]
+    (place.fleet / "services" / "hello.toml").write_text(before)
+    place.run("apply", "--yes").ok()
+    place.replace("services/hello.toml", 'tier = "worker"', 'tier = "core"')
+    place.run("apply", "--yes").ok()
+    assert place.run("hub", "check", "--state-dir", ".ledger").ok().out.startswith("sound")

@@ -66,6 +66,8 @@ def commit(candidate: Candidate, applied: Applied | None, target: str, heads: He
             code="stale_base",
         )
     heads.moved(fleet, head)
+    for finding in hub.status().findings:
+        box.terminal.warn(f"{finding.code}: {finding.message}; {finding.remedy}")
     return head
 
 

@@ -37,19 +37,25 @@ def table_of(applied: Applied | None) -> Table:
     return applied.table if applied else EMPTY_TABLE
 
 
+_PUT_BACK = (
+    "put its file back as it was applied (version control has it) and run holdfast apply: that stores the content anew; "
+    "then edit the file again"
+)
+
+
 def content(contents: Mapping[str, bytes], digest: str, what: str) -> bytes:
     try:
         found = contents[digest]
     except KeyError:
         raise Corrupt(
             f"the content of {what} ({digest[:12]}…) is not in the ledger",
-            remedy="holdfast hub check lists what is missing; applying the same directory again stores it anew",
+            remedy=_PUT_BACK,
             code="blob_missing",
         ) from None
     if canonical.digest(found) != digest:
         raise Corrupt(
             f"the content of {what} does not match its digest {digest[:12]}…",
-            remedy="holdfast hub check lists what is damaged; applying the same directory again stores it anew",
+            remedy=_PUT_BACK,
             code="blob_damaged",
         )
     return found
