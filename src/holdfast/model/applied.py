@@ -38,8 +38,8 @@ def table_of(applied: Applied | None) -> Table:
 
 
 _PUT_BACK = (
-    "put its file back as it was applied (version control has it) and run holdfast apply: that stores the content anew; "
-    "then edit the file again"
+    "put its file back as it was applied (version control has it) and run holdfast apply, which stores the content "
+    "anew; then edit the file again"
 )
 
 
