@@ -6,6 +6,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -285,6 +286,16 @@ def test_a_failing_call_is_reported_and_leaves_nothing_beside_the_old_content(
     assert ("power cut" in said) == (kept == NEW)
     assert path.read_bytes() == kept
     assert strays(path) == []
+
+
+def test_what_a_killed_process_left_is_swept_later_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    names = {".holdfast-old.tmp": 7200, ".holdfast-new.tmp": 0, ".other.tmp": 7200, ".holdfast-kept": 7200}
+    for name, age_s in names.items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    PosixDisk().replace(str(path), NEW)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".holdfast-kept", ".holdfast-new.tmp", ".other.tmp", "file"]
 
 
 @pytest.fixture

@@ -3,7 +3,9 @@
 import errno
 import os
 import stat
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from holdfast.errors import Failed, HoldfastError, Invalid
 
@@ -11,6 +13,9 @@ from holdfast.errors import Failed, HoldfastError, Invalid
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # directories on the way are the operator's choice, links too
+
+_STRAY = (".holdfast-", ".tmp")
+STRAY_AGE_S = 3600
 
 _CHECK_DISK = "check the disk and how it is mounted, then repeat the command"
 _REMEDIES: Mapping[int, str] = {
@@ -48,6 +53,7 @@ class PosixDisk:
                 _check_target(directory, name, path)
                 _replace(directory, name, content, mode)
                 _flush_name(directory, path)
+                _sweep(directory)
             finally:
                 os.close(directory)
         except OSError as trouble:
@@ -97,7 +103,7 @@ def _replace(directory: int, name: str, content: bytes, mode: int) -> None:
 
     A flush that failed is never repeated on the same file: a second try begins with a new one (R06).
     """
-    temporary = f".holdfast-{os.urandom(8).hex()}.tmp"
+    temporary = f"{_STRAY[0]}{os.urandom(8).hex()}{_STRAY[1]}"
     handle = os.open(temporary, _CREATE, 0o600, dir_fd=directory)
     try:
         try:
@@ -110,6 +116,15 @@ def _replace(directory: int, name: str, content: bytes, mode: int) -> None:
     except BaseException:
         _remove(directory, temporary)
         raise
+
+
+def _sweep(directory: int) -> None:
+    """What killed processes left behind; an hour is longer than any write of ours takes."""
+    with suppress(OSError), os.scandir(directory) as found:
+        for entry in found:
+            ours = entry.name.startswith(_STRAY[0]) and entry.name.endswith(_STRAY[1])
+            if ours and time.time() - entry.stat(follow_symlinks=False).st_mtime > STRAY_AGE_S:
+                _remove(directory, entry.name)
 
 
 def _flush_name(directory: int, path: str) -> None:
