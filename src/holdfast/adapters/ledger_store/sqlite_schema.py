@@ -107,7 +107,9 @@ def _write_draft(draft: str, path: str) -> None:
     os.close(handle)
     db = apsw.Connection(draft, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        db.pragma("synchronous", "full")
+        # Nobody knows the draft until it has its name, so one flush before that is enough.
+        db.pragma("synchronous", "off")
+        db.pragma("journal_mode", "memory")
         # Before the switch to WAL, so that the file itself tells what it is from its first moment.
         db.execute(f"BEGIN; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; {SCHEMA} COMMIT")
         db.pragma("journal_mode", "wal")
@@ -115,6 +117,11 @@ def _write_draft(draft: str, path: str) -> None:
         raise trouble(error, path, db.system_errno) from error
     finally:
         db.close()
+    handle = os.open(draft, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: str) -> None:
