@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli import show_plan, signing
+from holdfast.cli import show_finding, show_plan, signing
 from holdfast.cli.heads import Heads
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Conflict, Failed
@@ -67,7 +67,7 @@ def commit(candidate: Candidate, applied: Applied | None, target: str, heads: He
         )
     heads.moved(fleet, head)
     for finding in hub.status().findings:
-        box.terminal.warn(f"{finding.code}: {finding.message}; {finding.remedy}")
+        box.terminal.warn(show_finding.line(finding))
     return head
 
 

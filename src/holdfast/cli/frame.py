@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from holdfast.cli import flags
-from holdfast.cli.terminal import Terminal
+from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.toolbox import Toolbox
 from holdfast.cli.verbs import LATER, VERBS, nouns
 from holdfast.errors import Failed, HoldfastError, Invalid
@@ -68,8 +68,8 @@ def report(trouble: HoldfastError, terminal: Terminal, as_json: bool) -> None:
             body["problems"] = problems
         terminal.complain(msgspec.json.encode(body).decode())
         return
-    terminal.complain(terminal.paint("red", "error: ") + trouble.message)
-    terminal.complain(terminal.paint("cyan", "remedy: ") + trouble.remedy)
+    terminal.complain(terminal.paint("red", "error: ") + harmless(trouble.message))
+    terminal.complain(terminal.paint("cyan", "remedy: ") + harmless(trouble.remedy))
 
 
 def _overview(argv: Sequence[str], terminal: Terminal) -> int:

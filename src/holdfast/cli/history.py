@@ -8,6 +8,7 @@ import msgspec
 from holdfast.cli import session
 from holdfast.cli.flags import Parser
 from holdfast.cli.moment import rfc3339
+from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import Conflict
@@ -69,4 +70,5 @@ def _line(record: RevisionRecord, box: Toolbox) -> str:
     changes = ", ".join(f"{count} {kind}" for kind, count in record.changes.items())
     who = ", ".join(signer.operator for signer in record.approval.signers)
     number = box.terminal.paint("bold", f"{record.number:>4}")
-    return f"{number}  {rfc3339(record.committed_at_s)}  {changes:<28}  signed by {who}  {record.digest[:12]}"
+    rest = f"{rfc3339(record.committed_at_s)}  {changes:<28}  signed by {who}  {record.digest[:12]}"
+    return f"{number}  {harmless(rest)}"

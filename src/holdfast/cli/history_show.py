@@ -6,6 +6,7 @@ import msgspec
 
 from holdfast.cli.flags import Parser
 from holdfast.cli.history import document, reachable_hub
+from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model.record import Link
@@ -52,7 +53,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     lines += [f"{count} {kind}" for kind, count in found["changes"].items()]
     lines += [f"removed {address}" for address in found["removals"]]
     lines.append(f"manifests for {len(header.manifests)} nodes: {', '.join(sorted(header.manifests)[:8])}")
-    box.terminal.say("\n".join(lines))
+    box.terminal.say(harmless("\n".join(lines)))
     return 0
 
 

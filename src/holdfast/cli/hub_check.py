@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.cli import show_finding
 from holdfast.cli.flags import Parser
 from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
 from holdfast.cli.toolbox import Toolbox
@@ -39,10 +40,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode(_document(verdict)).decode())
         return 0 if verdict.sound else Corrupt.exit_code
     for finding in verdict.findings:
-        box.terminal.say(
-            f"{box.terminal.paint('red', finding.code)} {finding.address} {finding.message}".replace("  ", " ")
-        )
-        box.terminal.say(f"  remedy: {finding.remedy}")
+        box.terminal.say(show_finding.text(finding, box.terminal))
     if verdict.sound:
         box.terminal.say(
             f"sound: {verdict.revisions} revisions, {verdict.signatures} signatures, {verdict.contents} contents"

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 
+from holdfast.cli import show_finding
 from holdfast.cli.flags import Parser
 from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
 from holdfast.cli.toolbox import Toolbox
@@ -34,7 +35,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     host, port = address(args.listen)
     hub = box.legacy_hub(args.config) if args.config else box.booted_hub(args.state_dir or STATE_DIR, args.strict)
     for finding in hub.status().findings:
-        box.terminal.warn(f"{finding.code} {finding.address} {finding.message}; {finding.remedy}".replace("  ", " "))
+        box.terminal.warn(show_finding.line(finding))
     box.serve(hub, host, port, lambda chosen: box.terminal.remark(f"serving on http://{url_host(host)}:{chosen}"))
     return 0
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.cli.terminal import Terminal
+from holdfast.cli.terminal import Terminal, harmless
 from holdfast.model.plan import Change, FieldChange, Plan
 from holdfast.model.revision import Candidate, decode_header, digest_of
 
@@ -69,7 +69,7 @@ def _field(field: FieldChange, terminal: Terminal) -> str:
 
 
 def _value(value: Any) -> str:
-    shown = msgspec.json.encode(value).decode()
+    shown = harmless(msgspec.json.encode(value).decode())
     return shown if len(shown) <= VALUE_CHARS else shown[: VALUE_CHARS - 1] + "…"
 
 

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli import session
+from holdfast.cli import session, show_finding
 from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
 from holdfast.declared.load import load
@@ -37,9 +37,5 @@ def run(args: Namespace, box: Toolbox) -> int:
     if found.head != found.serving:
         box.terminal.say(f"the ledger's head is revision {found.head.number}")
     for finding in found.findings:
-        style = "red" if finding.level != "warning" else "yellow"
-        box.terminal.say(
-            f"{box.terminal.paint(style, finding.code)} {finding.address} {finding.message}".replace("  ", " ")
-        )
-        box.terminal.say(f"  remedy: {finding.remedy}")
+        box.terminal.say(show_finding.text(finding, box.terminal))
     return 0

@@ -10,6 +10,13 @@ from holdfast.errors import Failed, Invalid
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
 
+def harmless(text: str) -> str:
+    """Foreign text for a terminal: what a hub or a file says must not move the cursor or turn the writing around."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 class Terminal:
     """`quiet` drops progress and remarks, never results, warnings or errors."""
 

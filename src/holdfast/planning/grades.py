@@ -38,6 +38,8 @@ def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Deman
 def node_demands(before: Node, after: Node) -> Iterator[Demand]:
     if after.key != before.key:
         yield destroy("changes the node's key")
+    if set(after.roles) - set(before.roles):  # a role decides which names a node may hold certificates for
+        yield destroy(f"gives the node more roles ({', '.join(sorted(set(after.roles) - set(before.roles)))})")
     if after.orphans == "remove" != before.orphans:
         yield destroy('lets the agent remove orphans (orphans = "remove")')
     if after.orphans_foreign and not before.orphans_foreign:
@@ -104,7 +106,8 @@ def created(address: str, after: bytes) -> Iterator[Demand]:
     kind = kind_of(address)
     if kind == "node":
         yield destroy("adds a node")
-        yield from node_demands(Node("x", ("worker",), key=_node(after).key), _node(after))
+        node = _node(after)
+        yield from node_demands(Node("x", node.roles, key=node.key), node)
     elif kind == "service":
         yield from host_paths(_read(after, Service))
 

@@ -70,6 +70,8 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
     ("fleet", fleet(), fleet(backups=Backups(drill_interval="30d")), "makes backups.drill_interval longer"),
     ("node.w1", W1, replace(W1, address="100.64.0.9"), None),
     ("node.w1", W1, replace(W1, key="ssh-ed25519 AAAA"), "changes the node's key"),
+    ("node.w1", W1, replace(W1, roles=("edge", "worker")), "more roles (edge)"),
+    ("node.w1", replace(W1, roles=("edge", "worker")), W1, None),
     ("node.w1", W1, replace(W1, orphans="remove"), "remove orphans"),
     ("node.w1", W1, replace(W1, orphans="stop"), None),
     ("node.w1", W1, replace(W1, orphans_foreign=True), "did not make"),

@@ -1,0 +1,31 @@
+"""A finding for people: code, where, what, and the remedy below. Whoever found it, its words are shown harmlessly."""
+
+from typing import Protocol
+
+from holdfast.cli.terminal import Terminal, harmless
+
+
+class Shown(Protocol):
+    @property
+    def code(self) -> str: ...
+    @property
+    def level(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def remedy(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+
+
+def text(finding: Shown, terminal: Terminal) -> str:
+    style = "yellow" if finding.level == "warning" else "red"
+    return f"{terminal.paint(style, harmless(finding.code))} {_what(finding)}\n  remedy: {harmless(finding.remedy)}"
+
+
+def line(finding: Shown) -> str:
+    return f"{harmless(finding.code)} {_what(finding)}; {harmless(finding.remedy)}"
+
+
+def _what(finding: Shown) -> str:
+    return harmless(f"{finding.address}: {finding.message}" if finding.address else finding.message)
