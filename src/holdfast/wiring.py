@@ -2,8 +2,8 @@
 
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if "typing_extensions" not in sys.modules:
@@ -36,11 +36,18 @@ HIGH_WATER_FILE = "high-water"
 
 
 def command_line(argv: Sequence[str]) -> int:
+    box = SystemToolbox(system_terminal(no_colour="NO_COLOR" in os.environ), os.environ)
+    try:
+        return _command(argv, box)
+    finally:
+        box.close()
+
+
+def _command(argv: Sequence[str], box: "SystemToolbox") -> int:
     from holdfast.cli import frame
 
-    terminal = system_terminal(no_colour="NO_COLOR" in os.environ)
     try:
-        code = frame.run(argv, os.environ, lambda args: SystemToolbox(terminal, os.environ, args), terminal)
+        code = frame.run(argv, box)
     except BrokenPipeError:  # `holdfast history | head`: the reader had enough
         code = 141
     try:
@@ -51,7 +58,7 @@ def command_line(argv: Sequence[str]) -> int:
         if isinstance(trouble, BrokenPipeError):
             return 141
         if code == 0:
-            frame.report(unsaid(trouble), terminal, "--json" in argv)
+            frame.report(unsaid(trouble), box.terminal, "--json" in argv)
         return code or 1
     return code
 
@@ -71,7 +78,7 @@ def is_url(target: str) -> bool:
 class SystemToolbox:
     """The real world, as far as the command line needs it."""
 
-    def __init__(self, terminal: Terminal, environ: Mapping[str, str], args: Namespace) -> None:
+    def __init__(self, terminal: Terminal, environ: Mapping[str, str]) -> None:
         self.terminal = terminal
         self.environ = environ
         self.disk: Disk = PosixDisk()
@@ -79,6 +86,13 @@ class SystemToolbox:
         self.entropy: Entropy = SystemEntropy()
         self._signer: Signer | None = None
         self._readers: list[SqliteReader] = []  # put to rest before somebody writes
+        self._endings: list[Callable[[], None]] = []  # one for each thing that was opened
+
+    def close(self) -> None:
+        """Never fails: by now the command has its result, and what it committed is on the disk."""
+        while self._endings:
+            with suppress(Exception, KeyboardInterrupt):
+                self._endings.pop()()
 
     # ---- fleet directory, registry
 
@@ -117,20 +131,25 @@ class SystemToolbox:
     def _http(self, url: str) -> "HubLink":
         from holdfast.adapters.hub_link.http import HttpHub
 
-        return HttpHub(url)
+        hub = HttpHub(url)
+        self._endings.append(hub.close)
+        return hub
 
     def store(self, state_dir: str, create: bool) -> "LedgerStore":
         from holdfast.adapters.ledger_store.sqlite import SqliteStore
 
         for reader in self._readers:
             reader.rest()
-        return SqliteStore.open(os.path.join(state_dir, LEDGER_FILE), self.clock, create)
+        store = SqliteStore.open(os.path.join(state_dir, LEDGER_FILE), self.clock, create)
+        self._endings.append(store.leave)
+        return store
 
     def store_for_reading(self, state_dir: str) -> "LedgerReader":
         from holdfast.adapters.ledger_store.sqlite import SqliteStore
 
         reader = SqliteStore.open_read_only(os.path.join(state_dir, LEDGER_FILE))
         self._readers.append(reader)
+        self._endings.append(reader.close)
         return reader
 
     def high_water(self, state_dir: str) -> "HighWater":
@@ -158,9 +177,9 @@ class SystemToolbox:
 
     def legacy_hub(self, config: str) -> "HubLink":
         from holdfast.declared.load import load
-        from holdfast.hub.legacy import LegacySource
+        from holdfast.hub.legacy import LegacySource, directory_of
 
-        return LegacySource(load(self.fleet_directory(os.path.dirname(config) or ".")))
+        return LegacySource(load(self.fleet_directory(directory_of(config))))
 
     def serve(self, hub: "HubLink", host: str, port: int, ready: Callable[[int], None]) -> None:
         import gc
@@ -231,29 +250,14 @@ class SystemToolbox:
         return AgentSigner(socket_path, found) if found is not None else None
 
     def make_key(self, path: str, comment: str, passphrase: str) -> str:
-        from cryptography.hazmat.primitives import serialization as form
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from holdfast.adapters.signer import keyfile
 
-        private = Ed25519PrivateKey.generate()
-        lock = form.BestAvailableEncryption(passphrase.encode()) if passphrase else form.NoEncryption()
-        public = private.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH).decode()
-        self.disk.make_directory(os.path.dirname(os.path.abspath(path)), 0o700)
-        self.disk.replace(path, private.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, lock), 0o600)
-        self.disk.replace(path + ".pub", f"{public} {comment}\n".encode(), 0o644)
-        return public
+        return keyfile.make(path, comment, passphrase, self.disk)
 
     def make_recipient(self, path: str) -> str:
-        import pyrage
+        from holdfast.adapters.identity import age
 
-        content = self.disk.read(path, 4096)
-        if content is not None:
-            identity = pyrage.x25519.Identity.from_str(content.decode().splitlines()[-1].strip())
-        else:
-            identity = pyrage.x25519.Identity.generate()
-            text = f"# age identity of a Holdfast operator; opens backups and secrets sealed to you\n{identity}\n"
-            self.disk.make_directory(os.path.dirname(path), 0o700)
-            self.disk.replace(path, text.encode(), 0o600)
-        return str(identity.to_public())
+        return age.recipient(path, self.disk)
 
 
 __all__ = ["SystemToolbox", "command_line", "msgspec"]

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.hub_link.exchange import HEAD_BYTES_MAX
-from holdfast.adapters.hub_link.http import ANSWER_BYTES_MAX, HttpHub
+from holdfast.adapters.hub_link.http import ANSWER_BYTES_MAX, HEADS_MAX, HttpHub
 from holdfast.errors import Corrupt, Invalid, TryLater, Unreachable
 from holdfast.hub.desk import Ask, Desk
 from holdfast.model import canonical
@@ -180,6 +180,13 @@ def test_content_that_is_something_else_is_noticed() -> None:
 def test_a_chain_that_ends_without_a_word_is_noticed() -> None:
     with telling(answer(codec.write(messages.LinksPage(())))) as hub, pytest.raises(Corrupt):
         hub.links(1, 3)
+
+
+@pytest.mark.parametrize("last", [HEADS_MAX + 1, 2**53 - 1])
+def test_a_chain_that_nobody_can_have_made_is_not_asked_for(last: int) -> None:
+    with telling(b"", times=0) as hub, pytest.raises(Corrupt) as raised:
+        hub.links(last, last)
+    assert raised.value.code == "hub_lies" and f"{last:,}" in raised.value.message
 
 
 # ---- pages, addresses

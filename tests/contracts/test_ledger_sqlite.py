@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 from holdfast.adapters.clock.system import SystemClock
-from holdfast.adapters.ledger_store import sqlite_schema
+from holdfast.adapters.ledger_store import sqlite_schema, sqlite_writer
 from holdfast.adapters.ledger_store.sqlite import SqliteReader, SqliteStore
 from holdfast.errors import Corrupt, Failed, Invalid, TryLater
 from holdfast.ports.ledger_store import Record, Transaction
@@ -709,3 +709,70 @@ def test_an_interrupted_waiter_does_not_stop_the_others(path: Path) -> None:
     assert put(store, third=b"") == 3
     assert [record.key for record in store.scan("")] == ["first", "second", "third"]
     store.close()
+
+
+# Leaving (what a command does at its end)
+
+
+def wal_bytes(path: Path) -> int:
+    return Path(f"{path}-wal").stat().st_size
+
+
+def leave_after(path: Path, step: int) -> None:
+    store = open_store(path, create=True)
+    put(store, **{f"k{step % 7}": b"x" * 200_000})
+    store.leave()
+
+
+def test_processes_that_come_and_go_keep_the_wal_short(path: Path) -> None:
+    longest = 0
+    for step in range(120):
+        leave_after(path, step)
+        longest = max(longest, wal_bytes(path))
+    page_bytes = 4096 + 24
+    assert longest > 100 * page_bytes  # it is not emptied each time, which would cost flushes
+    assert longest < 2 * sqlite_writer.CHECKPOINT_PAGES * page_bytes
+    reader = read_only(path)
+    assert reader.revision() == 120
+    reader.close()
+
+
+def test_leaving_is_no_trouble_while_somebody_reads_or_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_PAGES", 1)
+    leave_after(path, 0)
+    assert wal_bytes(path) == 0
+    store = open_store(path)
+    put(store, a=b"1")
+    with somebody(path, "BEGIN; SELECT count(*) FROM live"), somebody(path, "BEGIN IMMEDIATE"):
+        store.leave()
+    store.leave()  # a second time changes nothing
+    store.close()
+    assert wal_bytes(path) > 0
+    leave_after(path, 1)
+    assert wal_bytes(path) == 0
+    reader = read_only(path)
+    assert [record.key for record in reader.scan("")] == ["a", "k0", "k1"]
+    reader.close()
+
+
+@contextmanager
+def somebody(path: Path, doing: str) -> Iterator[None]:
+    other = sqlite_schema.connect(str(path))
+    other.execute(doing).fetchall()
+    yield
+    other.close()
+
+
+@pytest.mark.lab
+def test_leaving_after_a_small_commit_flushes_nothing(path: Path, tmp_path: Path) -> None:
+    run_writer(path, steps=1)
+    flushes = []
+    for ending in ("os._exit(0)", "os._exit(0)", "store.leave()"):  # the first one begins the WAL anew
+        script = WRITER.replace("\nstore.close()", f"\n{ending}")
+        trace = tmp_path / "trace"
+        command = ["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", str(trace)]
+        command += [sys.executable, "-S", "-c", script, str(path), "1", "1000", "leave"]
+        done = subprocess.run(command, env=writer_environment(), capture_output=True, text=True, timeout=60)
+        assert done.stdout.startswith("ack"), done.stderr
+        flushes.append(len(trace.read_text().splitlines()))
+    assert flushes[1] == flushes[2]

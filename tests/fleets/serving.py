@@ -92,9 +92,10 @@ def reply(line: socket.socket) -> Reply:
 
 
 def get(port: int, target: str) -> Reply:
-    return raw(port, f"GET {target} HTTP/1.1\r\nHost: hub\r\n\r\n".encode())
+    return raw(port, f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
 
 def post(port: int, target: str, body: bytes, headers: str = "") -> Reply:
-    head = f"POST {target} HTTP/1.1\r\nHost: hub\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+    fields = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n{headers}"
+    head = f"POST {target} HTTP/1.1\r\n{fields}\r\n"
     return raw(port, head.encode() + body)

@@ -226,15 +226,13 @@ def arm_recovery(place: Place) -> None:
 
 def forget_binding(place: Place) -> None:
     """A revision, properly signed, whose table does not say where the policy applies: committed by an older release."""
-    from argparse import Namespace
-
     from holdfast.adapters.signer.keyfile import KeyfileSigner
     from holdfast.cli.terminal import system_terminal
     from holdfast.model.revision import NAMESPACE, Table
     from holdfast.planning.compile import compile_revision
     from holdfast.wiring import SystemToolbox
 
-    box = SystemToolbox(system_terminal(no_colour=True), place.environ, Namespace())
+    box = SystemToolbox(system_terminal(no_colour=True), place.environ)
     hub: Any = box.hub_for_writing(str(place.ledger))
     applied = hub.applied()
     entries = {**applied.table.entries}

@@ -130,7 +130,7 @@ def test_a_hub_told_to_stop_closes_idle_connections_and_its_door() -> None:
     with served(grown_mailbox(1)) as port:
         idle = [connected(port) for _ in range(20)]
         for line in idle[:10]:
-            line.sendall(b"GET /healthz HTTP/1.1\r\nHost: hub\r\n\r\n")
+            line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert reply(line).status == 200
         started_s = time.monotonic()
     assert time.monotonic() - started_s < 2

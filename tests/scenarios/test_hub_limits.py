@@ -14,7 +14,8 @@ from holdfast.hub import limits
 from tests.fleets.build import grown_mailbox
 from tests.fleets.serving import CLOSED, Reply, connected, get, post, raw, reply, served
 
-HOST = b"Host: hub\r\n"
+HOST = b"Host: localhost\r\n"
+POST = HOST + b"Content-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +45,8 @@ def closing_time_s(line: socket.socket, drip: bytes = b"") -> tuple[float, Reply
 
 def test_whoever_keeps_the_hub_waiting_is_dismissed_in_time_and_delays_nobody(port: int) -> None:
     """One real wait for all kinds of slowness together."""
-    body = b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: 5000\r\n\r\n{"
-    chunked = b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+    body = b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Content-Length: 5000\r\n\r\n{"
+    chunked = b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Transfer-Encoding: chunked\r\n\r\n"
     kinds: dict[str, tuple[bytes, bytes, float, float]] = {  # sent first, drip, earliest, latest
         "silent": (b"", b"", 14, 17),
         "slow head": (b"GET / HTTP/1.1\r\nX-a: ", b"a", 14, 17),
@@ -116,14 +117,14 @@ def test_one_connection_too_many_is_closed_and_the_others_are_served(port: int) 
 
 
 def test_a_body_that_announces_too_much_is_refused_before_it_is_sent(port: int) -> None:
-    head = f"POST /v1/revisions HTTP/1.1\r\nHost: hub\r\nContent-Length: {limits.LARGE_BODY_BYTES_MAX + 1}\r\n\r\n"
-    answer = raw(port, head.encode())
+    length = b"Content-Length: %d\r\n" % (limits.LARGE_BODY_BYTES_MAX + 1)
+    answer = raw(port, b"POST /v1/revisions HTTP/1.1\r\n" + POST + length + b"\r\n")
     assert (answer.status, answer.json()["code"]) == (413, "body_too_large")
 
 
 def test_a_chunked_body_that_grows_too_much_is_refused_on_the_way(port: int) -> None:
     with connected(port, 30) as line:
-        line.sendall(b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n")
+        line.sendall(b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Transfer-Encoding: chunked\r\n\r\n")
         chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
         try:
             for _ in range(60):
@@ -135,7 +136,7 @@ def test_a_chunked_body_that_grows_too_much_is_refused_on_the_way(port: int) -> 
 
 
 def test_only_one_large_body_is_read_at_a_time_and_two_may_wait(port: int) -> None:
-    head = b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: 2000000\r\n\r\n"
+    head = b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Content-Length: 2000000\r\n\r\n"
     content = b'{"blobs":{}}'.ljust(2_000_000)
     with ExitStack() as open_lines:
         lines = [open_lines.enter_context(connected(port, 20)) for _ in range(3)]
@@ -154,7 +155,7 @@ def test_only_one_large_body_is_read_at_a_time_and_two_may_wait(port: int) -> No
 
 def test_a_body_waits_for_permission_if_it_asks_for_it(port: int) -> None:
     with connected(port) as line:
-        line.sendall(b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 12\r\n\r\n")
+        line.sendall(b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Expect: 100-continue\r\nContent-Length: 12\r\n\r\n")
         assert line.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         line.sendall(b'{"blobs":{}}')
         assert reply(line).json()["mended"] == 0

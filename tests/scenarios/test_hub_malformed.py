@@ -10,7 +10,8 @@ import pytest
 from tests.fleets.build import grown_mailbox
 from tests.fleets.serving import connected, get, raw, served
 
-HOST = b"Host: hub\r\n"
+HOST = b"Host: localhost\r\n"
+POST = HOST + b"Content-Type: application/json\r\n"
 RANDOM_REQUESTS = 1_500
 
 
@@ -34,6 +35,7 @@ REFUSED: dict[str, tuple[bytes, tuple[int, ...]]] = {
     "unknown method": (b"BREW /v1/head HTTP/1.1\r\n" + HOST + b"\r\n", (400, 405)),
     "wrong method": (b"DELETE /v1/head HTTP/1.1\r\n" + HOST + b"\r\n", (405,)),
     "no host": (b"GET /v1/head HTTP/1.1\r\n\r\n", (400,)),
+    "no host, and HTTP/1.0": (b"GET /v1/head HTTP/1.0\r\n\r\n", (403,)),
     "two hosts": (b"GET /v1/head HTTP/1.1\r\n" + HOST + HOST + b"\r\n", (400,)),
     "too many headers": (
         b"GET / HTTP/1.1\r\n" + HOST + b"".join(b"H%d: 1\r\n" % n for n in range(300)) + b"\r\n",
@@ -45,28 +47,28 @@ REFUSED: dict[str, tuple[bytes, tuple[int, ...]]] = {
     "folded header": (b"GET /v1/head HTTP/1.1\r\n" + HOST + b"X: a\r\n b\r\n\r\n", (400,)),
     "space before colon": (b"GET /v1/head HTTP/1.1\r\n" + HOST + b"Content-Length : 3\r\n\r\nabc", (400,)),
     "two lengths": (
-        b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
         (400,),
     ),
     "length and chunks": (
-        b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         (400,),
     ),
-    "chunks in disguise": (b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: xchunked\r\n\r\n", (400,)),
+    "chunks in disguise": (b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Transfer-Encoding: xchunked\r\n\r\n", (400,)),
     "chunks before chunks": (
-        b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked, identity\r\n\r\n",
+        b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Transfer-Encoding: chunked, identity\r\n\r\n",
         (400,),
     ),
-    "broken chunk": (b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", (400,)),
-    "absurd length": (b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: %s\r\n\r\n" % (b"9" * 30), (400, 413)),
-    "negative length": (b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n", (400,)),
-    "signed length": (b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Length: +2\r\n\r\n{}", (400,)),
+    "broken chunk": (b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", (400,)),
+    "absurd length": (b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Content-Length: %s\r\n\r\n" % (b"9" * 30), (400, 413)),
+    "negative length": (b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Content-Length: -1\r\n\r\n", (400,)),
+    "signed length": (b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Content-Length: +2\r\n\r\n{}", (400,)),
     "compressed body": (
-        b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+        b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
         (415,),
     ),
     "unknown expectation": (
-        b"POST /v1/blobs HTTP/1.1\r\n" + HOST + b"Expect: miracles\r\nContent-Length: 2\r\n\r\n{}",
+        b"POST /v1/blobs HTTP/1.1\r\n" + POST + b"Expect: miracles\r\nContent-Length: 2\r\n\r\n{}",
         (417,),
     ),
     "another protocol": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20, (400,)),
@@ -91,7 +93,7 @@ def test_a_wrong_method_is_told_the_right_ones(port: int) -> None:
 
 
 OLD_AND_ODD: dict[str, bytes] = {
-    "HTTP/1.0": b"GET /v1/head HTTP/1.0\r\n\r\n",
+    "HTTP/1.0": b"GET /v1/head HTTP/1.0\r\n" + HOST + b"\r\n",
     "absolute form": b"GET http://elsewhere/v1/head HTTP/1.1\r\n" + HOST + b"\r\n",
     "a body nobody asked for": b"GET /v1/head HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\n\r\nabc",
     "parameters nobody knows": b"GET /v1/head?since=the_next_release HTTP/1.1\r\n" + HOST + b"\r\n",
@@ -182,7 +184,7 @@ def one_of(dice: random.Random) -> bytes:
     length = dice.choice(LENGTHS) if dice.random() < 0.3 else b"%d" % len(body)
     head = b" ".join((dice.choice(METHODS), dice.choice(PATHS), dice.choice(VERSIONS))) + b"\r\n"
     extra = b"".join(dice.choice(EXTRA) for _ in range(dice.randrange(3)))
-    return head + HOST + b"Content-Length: " + length + b"\r\n" + extra + b"\r\n" + body
+    return head + POST + b"Content-Length: " + length + b"\r\n" + extra + b"\r\n" + body
 
 
 def test_random_requests_never_make_it_fail_and_good_ones_in_between_are_served(

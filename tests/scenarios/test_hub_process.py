@@ -99,7 +99,7 @@ def test_a_signal_ends_it_in_time_with_its_door_closed(ledger: Path, number: sig
     with process(ledger) as run:
         port = int(line_of(run.stdout))
         with connected(port) as idle, connected(port) as asked:
-            asked.sendall(b"GET /healthz HTTP/1.1\r\nHost: hub\r\n\r\n")
+            asked.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert reply(asked).status == 200
             started_s = time.monotonic()
             run.send_signal(number)

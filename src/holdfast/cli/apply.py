@@ -3,18 +3,20 @@
 from argparse import Namespace
 
 from holdfast.cli import saved_plan, session, show_plan, signing
-from holdfast.cli.carry_out import carry_out, check_removals, commit, report
+from holdfast.cli.carry_out import carry_out, check_removals, commit, nothing_to_do, report
 from holdfast.cli.flags import Parser
 from holdfast.cli.heads import Heads
 from holdfast.cli.plan import declare_shared
 from holdfast.cli.session import hub_target
 from holdfast.cli.toolbox import Toolbox
 from holdfast.declared.load import load
-from holdfast.errors import Conflict, Failed, Invalid, SignatureRequired
+from holdfast.errors import Conflict, Failed, SignatureRequired
 from holdfast.model import canonical
 from holdfast.model.applied import head_of
 from holdfast.model.fleet import Fleet
+from holdfast.model.revision import Candidate
 from holdfast.planning.documents import documents
+from holdfast.planning.manifests import compile_manifests
 
 DETAILS = """\
 Plans, shows the plan, asks, signs the new revision with your SSH key and commits it. With FILE a saved plan is applied
@@ -51,11 +53,16 @@ def apply_directory(args: Namespace, box: Toolbox, only: str | None = None) -> i
 
 
 def _mend(current: session.Session, box: Toolbox) -> None:
-    """Is everything there that stays? Contents damaged in the ledger are stored anew from the directory."""
+    """Is everything there that stays? Contents damaged in the ledger are stored anew from the directory.
+
+    Manifests follow from the table alone, so these are made again whatever the directory says by now.
+    """
     wanted = set(current.hub.damaged()) if current.hub is not None else set()
-    if not wanted:
+    if not wanted or current.applied is None:
         return
-    texts: dict[str, bytes] = {canonical.digest(text): text for text in documents(current.fleet).values()}
+    manifests = compile_manifests(current.applied.fleet_id, current.applied.table)
+    found = [*documents(current.fleet).values(), *manifests.values()]
+    texts: dict[str, bytes] = {canonical.digest(text): text for text in found}
     good = {digest: texts[digest] for digest in wanted if digest in texts}
     mended = box.hub_for_writing(current.target).mend(good) if good else 0
     if mended:
@@ -63,10 +70,7 @@ def _mend(current: session.Session, box: Toolbox) -> None:
 
 
 def _apply_file(args: Namespace, box: Toolbox) -> int:
-    content = box.disk.read(args.file, saved_plan.BYTES_MAX)
-    if content is None:
-        raise Invalid(f"{args.file} does not exist", remedy=f"save a plan first: holdfast plan -o {args.file}")
-    opened = saved_plan.read(content)
+    opened = saved_plan.open_file(args.file, box.disk)
     target = hub_target(args, _fleet_or_none(args, box))
     heads = session.heads(args, box)
     applied = heads.check(box.hub(target), adopt=True)
@@ -77,15 +81,18 @@ def _apply_file(args: Namespace, box: Toolbox) -> int:
             remedy=f"plan again and look at it anew: holdfast plan -o {args.file}",
             code="stale_plan",
         )
-    if not args.json:
-        box.terminal.say(show_plan.text(opened.plan, box.terminal, args.verbose))
-    allowed = args.allow_removals if args.allow_removals is not None else opened.saved.allow_removals
-    check_removals(opened.plan, applied, allowed)
-    return _commit_opened(opened, target, heads, args, box)
-
-
-def _commit_opened(opened: saved_plan.Opened, target: str, heads: Heads, args: Namespace, box: Toolbox) -> int:
     candidate = opened.saved.candidate
+    if candidate is None:
+        return nothing_to_do(opened.plan, args, box)
+    if not args.json and not (args.quiet and args.yes):
+        box.terminal.say(show_plan.text(opened.plan, box.terminal, args.verbose))
+    check_removals(opened.plan, applied, args.allow_removals)
+    return _commit_opened(opened, candidate, target, heads, args, box)
+
+
+def _commit_opened(
+    opened: saved_plan.Opened, candidate: Candidate, target: str, heads: Heads, args: Namespace, box: Toolbox
+) -> int:
     plan = opened.plan
     if not candidate.signatures:  # nobody signed the file yet: this operator does, as with a plain apply
         signing.refuse_if_hopeless(plan, opened.base, args, box)
@@ -94,22 +101,19 @@ def _commit_opened(opened: saved_plan.Opened, target: str, heads: Heads, args: N
     if not candidate.signatures:
         candidate = signing.signed(candidate, signing.sign(plan, opened.base, args, box))
     else:
-        _check_threshold(opened)
+        _check_threshold(opened, candidate, args)
     return report(commit(candidate, opened.base, target, heads, box), plan, args, box)
 
 
-def _check_threshold(opened: saved_plan.Opened) -> None:
+def _check_threshold(opened: saved_plan.Opened, candidate: Candidate, args: Namespace) -> None:
     from holdfast.trust.approval import approve
 
     current, incoming = signing.trusts(opened.plan, opened.base)
-    candidate = opened.saved.candidate
     addresses = tuple(change.address for change in opened.plan.changes)
     try:
         approve(candidate.header, candidate.signatures, opened.plan.grade, addresses, current, incoming)
     except SignatureRequired as trouble:
-        raise SignatureRequired(
-            trouble.message, remedy=signing.commands(opened.plan.grade, current, incoming)
-        ) from trouble
+        raise SignatureRequired(trouble.message, remedy=signing.commands(args)) from trouble
 
 
 def _fleet_or_none(args: Namespace, box: Toolbox) -> Fleet | None:

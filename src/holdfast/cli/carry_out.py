@@ -9,20 +9,14 @@ from holdfast.cli.heads import Heads
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Conflict, Failed
 from holdfast.model.applied import Applied, head_of, table_of
-from holdfast.model.ids import FLEET
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Candidate, Head, decode_header, digest_of
 from holdfast.planning import removals
-from holdfast.planning.documents import FleetDocument
-
-DEFAULT_REMOVALS_MAX = 3
+from holdfast.planning.documents import removals_max
 
 
 def check_removals(plan: Plan, applied: Applied | None, allowed: int | None) -> None:
-    limit = DEFAULT_REMOVALS_MAX
-    if applied is not None and plan.removals:
-        content = applied.contents[applied.table.entries[FLEET].digest]
-        limit = msgspec.json.decode(content, type=FleetDocument).settings.removals_max
+    limit = removals_max(applied.contents, applied.table) if applied is not None and plan.removals else 0
     removals.check(plan.removals, table_of(applied), limit, allowed)
 
 
@@ -31,7 +25,7 @@ def carry_out(
 ) -> int:
     """The ordinary way: one operator, one signature."""
     if plan.candidate is None:
-        return _nothing_to_do(plan, args, box)
+        return nothing_to_do(plan, args, box)
     if not args.json and not (args.quiet and args.yes):
         box.terminal.say(show_plan.text(plan, box.terminal, args.verbose))
     check_removals(plan, applied, allowed)
@@ -65,7 +59,9 @@ def commit(candidate: Candidate, applied: Applied | None, target: str, heads: He
             remedy="holdfast history shows what is applied; plan again",
             code="stale_base",
         )
-    heads.moved(fleet, head)
+    trouble = heads.moved(fleet, head)
+    if trouble is not None:
+        box.terminal.warn(f"revision {head.number} is applied, but fleet.lock could not follow: {trouble.message}")
     for finding in hub.status().findings:
         box.terminal.warn(show_finding.line(finding))
     return head
@@ -83,7 +79,7 @@ def report(head: Head, plan: Plan, args: Namespace, box: Toolbox) -> int:
     return 0
 
 
-def _nothing_to_do(plan: Plan, args: Namespace, box: Toolbox) -> int:
+def nothing_to_do(plan: Plan, args: Namespace, box: Toolbox) -> int:
     if args.json:
         document = show_plan.document(plan)
         document["applied"] = {"number": plan.base.number, "digest": plan.base.digest}

@@ -1,6 +1,6 @@
 """Flags that every command takes, before or after its verb."""
 
-from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter, _HelpAction
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -39,7 +39,7 @@ def parser_for(verb: str, about: str, details: str, width: int | None = None) ->
     common.add_argument("--json", action="store_true", help="one JSON document on stdout; errors as JSON on stderr")
     common.add_argument("-q", "--quiet", action="store_true", help="results and errors only")
     common.add_argument("-v", "--verbose", action="store_true", help="more detail")
-    common.add_argument("-h", "--help", action=_HelpAction, default=SUPPRESS, help="show this page")
+    common.add_argument("-h", "--help", action="help", help="show this page")
     return parser
 
 
@@ -75,3 +75,12 @@ def _plain_words(argv: Sequence[str]) -> list[int]:
         elif not word.startswith("-"):
             found.append(index)
     return found
+
+
+def repeated(args: Namespace) -> str:
+    """The flags that say which fleet and which hub, for a command that is to be typed next."""
+    from shlex import quote
+
+    given = [("--fleet", args.fleet if args.fleet != "." else None), ("--hub", args.hub)]
+    said = [f" {flag} {quote(value)}" for flag, value in given if value]
+    return "".join(said) + (" --adopt" if getattr(args, "adopt", False) else "")

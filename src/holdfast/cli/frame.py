@@ -1,7 +1,6 @@
 """The frame every command runs in: find the verb, parse, run, turn errors into exit codes. Knows no verb's business."""
 
-from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -12,17 +11,15 @@ from holdfast.cli.verbs import LATER, VERBS, nouns
 from holdfast.errors import Failed, HoldfastError, Invalid
 
 
-def run(
-    argv: Sequence[str], environ: Mapping[str, str], build: Callable[[Namespace], Toolbox], terminal: Terminal
-) -> int:
-    as_json = "--json" in argv
+def run(argv: Sequence[str], box: Toolbox) -> int:
+    terminal, as_json = box.terminal, "--json" in argv
     try:
         verb, rest = flags.split_verb(argv, VERBS, nouns())
         if verb is None:
             return _overview(argv, terminal)
         if verb not in VERBS:
             raise _unknown(verb)
-        return _run_verb(verb, rest, environ, build)
+        return _run_verb(verb, rest, box)
     except HoldfastError as trouble:
         report(trouble, terminal, as_json)
         return trouble.exit_code
@@ -38,12 +35,11 @@ def run(
         return 130
 
 
-def _run_verb(verb: str, rest: list[str], environ: Mapping[str, str], build: Callable[[Namespace], Toolbox]) -> int:
+def _run_verb(verb: str, rest: list[str], box: Toolbox) -> int:
     module: Any = import_module("holdfast.cli." + VERBS[verb].module)
     parser = flags.parser_for(verb, VERBS[verb].about, module.DETAILS)
     module.declare(parser)
-    args = flags.with_defaults(parser.parse_args(rest), environ)
-    box = build(args)
+    args = flags.with_defaults(parser.parse_args(rest), box.environ)
     box.terminal.yes, box.terminal.quiet = args.yes, args.quiet
     return int(module.run(args, box))
 

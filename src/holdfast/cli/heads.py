@@ -10,13 +10,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from holdfast.errors import Conflict, Corrupt
-from holdfast.model import canonical
+from holdfast.errors import Conflict, Corrupt, HoldfastError
 from holdfast.model.applied import Applied
 from holdfast.model.ids import DIGEST_PATTERN
 from holdfast.model.record import Link
-from holdfast.model.revision import Head, digest_of
-from holdfast.model.trust import Trust
+from holdfast.model.revision import Head
 from holdfast.ports.disk import Disk
 from holdfast.ports.hub_link import HubReader
 
@@ -91,14 +89,14 @@ class Heads:
             compare(applied.head, head)
         if applied.head not in seen and link is not None:
             verify_since(link, applied, max(seen, key=lambda head: head.number, default=Head(0, "")))
-        if memory is None or memory.head != applied.head or memory.pending is not None:
+        if memory is None or memory.head != applied.head or (memory.pending and memory.pending != applied.head):
             self._remember(Memory(applied.fleet_id, applied.head))
         return applied
 
     def _finish_pending(self, memory: Memory | None, applied: Applied, lock: Seen | None) -> Seen | None:
         """An apply from this very directory did reach the ledger: its lock was all that was missing."""
         if memory and memory.pending == applied.head and memory.pending_directory == self._fleet_dir:
-            self._write_lock(applied.fleet_id, applied.head)
+            self._try_lock(applied.fleet_id, applied.head)
             return Seen(applied.fleet_id, applied.head)
         return lock
 
@@ -108,9 +106,21 @@ class Heads:
         """Durable before the ledger is asked to move."""
         self._remember(Memory(fleet, base, pending, self._fleet_dir))
 
-    def moved(self, fleet: str, head: Head) -> None:
-        self._write_lock(fleet, head)
-        self._remember(Memory(fleet, head))
+    def moved(self, fleet: str, head: Head) -> HoldfastError | None:
+        """The ledger has moved, so nothing fails any more; answers why fleet.lock could not follow, if so."""
+        trouble = self._try_lock(fleet, head)
+        if trouble is None:
+            self._remember(Memory(fleet, head))
+        else:
+            self._remember(Memory(fleet, head, head, self._fleet_dir))  # the next command tries again
+        return trouble
+
+    def _try_lock(self, fleet: str, head: Head) -> HoldfastError | None:
+        try:
+            self._write_lock(fleet, head)
+        except HoldfastError as trouble:
+            return trouble
+        return None
 
     def _write_lock(self, fleet: str, head: Head) -> None:
         text = _LOCK.format(fleet=fleet, number=head.number, digest=head.digest)
@@ -158,19 +168,18 @@ def compare(head: Head, seen: Head) -> None:
 
 
 def verify_since(link: HubReader, applied: Applied, seen: Head) -> None:
-    """Walk every revision between the newest one already believed and the head."""
-    from holdfast.trust.chain import Anchor, walk
+    """Walk every revision between the newest one already believed and the head, judging each as a hub would."""
+    from holdfast.hub.history import follow, from_seen, from_the_start
 
     links: Sequence[Link] = link.links(max(seen.number, 1), applied.head.number)
     if seen.number == 0:
-        start = Anchor(applied.fleet_id, Head(0, ""), None)
+        so_far = from_the_start(applied.fleet_id)
     else:
-        known = links[0]
-        compare(Head(seen.number, digest_of(known.header_bytes)), seen)
-        start = Anchor(applied.fleet_id, seen, canonical.decode(known.trust_bytes, Trust, "the trust"))
+        so_far = from_seen(applied.fleet_id, seen, links[0], applied.contents)
         links = links[1:]
-    reached = walk(start, links)
-    if reached.head != applied.head:
+    for each in links:
+        so_far = follow(so_far, each, applied.contents)
+    if so_far.at.head != applied.head or so_far.table != applied.table:
         raise Corrupt(
             "the hub's head is not the end of the chain it shows",
             remedy="do not apply; run holdfast hub check on the hub's state directory",

@@ -31,11 +31,17 @@ def declare(parser: Parser) -> None:
 
 def run(args: Namespace, box: Toolbox) -> int:
     hub = reachable_hub(args, box)
-    found = hub.records(0, max(1, args.limit))
+    limit = max(1, args.limit)
+    found = hub.records(0, limit)
     if args.json:
         box.terminal.say(msgspec.json.encode({"revisions": [document(record) for record in found]}).decode())
     else:
         box.terminal.say("\n".join(_line(record, box) for record in found))
+    if found and len(found) < limit and found[-1].number > 1:
+        box.terminal.remark(
+            f"The list was cut after {len(found)} revisions, which is as many as are given at once; "
+            f"older ones one by one: holdfast history show {found[-1].number - 1}"
+        )
     return 0
 
 

@@ -9,11 +9,13 @@ from msgspec import UNSET
 from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
 from holdfast.declared.starter import starter
-from holdfast.errors import Conflict, Invalid
+from holdfast.errors import Conflict, Failed, Invalid
 from holdfast.model import trust
 from holdfast.model.fleet import Grade, Operator, Thresholds
 from holdfast.model.ids import is_name
 from holdfast.model.ssh_key import line, parse
+
+PASSPHRASE_TRIES_MAX = 3
 
 DETAILS = """\
 Writes a commented starter fleet: fleet.toml with you as first operator, one node, one service. Your SSH key signs; no
@@ -128,11 +130,17 @@ def _recovery(args: Namespace, box: Toolbox) -> str | None:
 
 
 def _passphrase(box: Toolbox) -> str:
-    while True:
+    for tries_left in reversed(range(PASSPHRASE_TRIES_MAX)):
         first = box.terminal.secret("Passphrase for the recovery key (empty for none):")
         if first == box.terminal.secret("Once more:"):
             return first
-        box.terminal.remark("They differ; try again.")
+        if tries_left:
+            box.terminal.remark("They differ; try again.")
+    raise Failed(
+        f"the two passphrases differed {PASSPHRASE_TRIES_MAX} times, so no recovery key was made",
+        remedy="run holdfast init again; nothing was written",
+        code="declined",
+    )
 
 
 def _say(args: Namespace, box: Toolbox, name: str, operators: list[Operator], identity: str, files: list[str]) -> int:

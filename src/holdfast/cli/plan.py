@@ -1,12 +1,17 @@
 """`holdfast plan`: show what an apply would change."""
 
 from argparse import Namespace
+from shlex import quote
 
 import msgspec
 
-from holdfast.cli import saved_plan, session, show_plan
+from holdfast.cli import flags, saved_plan, session, show_plan
+from holdfast.cli.carry_out import check_removals
 from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import HoldfastError
+from holdfast.model.applied import Applied
+from holdfast.model.plan import Plan
 
 DETAILS = """\
 Compares the fleet directory with the applied revision and prints every change with the reason for its placement, the
@@ -43,25 +48,30 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.explain:
         return _explain(current, args, box)
     found = session.make_plan(current, args, box)
-    if args.out and found.candidate is not None:
-        content = saved_plan.save(found, current.applied, args.allow_removals)
-        box.disk.replace(args.out, content, 0o600)
+    if args.out:  # also when nothing changes: an older plan must not stay behind under this name
+        box.disk.replace(args.out, saved_plan.save(found, current.applied), 0o600)
     if args.json:
         document = show_plan.document(found, args.allow_removals)
-        document["saved"] = args.out if args.out and found.candidate is not None else None
+        document["saved"] = args.out
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
     box.terminal.say(show_plan.text(found, box.terminal, args.verbose))
     if found.candidate is not None:
-        box.terminal.say(_next_step(args.out, len(found.removals)))
+        box.terminal.say(_next_step(found, current.applied, args))
     return 0
 
 
-def _next_step(out: str | None, removals: int) -> str:
-    allow = f" --allow-removals {removals}" if removals else ""
-    return (
-        f"Saved to {out}. Apply it with: holdfast apply {out}{allow}" if out else f"Apply with: holdfast apply{allow}"
-    )
+def _next_step(found: Plan, applied: Applied | None, args: Namespace) -> str:
+    """A command that works when typed as it stands, or the reason why none does."""
+    count = len(found.removals)
+    try:
+        check_removals(found, applied, count or None)
+    except HoldfastError as trouble:
+        return f"It cannot be applied: {trouble.message}. {trouble.remedy}"
+    allow = f" --allow-removals {count}" if count else ""
+    if args.out:
+        return f"Saved to {args.out}. Apply it with: holdfast apply {quote(args.out)}{allow}{flags.repeated(args)}"
+    return f"Apply with: holdfast apply{allow}{flags.repeated(args)}"
 
 
 def _explain(current: session.Session, args: Namespace, box: Toolbox) -> int:

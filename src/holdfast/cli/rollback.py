@@ -7,7 +7,6 @@ from holdfast.cli.carry_out import carry_out
 from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Conflict, Invalid
-from holdfast.model import canonical
 from holdfast.model.applied import Applied, content
 from holdfast.model.ids import TRUST
 from holdfast.model.revision import Table, decode_table
@@ -79,6 +78,4 @@ def _what(table: Table) -> dict[str, tuple[str, object]]:
 
 def _with_trust(table: Table, applied: Applied) -> Table:
     entries = {**table.entries, TRUST: applied.table.entries[TRUST]}
-    return canonical.decode(
-        canonical.encode(Table(dict(sorted(entries.items())), table.tombstones)), Table, "the table"
-    )
+    return Table(dict(sorted(entries.items())), table.tombstones)

@@ -1,10 +1,11 @@
 """A plan in a file: everything needed to look at it again, sign it elsewhere and apply it, bound by digests.
 
 The header that is signed names its parent by digest, the parent's header names its table, and tables name contents: so
-the changes shown to a second signer are computed from bytes that the signature covers, not from a description.
+the changes shown to a second signer are computed from bytes that the signature covers, not from a description. Opening
+a file asks everything the hub will ask; only the warnings are the writer's own words.
 """
 
-from collections import ChainMap
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -12,10 +13,16 @@ from msgspec.structs import replace
 
 from holdfast.errors import Corrupt, Invalid
 from holdfast.model import canonical
-from holdfast.model.applied import Applied
+from holdfast.model.applied import Applied, content, table_of
 from holdfast.model.plan import Plan
-from holdfast.model.revision import Candidate, Head, Header, Table, decode_header, decode_table, digest_of
+from holdfast.model.revision import NO_HEAD, Candidate, Head, Header, decode_header, decode_table, digest_of
 from holdfast.model.trust import Trust
+from holdfast.planning.compile import Compiled
+from holdfast.planning.contents import layered
+from holdfast.planning.header import check_header
+from holdfast.planning.plan import touched
+from holdfast.planning.succession import Judged, judge
+from holdfast.ports.disk import Disk
 
 FORMAT = "holdfast-plan-1"
 BYTES_MAX = 256 * 1024 * 1024
@@ -23,13 +30,13 @@ BYTES_MAX = 256 * 1024 * 1024
 
 class SavedPlan(Struct, frozen=True):
     format: str
-    candidate: Candidate
+    base: Head
+    candidate: Candidate | None  # None: nothing was to be changed
     base_header: bytes  # b"" for a first revision
     base_table: bytes
     base_trust: bytes
     base_contents: dict[str, bytes]
     warnings: tuple[str, ...]
-    allow_removals: int | None
 
 
 class Opened(Struct, frozen=True):
@@ -40,37 +47,54 @@ class Opened(Struct, frozen=True):
     base: Applied | None
 
 
-def save(plan: Plan, applied: Applied | None, allow_removals: int | None) -> bytes:
-    if plan.candidate is None:
-        raise Invalid("there are no changes to save", remedy="edit the fleet directory first", code="nothing_to_save")
-    if applied is None:
-        saved = SavedPlan(FORMAT, plan.candidate, b"", b"", b"", {}, plan.warnings, allow_removals)
-    else:
-        digests = {applied.table.entries[c.address].digest for c in plan.changes if c.address in applied.table.entries}
-        digests |= {applied.table.entries["fleet"].digest} | _borrowed(plan)
-        saved = SavedPlan(
-            FORMAT,
-            plan.candidate,
-            canonical.encode(applied.header),
-            canonical.encode(applied.table),
-            canonical.encode(applied.trust),
-            {digest: applied.contents[digest] for digest in sorted(digests)},
-            plan.warnings,
-            allow_removals,
-        )
+class Noted(Mapping[str, bytes]):
+    """Contents that remember which of them were asked for: exactly what a second look will need."""
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self._contents = contents
+        self.asked: dict[str, bytes] = {}
+
+    def __getitem__(self, digest: str) -> bytes:
+        self.asked[digest] = found = self._contents[digest]
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._contents)
+
+    def __len__(self) -> int:
+        return len(self._contents)
+
+
+def save(plan: Plan, applied: Applied | None) -> bytes:
+    if plan.candidate is None or applied is None:
+        saved = SavedPlan(FORMAT, plan.base, plan.candidate, b"", b"", b"", {}, plan.warnings)
+        return msgspec.json.encode(saved) + b"\n"
+    noted = Noted(applied.contents)
+    content(noted, applied.table.entries["fleet"].digest, "fleet")  # the limit of removals is in it
+    _judged(plan.candidate, replace(applied, contents=noted))
+    saved = SavedPlan(
+        FORMAT,
+        plan.base,
+        plan.candidate,
+        canonical.encode(applied.header),
+        canonical.encode(applied.table),
+        canonical.encode(applied.trust),
+        noted.asked,
+        plan.warnings,
+    )
     return msgspec.json.encode(saved) + b"\n"
 
 
-def _borrowed(plan: Plan) -> set[str]:
-    """Contents of changed entries that the candidate need not carry: a rollback's, or the same as a neighbour's."""
-    assert plan.candidate is not None
-    entries = decode_table(plan.candidate.table).entries
-    return {entries[c.address].digest for c in plan.changes if c.address in entries} - plan.candidate.blobs.keys()
+def open_file(path: str, disk: Disk) -> Opened:
+    found = disk.read(path, BYTES_MAX)
+    if found is None:
+        raise Invalid(f"{path} does not exist", remedy=f"save a plan first: holdfast plan -o {path}")
+    return read(found)
 
 
-def read(content: bytes) -> Opened:
+def read(file: bytes) -> Opened:
     try:
-        saved = msgspec.json.decode(content, type=SavedPlan)
+        saved = msgspec.json.decode(file, type=SavedPlan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise Invalid(
             f"this is not a saved plan: {trouble}", remedy="make one with holdfast plan -o FILE", code="not_a_plan"
@@ -81,9 +105,11 @@ def read(content: bytes) -> Opened:
             remedy="make it again with holdfast plan -o FILE",
             code="not_a_plan",
         )
+    if saved.candidate is None:
+        return Opened(saved, Plan(saved.base, (), "apply", None, saved.warnings), None)
     header = decode_header(saved.candidate.header)
     base = _base(saved, header)
-    return Opened(saved, _plan(saved, header, base), base)
+    return Opened(saved, _plan(saved, saved.candidate, header, base), base)
 
 
 def _base(saved: SavedPlan, header: Header) -> Applied | None:
@@ -93,39 +119,42 @@ def _base(saved: SavedPlan, header: Header) -> Applied | None:
     before = decode_header(saved.base_header)
     _same(canonical.digest(saved.base_table), before.resources, "base table")
     _same(canonical.digest(saved.base_trust), before.trust, "base trust")
-    for digest, content in saved.base_contents.items():
-        _same(canonical.digest(content), digest, "base content")
+    for digest, found in saved.base_contents.items():
+        _same(canonical.digest(found), digest, "base content")
     trust = canonical.decode(saved.base_trust, Trust, "the trust")
     table = decode_table(saved.base_table)
     return Applied(Head(before.number, header.parent), before, table, trust, saved.base_contents)
 
 
-def _plan(saved: SavedPlan, header: Header, base: Applied | None) -> Plan:
-    from holdfast.planning.compile import Compiled
-    from holdfast.planning.plan import touched
-    from holdfast.planning.succession import judge
-
-    candidate = saved.candidate
+def _plan(saved: SavedPlan, candidate: Candidate, header: Header, base: Applied | None) -> Plan:
+    _check_place_in_chain(header, base)
     _same(canonical.digest(candidate.table), header.resources, "table")
-    for digest, content in candidate.blobs.items():
-        _same(canonical.digest(content), digest, "content")
+    for digest, found in candidate.blobs.items():
+        _same(canonical.digest(found), digest, "content")
     table = decode_table(candidate.table)
-    old = base.contents if base else {}
-    judged = judge(
-        base.table if base else Table({}, {}),
-        table,
-        old,
-        ChainMap(candidate.blobs, old),  # type: ignore[arg-type]
-        header.number,
-        detailed=True,
-    )
+    check_header(header, table)
+    judged = _judged(candidate, base)
     nodes = touched(Compiled(candidate, header, table), base)
-    return Plan(base.head if base else Head(0, ""), judged.changes, judged.grade, candidate, saved.warnings, nodes)
+    head = base.head if base else NO_HEAD
+    _same(f"{saved.base}", f"{head}", "base")
+    return Plan(head, judged.changes, judged.grade, candidate, saved.warnings, nodes)
 
 
-def with_signature(saved: SavedPlan, armoured: str) -> bytes:
-    candidate = replace(saved.candidate, signatures=(*saved.candidate.signatures, armoured))
-    return msgspec.json.encode(replace(saved, candidate=candidate)) + b"\n"
+def _judged(candidate: Candidate, base: Applied | None) -> Judged:
+    old = base.contents if base else {}
+    header, table = decode_header(candidate.header), decode_table(candidate.table)
+    return judge(table_of(base), table, old, layered(candidate.blobs, old), header.number, detailed=True)
+
+
+def _check_place_in_chain(header: Header, base: Applied | None) -> None:
+    from holdfast.trust.chain import check_succession
+
+    check_succession(base.fleet_id if base else header.trust, base.head if base else NO_HEAD, header)
+
+
+def with_signature(saved: SavedPlan, candidate: Candidate, armoured: str) -> bytes:
+    signed = replace(candidate, signatures=(*candidate.signatures, armoured))
+    return msgspec.json.encode(replace(saved, candidate=signed)) + b"\n"
 
 
 def _same(found: str, expected: str, what: str) -> None:

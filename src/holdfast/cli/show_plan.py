@@ -1,5 +1,9 @@
-"""A plan for people and for programs. Reads the plan; decides nothing."""
+"""A plan for people and for programs. Reads the plan; decides nothing.
 
+Every word of a plan may come from a file or a hub, so people see each through `_line`.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -25,27 +29,26 @@ def text(plan: Plan, terminal: Terminal, verbose: bool = False) -> str:
         on_top = f"on top of revision {plan.base.number}" if plan.base.number else "as the first revision"
         lines += [f"Holdfast will make these changes {on_top}:", ""]
         details = _Details(plan.candidate)
-        width = max(len(change.address) for change in plan.changes)
+        width = max(len(_line(change.address)) for change in plan.changes)
         for change in plan.changes:
             lines += _change_lines(change, terminal, width, details, verbose)
         lines += ["", summary(plan), *_demands(plan, terminal)]
-    lines += [terminal.paint("yellow", "Warning: ") + warning for warning in plan.warnings]
+    lines += [terminal.paint("yellow", "Warning: ") + _line(warning) for warning in plan.warnings]
     return "\n".join(lines)
 
 
 def _change_lines(change: Change, terminal: Terminal, width: int, details: "_Details", verbose: bool) -> list[str]:
     mark = terminal.paint(STYLE[change.kind], SIGN[change.kind])
-    where = f" {change.moved_from} → {change.node}" if change.moved_from else _where(change)
-    why = terminal.paint("dim", f"  ({change.why})") if change.why else ""
-    lines = [f"  {mark} {change.address:<{width}}  {change.kind}{where}{why}"]
+    why = terminal.paint("dim", f"  ({_line(change.why)})") if change.why else ""
+    lines = [f"  {mark} {_line(change.address):<{width}}  {change.kind}{_where(change)}{why}"]
     if change.kind == "create":
         lines += [f"      {line}" for line in details.created(change.address, verbose)]
     lines += [f"      {_field(field, terminal)}" for field in change.fields]
-    lines += [f"      {terminal.paint('yellow', 'note:')} {note}" for note in change.notes]
+    lines += [f"      {terminal.paint('yellow', 'note:')} {_line(note)}" for note in change.notes]
     if change.removes and change.blast.volumes_kept:
-        lines.append(f"      data kept: {', '.join(change.blast.volumes_kept)}")
+        lines.append(f"      data kept: {_names(change.blast.volumes_kept)}")
     lines += [
-        f"      {terminal.paint('red', 'needs grade ' + demand.grade)}: {demand.reason}"
+        f"      {terminal.paint('red', 'needs grade ' + demand.grade)}: {_line(demand.reason)}"
         for demand in change.demands
         if demand.grade != "apply" and (verbose or change.kind != "create")
     ]
@@ -53,24 +56,35 @@ def _change_lines(change: Change, terminal: Terminal, width: int, details: "_Det
 
 
 def _where(change: Change) -> str:
-    if not change.node:
+    node = _line(change.node)
+    if change.moved_from:
+        return f" {_line(change.moved_from)} → {node}"
+    if not node:
         return ""
-    return {"create": f" on {change.node}", "retire": f" from {change.node}"}.get(change.kind, f" on {change.node}")
+    return f" from {node}" if change.kind == "retire" else f" on {node}"
 
 
 def _field(field: FieldChange, terminal: Terminal) -> str:
+    path = _line(field.path)
     if field.before is None:
-        return f"{field.path}: {terminal.paint('green', _value(field.after))}"
+        return f"{path}: {terminal.paint('green', _value(field.after))}"
     if field.after is None:
-        return f"{field.path}: {terminal.paint('red', _value(field.before))} removed"
-    return (
-        f"{field.path}: {terminal.paint('red', _value(field.before))} → {terminal.paint('green', _value(field.after))}"
-    )
+        return f"{path}: {terminal.paint('red', _value(field.before))} removed"
+    return f"{path}: {terminal.paint('red', _value(field.before))} → {terminal.paint('green', _value(field.after))}"
 
 
 def _value(value: Any) -> str:
-    shown = harmless(msgspec.json.encode(value).decode())
+    shown = _line(msgspec.json.encode(value).decode())
     return shown if len(shown) <= VALUE_CHARS else shown[: VALUE_CHARS - 1] + "…"
+
+
+def _line(text: str) -> str:
+    """Harmless, and unable to begin a line that looks like one of ours."""
+    return harmless(text).replace("\n", "\\n")
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(_line(name) for name in names)
 
 
 # As much of a table and of a service as the lines below show: planning has checked the rest, at ten times the cost.
@@ -105,9 +119,9 @@ class _Details:
         if content is None or not address.startswith("service."):
             return []
         if verbose:
-            return [f"{key}: {_value(value)}" for key, value in msgspec.json.decode(content).items()]
+            return [f"{_line(key)}: {_value(value)}" for key, value in msgspec.json.decode(content).items()]
         service = msgspec.json.decode(content, type=_Service)
-        return [f"{component.name}: {_short(component.image)}" for component in service.components]
+        return [f"{_line(component.name)}: {_line(_short(component.image))}" for component in service.components]
 
 
 def _short(image: str) -> str:
@@ -121,10 +135,10 @@ def summary(plan: Plan) -> str:
         counts[change.kind] = counts.get(change.kind, 0) + 1
     said = ", ".join(f"{count} to {kind}" for kind, count in counts.items())
     nodes = plan.nodes_touched
-    shown = ", ".join(nodes[:6]) + (" …" if len(nodes) > 6 else "")
+    shown = _names(nodes[:6]) + (" …" if len(nodes) > 6 else "")
     touches = f" Touches {len(nodes)} node{'s' * (len(nodes) != 1)}: {shown}." if nodes else " Touches no node."
     hostnames = sorted({name for change in plan.changes for name in change.blast.hostnames})
-    public = f" Hostnames: {', '.join(hostnames[:6])}{' …' if len(hostnames) > 6 else ''}." if hostnames else ""
+    public = f" Hostnames: {_names(hostnames[:6])}{' …' if len(hostnames) > 6 else ''}." if hostnames else ""
     return f"Plan: {said}.{touches}{public}"
 
 

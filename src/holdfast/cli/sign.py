@@ -23,18 +23,18 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    content = box.disk.read(args.file, saved_plan.BYTES_MAX)
-    if content is None:
-        raise Invalid(f"{args.file} does not exist", remedy=f"save a plan first: holdfast plan -o {args.file}")
-    opened = saved_plan.read(content)
+    opened = saved_plan.open_file(args.file, box.disk)
+    candidate = opened.saved.candidate
+    if candidate is None:
+        raise Invalid(f"{args.file} changes nothing, so there is nothing to sign", remedy="holdfast plan shows why")
     if not args.json:
         box.terminal.say(show_plan.text(opened.plan, box.terminal, args.verbose))
     if not box.terminal.confirm("Sign this plan?", "run the same command with --yes"):
         raise Failed("not signed: the answer was not yes", remedy="nothing was changed", code="declined")
     armoured = signing.sign(opened.plan, opened.base, args, box)
-    if armoured not in opened.saved.candidate.signatures:
-        box.disk.replace(args.file, saved_plan.with_signature(opened.saved, armoured), 0o600)
-    count = len({*opened.saved.candidate.signatures, armoured})
+    if armoured not in candidate.signatures:
+        box.disk.replace(args.file, saved_plan.with_signature(opened.saved, candidate, armoured), 0o600)
+    count = len({*candidate.signatures, armoured})
     if args.json:
         box.terminal.say(msgspec.json.encode({"file": args.file, "signatures": count}).decode())
     else:

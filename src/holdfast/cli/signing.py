@@ -4,8 +4,9 @@ from argparse import Namespace
 
 import msgspec
 
+from holdfast.cli import flags
 from holdfast.cli.toolbox import Toolbox
-from holdfast.errors import NotPermitted, SignatureRequired
+from holdfast.errors import Corrupt, NotPermitted, SignatureRequired
 from holdfast.model import ssh_key
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Grade, Operator
@@ -21,6 +22,8 @@ def trusts(plan: Plan, applied: Applied | None) -> tuple[Trust, Trust | None]:
     digest = decode_header(candidate.header).trust
     content = candidate.blobs.get(digest)
     incoming = msgspec.json.decode(content, type=Trust) if content is not None else None
+    if incoming is None and (applied is None or applied.header.trust != digest):
+        raise Corrupt("this plan changes who is trusted without saying how", remedy="plan again", code="plan_damaged")
     if applied is None:
         assert incoming is not None
         return incoming, None
@@ -52,7 +55,8 @@ def refuse_if_hopeless(plan: Plan, applied: Applied | None, args: Namespace, box
     if reason is None and incoming is not None and threshold(incoming, "root") > 1:
         reason = f"the new trust wants {threshold(incoming, 'root')} signatures of grade root"
     if reason is not None:
-        raise SignatureRequired(reason, remedy=commands(plan.grade, current, incoming))
+        both = ", under the old and the new trust" if incoming else ""
+        raise SignatureRequired(f"{reason}; who can sign{both}: {_able(plan.grade, current)}", remedy=commands(args))
 
 
 def _lacking(plan: Plan, trust: Trust, operator: Operator | None) -> str | None:
@@ -71,12 +75,16 @@ def _lacking(plan: Plan, trust: Trust, operator: Operator | None) -> str | None:
     return None
 
 
-def commands(grade: Grade, trust: Trust, incoming: Trust | None) -> str:
-    who = ", ".join(sorted(o.name for o in trust.operators if may_sign(o, grade))) or "nobody"
-    also = " (old and new trust both count)" if incoming else ""
+def _able(grade: Grade, trust: Trust) -> str:
+    return ", ".join(sorted(o.name for o in trust.operators if may_sign(o, grade))) or "nobody"
+
+
+def commands(args: Namespace) -> str:
+    """What collects the signatures, ready to be pasted; KEY is the file of an operator who can sign."""
+    where = flags.repeated(args)
     return (
-        f"holdfast plan -o change.plan && holdfast sign change.plan --key KEY (by {who}){also} "
-        "&& holdfast apply change.plan"
+        f"holdfast plan -o change.plan{where} && holdfast sign change.plan --key KEY && "
+        f"holdfast apply change.plan{where}"
     )
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from holdfast.cli import session, show_finding
 from holdfast.cli.flags import Parser
+from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import Conflict
@@ -20,7 +21,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.set_defaults()
+    """Takes nothing of its own."""
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -33,7 +34,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode(found).decode())
         return 0
     served = ", ".join(f"{count} {kind}" for kind, count in sorted(found.resources.items())) or "nothing"
-    box.terminal.say(f"serving revision {found.serving.number} from {found.source}: {served}")
+    box.terminal.say(harmless(f"serving revision {found.serving.number} from {found.source}: {served}"))
     if found.head != found.serving:
         box.terminal.say(f"the ledger's head is revision {found.head.number}")
     for finding in found.findings:

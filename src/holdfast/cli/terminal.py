@@ -75,7 +75,15 @@ class Terminal:
         self._require_terminal(prompt, "load the key into ssh-agent first (ssh-add FILE), or run this in a terminal")
         from getpass import getpass
 
-        return getpass(prompt + " ", stream=self._err)
+        try:
+            return getpass(prompt + " ", stream=self._err)
+        except EOFError:  # Ctrl-D
+            self._err.write("\n")
+            raise Failed(
+                "no passphrase was given",
+                remedy="repeat the command and type it, or load the key into ssh-agent first (ssh-add FILE)",
+                code="declined",
+            ) from None
 
     def _require_terminal(self, question: str, remedy: str) -> None:
         if not self.is_interactive():

@@ -4,9 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from holdfast.cli.terminal import Terminal
-from holdfast.ports.clock import Clock
 from holdfast.ports.disk import Disk
-from holdfast.ports.entropy import Entropy
 from holdfast.ports.fleet_directory import FleetDirectory
 from holdfast.ports.high_water import HighWater
 from holdfast.ports.hub_link import HubLink, HubReader
@@ -19,8 +17,6 @@ class Toolbox(Protocol):
     terminal: Terminal
     environ: Mapping[str, str]
     disk: Disk
-    clock: Clock
-    entropy: Entropy
 
     def fleet_directory(self, path: str) -> FleetDirectory: ...
 
@@ -53,7 +49,7 @@ class Toolbox(Protocol):
         ...
 
     def legacy_hub(self, config: str) -> HubLink:
-        """The legacy source: a hand-written file, served read-only; no ledger is opened."""
+        """The legacy source: a hand-written fleet directory, named by its fleet.toml; no ledger is opened."""
         ...
 
     def serve(self, hub: HubLink, host: str, port: int, ready: Callable[[int], None]) -> None:
@@ -61,9 +57,9 @@ class Toolbox(Protocol):
         ...
 
     def make_key(self, path: str, comment: str, passphrase: str) -> str:
-        """A fresh ed25519 key pair in OpenSSH form; returns the public line."""
+        """A fresh ed25519 key pair in OpenSSH form, locked unless `passphrase` is empty; returns the public line."""
         ...
 
     def make_recipient(self, path: str) -> str:
-        """A fresh age identity file; returns its recipient."""
+        """The recipient of the age identity in that file, which is made if it is missing."""
         ...

@@ -19,7 +19,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.set_defaults()
+    """Takes nothing of its own."""
 
 
 def run(args: Namespace, box: Toolbox) -> int:

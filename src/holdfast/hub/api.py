@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, cast
 
 from holdfast.errors import Failed, HoldfastError, TryLater
-from holdfast.hub import limits, openapi, routes
+from holdfast.hub import limits, openapi, routes, visitor
 from holdfast.hub.body import Bodies
 from holdfast.hub.connection import Connection
 from holdfast.hub.desk import Ask, Desk
@@ -77,6 +77,9 @@ class Api:
             return refusal(unforeseen, writing=writing)
 
     async def _routed(self, request: web.BaseRequest) -> web.Response:
+        trouble = visitor.refusal(_visit(request))
+        if trouble is not None:
+            raise trouble
         route, written = routes.match(request.method, request.rel_url.raw_path)
         path = routes.path_values(written)
         query = routes.query_values(route, request.rel_url.query.items())
@@ -104,3 +107,10 @@ class Api:
             await response.write_eof()
             await request.writer.drain()
         return response
+
+
+def _visit(request: web.BaseRequest) -> visitor.Visit:
+    hosts, origins, sites, content_types = (
+        tuple(request.headers.getall(name, ())) for name in ("Host", "Origin", "Sec-Fetch-Site", "Content-Type")
+    )
+    return visitor.Visit(request.method, hosts, origins, sites, content_types)

@@ -7,20 +7,13 @@ from msgspec import Struct
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.hub import reading
 from holdfast.hub.boot import inspect
+from holdfast.hub.history import follow, from_the_start
 from holdfast.ledger import keys
-from holdfast.ledger.readiness import Finding, finding, from_error
-from holdfast.model import canonical
-from holdfast.model.applied import content
-from holdfast.model.revision import Head, Table, decode_table, digest_of
-from holdfast.model.trust import Trust
-from holdfast.planning.manifests import compile_manifests
-from holdfast.planning.succession import judge
+from holdfast.ledger.readiness import CONTENT_CODES, Finding, finding, from_error
+from holdfast.model.applied import needed
+from holdfast.model.revision import Head
 from holdfast.ports.high_water import HighWater
 from holdfast.ports.ledger_store import LedgerReader
-from holdfast.trust.approval import approve
-from holdfast.trust.chain import Anchor, step
-
-CONTENT_CODES = ("blob_missing", "blob_damaged")
 
 
 class Verdict(Struct, frozen=True):
@@ -47,7 +40,7 @@ def examine(store: LedgerReader, high_water: HighWater) -> Verdict:
     except HoldfastError as trouble:
         if not _is_known(trouble, findings):
             findings.append(_finding(trouble))
-    wanted = {entry.digest for entry in applied.table.entries.values()}
+    wanted = needed(applied)
     findings += _litter(store, applied.head)
     return Verdict(tuple(findings), applied.head.number, signatures, len(wanted))
 
@@ -56,25 +49,12 @@ def _history(store: LedgerReader, head: Head) -> Iterator[int]:
     """Every revision judged again on top of the one before it; yields how many signatures it carried."""
     contents = reading.Contents(store)
     pinned = reading.pin(store)
-    first = reading.link_of(store, 1).header
-    at = Anchor(pinned.fleet if pinned else first.fleet, Head(0, ""), None)
-    before = Table({}, {})
+    so_far = from_the_start(pinned.fleet if pinned else reading.link_of(store, 1).header.fleet)
     for number in range(1, head.number + 1):
         link = reading.link_of(store, number)
-        header, trust = link.header, at.trust
-        at = step(at, link)
-        after = decode_table(content(contents, header.resources, f"the table of revision {number}"))
-        compiled = {node: canonical.digest(text) for node, text in compile_manifests(header.fleet, after).items()}
-        if compiled != header.manifests:
-            raise _broken(number, "its manifests are not what its table compiles to")
-        judged = judge(before, after, contents, contents, number)
-        addresses = tuple(change.address for change in judged.changes)
-        incoming = _trust(link.trust_bytes) if trust is not None and _trust(link.trust_bytes) != trust else None
-        current = trust if trust is not None else _trust(link.trust_bytes)
-        approve(link.header_bytes, link.signatures, judged.grade, addresses, current, incoming)
-        before = after
+        so_far = follow(so_far, link, contents)
         yield len(link.signatures)
-    if at.head != head or digest_of(reading.link_of(store, head.number).header_bytes) != head.digest:
+    if so_far.at.head != head:
         raise _broken(head.number, "head is not the end of the chain")
 
 
@@ -82,10 +62,6 @@ def _litter(store: LedgerReader, head: Head) -> list[Finding]:
     """A revision record beyond head: two histories in one ledger."""
     beyond = [r.key for r in store.scan(keys.REVISIONS) if r.key > keys.revision(head.number)]
     return [finding("forked", f"{key} lies beyond the head ({head.number})") for key in beyond]
-
-
-def _trust(trust_bytes: bytes) -> Trust:
-    return canonical.decode(trust_bytes, Trust, "the trust")
 
 
 def _is_known(trouble: HoldfastError, findings: list[Finding]) -> bool:

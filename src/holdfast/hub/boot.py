@@ -13,7 +13,7 @@ from holdfast.ledger.readiness import (
     refusal,
 )
 from holdfast.model import canonical
-from holdfast.model.applied import head_of
+from holdfast.model.applied import head_of, needed
 from holdfast.model.record import Link
 from holdfast.model.revision import Head, digest_of
 from holdfast.model.trust import Trust
@@ -38,9 +38,8 @@ def inspect(store: LedgerReader, high_water: HighWater) -> Booted:
         if loaded.applied is None:
             return Booted(loaded, tuple(found))
         _check_head_signature(store, loaded)
-        table = loaded.applied.table
-        wanted = sorted({entry.digest for entry in table.entries.values()})
-        found += content_findings(table, reading.stored_digests(store, wanted))
+        stored = reading.stored_digests(store, needed(loaded.applied))
+        found += content_findings(loaded.applied.table, loaded.applied.header.manifests, stored)
     except Corrupt as trouble:
         return Booted(EMPTY, (from_error(trouble),))
     return Booted(loaded, tuple(found))

@@ -1,27 +1,27 @@
 """Take one signed revision into the ledger: preview everything, then write at once or not at all (I-08)."""
 
-from collections import ChainMap
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.errors import Conflict, Corrupt, SignatureRequired
+from holdfast.errors import Conflict, Corrupt, HoldfastError, SignatureRequired
 from holdfast.hub import reading
 from holdfast.ledger import keys
 from holdfast.ledger.recovery import settle
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, head_of, table_of
-from holdfast.model.ids import FLEET, TRUST
 from holdfast.model.record import Approval, Pin, Recovery, RevisionRecord
 from holdfast.model.revision import Candidate, Head, Header, Table, decode_header, decode_table, digest_of
 from holdfast.model.trust import Trust
-from holdfast.planning.manifests import compile_manifests
+from holdfast.planning.contents import layered
+from holdfast.planning.header import Unsound, check_header
 from holdfast.planning.succession import Judged, judge
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.ledger_store import LedgerStore, Moved, Reading, Transaction
-from holdfast.trust.approval import Approved, approve
+from holdfast.trust.approval import Approved, approve_keys, refuse_unsigned, verified_keys
 from holdfast.trust.chain import check_succession
 
 STAGED_ABOVE_BLOBS = 2_000
@@ -46,7 +46,7 @@ def preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Pre
     try:
         return _preview(store, loaded, candidate)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
-        raise _unsound(f"a part of it cannot be read: {trouble}") from trouble
+        raise Unsound(f"a part of it cannot be read: {trouble}") from trouble
     except SignatureRequired as lacking:
         digest = digest_of(candidate.header)
         raise SignatureRequired(f"{lacking.message}; the digest to sign is {digest}", remedy=lacking.remedy) from None
@@ -57,20 +57,18 @@ def _preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Pr
     applied = loaded.applied
     _check_base(store, applied, header)
     blobs = _checked_blobs(candidate, header)
-    known = ChainMap(blobs, reading.Contents(store))  # type: ignore[arg-type]
-    table = decode_table(_content(known, header.resources, "the resource table"))
-    if TRUST not in table.entries or table.entries[TRUST].digest != header.trust:
-        raise _unsound("the table and the header name different trusts")
-    if FLEET not in table.entries:
-        raise _unsound("the table lacks the fleet resource")
+    known = layered(blobs, reading.Contents(store))
     trust = canonical.decode(_content(known, header.trust, "the trust"), Trust, "the trust")
-    manifests = _check_manifests(header, table)
+    current = applied.trust if applied else trust
+    keys_signed = verified_keys(candidate.header, candidate.signatures)
+    refuse_unsigned(keys_signed, current)  # nothing dear is computed for a stranger
+    table = decode_table(_content(known, header.resources, "the resource table"))
+    manifests = check_header(header, table)
     judged = judge(table_of(applied), table, reading.Contents(store), known, header.number)
     _check_complete(store, table, table_of(applied), blobs)
     addresses = tuple(change.address for change in judged.changes)
-    current = applied.trust if applied else trust
     incoming = trust if applied and applied.trust != trust else None
-    approved = approve(candidate.header, candidate.signatures, judged.grade, addresses, current, incoming)
+    approved = approve_keys(keys_signed, judged.grade, addresses, current, incoming)
     head = Head(header.number, digest_of(candidate.header))
     stored = {head.digest: candidate.header, **_wanted(blobs, header, table), **_fresh(manifests, applied)}
     return Preview(head, header, table, trust, judged, approved, stored)
@@ -82,7 +80,10 @@ def _check_base(store: Reading, applied: Applied | None, header: Header) -> None
         raise _stale(header, head)
     if applied is not None:
         check_succession(applied.fleet_id, head, header)
-    elif (pinned := reading.pin(store)) is not None:  # else an offline ledger's first apply pins its own fleet
+        return
+    if header.trust != header.fleet:
+        raise Unsound("a first revision founds the fleet whose id it carries")
+    if (pinned := reading.pin(store)) is not None:  # else an offline ledger's first apply pins its own fleet
         check_succession(pinned.fleet, head, header)
 
 
@@ -118,18 +119,6 @@ def _fresh(manifests: Mapping[str, bytes], applied: Applied | None) -> dict[str,
     return {digest: text for digest, text in manifests.items() if digest not in held}
 
 
-def _check_manifests(header: Header, table: Table) -> dict[str, bytes]:
-    """Recompiled, not believed: what the operator signed per node is what this table means. Answers them by digest."""
-    texts = {node: (canonical.digest(text), text) for node, text in compile_manifests(header.fleet, table).items()}
-    compiled = {node: digest for node, (digest, _) in texts.items()}
-    if compiled != header.manifests:
-        wrong = sorted(
-            n for n in compiled.keys() | header.manifests.keys() if compiled.get(n) != header.manifests.get(n)
-        )
-        raise _unsound(f"the manifest of {', '.join(wrong[:5])} is not what the table compiles to")
-    return dict(texts.values())
-
-
 def _check_complete(store: Reading, table: Table, before: Table, blobs: Mapping[str, bytes]) -> None:
     """What the parent already has is the parent's affair: its damage is shown by status and mended by an apply."""
     held = {entry.digest for entry in before.entries.values()}
@@ -148,15 +137,7 @@ def _content(known: Mapping[str, bytes], digest: str, what: str) -> bytes:
     try:
         return known[digest]
     except KeyError:
-        raise _unsound(f"{what} is missing") from None
-
-
-def _unsound(why: str) -> Corrupt:
-    return Corrupt(
-        f"this revision is not sound: {why}",
-        remedy="compile it anew: holdfast plan -o change.plan, sign, apply",
-        code="revision_unsound",
-    )
+        raise Unsound(f"{what} is missing") from None
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
@@ -178,48 +159,53 @@ def write(
             put={**final.put, keys.PIN: _json(Pin(keys.FORMAT, ready.header.fleet))},
             expect={**final.expect, keys.PIN: 0},
         )
-    if len(ready.blobs) > STAGED_ABOVE_BLOBS or sum(map(len, ready.blobs.values())) > STAGED_ABOVE_BYTES:
-        final = _staged(store, final, ready, clock, entropy)
+    large = len(ready.blobs) > STAGED_ABOVE_BLOBS or sum(map(len, ready.blobs.values())) > STAGED_ABOVE_BYTES
     try:
-        return store.commit(final)
+        return _staged(store, final, ready, clock, entropy) if large else store.commit(final)
     except Moved as trouble:  # somebody else was faster between the preview and here
         raise _stale(ready.header, reading.head_of(store)) from trouble
 
 
-def _staged(store: LedgerStore, final: Transaction, ready: Preview, clock: Clock, entropy: Entropy) -> Transaction:
-    """Arm, stage in portions so that nobody waits long for the writer, and leave a final step that disarms."""
+def _staged(store: LedgerStore, final: Transaction, ready: Preview, clock: Clock, entropy: Entropy) -> int:
+    """Arm, stage in portions so that nobody waits long for the writer, then move head and disarm in one step."""
     digests = tuple(sorted(ready.blobs))
     head = reading.head_of(store)
     name = entropy.token(8).hex()
     armed = Recovery(name, head.number, head.digest, ready.head.digest, clock.now_s(), digests)
     version = store.commit(Transaction(expect={keys.recovery(name): 0}, put={keys.recovery(name): _json(armed)}))
-    for at in range(0, len(digests), STAGE_BLOBS):
-        portion = {digest: ready.blobs[digest] for digest in digests[at : at + STAGE_BLOBS]}
-        store.commit(Transaction(expect={}, put={}, blobs=portion))
-    # Whoever swept the record in between also dropped what was staged: then this last step must fail.
-    expect = {**final.expect, keys.recovery(name): version}
-    return msgspec.structs.replace(final, expect=expect, delete=(keys.recovery(name),), blobs={})
+    try:
+        for at in range(0, len(digests), STAGE_BLOBS):
+            portion = {digest: ready.blobs[digest] for digest in digests[at : at + STAGE_BLOBS]}
+            store.commit(Transaction(expect={}, put={}, blobs=portion))
+        # Whoever swept the record in between also dropped what was staged: then this last step must fail.
+        expect = {**final.expect, keys.recovery(name): version}
+        return store.commit(msgspec.structs.replace(final, expect=expect, delete=(keys.recovery(name),), blobs={}))
+    except HoldfastError:
+        with suppress(HoldfastError):  # refused, not killed: our own record must not block the next boot
+            _settle(store, armed)
+        raise
 
 
 def sweep(store: LedgerStore) -> list[str]:
     """Settle every commit that was cut short; says what it did. Safe to repeat."""
-    said = []
-    for record in reading.recoveries(store):
-        entry = store.get(keys.recovery(record.id))
-        if entry is None:
-            continue
-        head = reading.head_of(store)
-        settled = settle(record, head, _referenced(store, head))
-        store.commit(
-            Transaction(
-                expect={keys.recovery(record.id): entry.modified},
-                put={},
-                delete=(keys.recovery(record.id),),
-                drop_blobs=settled.drop_blobs,
-            )
+    return [said for record in reading.recoveries(store) if (said := _settle(store, record))]
+
+
+def _settle(store: LedgerStore, record: Recovery) -> str | None:
+    entry = store.get(keys.recovery(record.id))
+    if entry is None:
+        return None
+    head = reading.head_of(store)
+    settled = settle(record, head, _referenced(store, head))
+    store.commit(
+        Transaction(
+            expect={keys.recovery(record.id): entry.modified},
+            put={},
+            delete=(keys.recovery(record.id),),
+            drop_blobs=settled.drop_blobs,
         )
-        said.append(f"{settled.outcome}: {settled.why}")
-    return said
+    )
+    return f"{settled.outcome}: {settled.why}"
 
 
 def _referenced(store: LedgerStore, head: Head) -> set[str]:

@@ -1,9 +1,11 @@
-"""The old way: one hand-written file, served read-only and unsigned. Opens no ledger, follows no edit, commits nothing.
+"""The old way: a hand-written fleet directory, named by its fleet.toml, served read-only and unsigned.
 
-It stays for fleets that have not moved to a ledger yet (O-10). Choosing between the two is a switch, never a mixture
-(O-02): who serves a file knows nothing of a ledger, and who serves a ledger never opens the file (O-03).
+Opens no ledger, follows no edit, commits nothing. It stays for fleets that have not moved to a ledger yet (O-10).
+Choosing between the two is a switch, never a mixture (O-02): who serves a directory knows nothing of a ledger, and who
+serves a ledger never opens the directory (O-03).
 """
 
+import os
 from collections.abc import Mapping
 from typing import NoReturn
 
@@ -16,7 +18,7 @@ from holdfast.model.record import Link, RevisionRecord
 from holdfast.model.revision import NO_HEAD, Candidate, Head
 
 MIGRATE = (
-    "write the same content as a fleet directory, run holdfast hub init, holdfast plan and holdfast apply, "
+    "run holdfast hub init, then holdfast plan and holdfast apply in the same fleet directory, "
     "then start the hub with --state-dir instead of --config"
 )
 
@@ -26,9 +28,22 @@ def one_source(config: str | None, state_dir: str | None) -> None:
     if config is not None and state_dir is not None:
         raise Invalid(
             f"two sources: --config {config} and --state-dir {state_dir} both say what to serve",
-            remedy="leave one of them out; --state-dir serves the ledger, --config the hand-written file",
+            remedy="leave one of them out; --state-dir serves the ledger, --config a hand-written fleet directory",
             code="two_sources",
         )
+
+
+def directory_of(config: str) -> str:
+    """The fleet directory; a file of any other name would be passed over, and the fleet.toml beside it served."""
+    directory, name = os.path.split(config)
+    if name != "fleet.toml":
+        named = os.path.join(config, "fleet.toml") if os.path.isdir(config) else "DIR/fleet.toml"
+        raise Invalid(
+            f"--config {config} names no fleet.toml, and what is served is a whole fleet directory",
+            remedy=f"name the directory by its fleet.toml: --config {named}",
+            code="config_name",
+        )
+    return directory or "."
 
 
 class LegacySource:
@@ -52,7 +67,7 @@ class LegacySource:
     def links(self, first: int, last: int) -> list[Link]:
         if first > last:
             return []
-        raise Invalid("a configuration file has no revisions", remedy=MIGRATE, code="not_found")
+        raise Invalid("a hand-written fleet directory has no revisions", remedy=MIGRATE, code="not_found")
 
     def blob(self, digest: str) -> None:
         return None
@@ -71,14 +86,14 @@ class LegacySource:
 
     def status(self) -> HubStatus:
         unsigned = StatusFinding(
-            "legacy_source", "warning", "this hub serves a hand-written file that nobody signed", MIGRATE
+            "legacy_source", "warning", "this hub serves a hand-written fleet directory that nobody signed", MIGRATE
         )
         return HubStatus(__version__, "config", "", NO_HEAD, NO_HEAD, dict(self._resources), (), (unsigned,))
 
 
 def _refuse() -> NoReturn:
     raise Conflict(
-        "this hub serves a configuration file, read-only and unsigned, so nothing can be committed to it",
+        "this hub serves a hand-written fleet directory, read-only and unsigned, so nothing can be committed to it",
         remedy=MIGRATE,
         code="legacy_source",
     )

@@ -7,9 +7,9 @@ from holdfast.errors import Conflict, Corrupt, HoldfastError
 from holdfast.hub import commit, reading
 from holdfast.hub.commit import Preview
 from holdfast.ledger import keys
-from holdfast.ledger.readiness import Finding, content_findings, finding, quarantined
+from holdfast.ledger.readiness import CONTENT_CODES, MANIFEST_CODES, Finding, finding, lost_digest, quarantined
 from holdfast.model import canonical
-from holdfast.model.applied import Applied, head_of
+from holdfast.model.applied import Applied, head_of, needed
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.ids import kind_of
 from holdfast.model.observation import NodeObservation
@@ -76,18 +76,10 @@ class ReadingMailbox:
 
     def damaged(self) -> list[str]:
         applied = self._loaded.applied
-        if applied is None:
-            return []
-        wanted = sorted({entry.digest for entry in applied.table.entries.values()})
-        return [digest for digest, stored in reading.stored_digests(self._store, wanted) if stored != digest]
+        return self._damaged(needed(applied)) if applied else []
 
-    def _content_findings(self) -> list[Finding]:
-        applied = self._loaded.applied
-        if applied is None:
-            return []
-        wanted = sorted({entry.digest for entry in applied.table.entries.values()})
-        found = content_findings(applied.table, reading.stored_digests(self._store, wanted))
-        return [f for f in found if f.code in ("blob_missing", "blob_damaged")]
+    def _damaged(self, digests: Sequence[str]) -> list[str]:
+        return [digest for digest, stored in reading.stored_digests(self._store, digests) if stored != digest]
 
 
 class Mailbox(ReadingMailbox):
@@ -147,18 +139,21 @@ class Mailbox(ReadingMailbox):
             raise Conflict(behind.message, remedy=behind.remedy, code=behind.code)
 
     def mend(self, blobs: Mapping[str, bytes]) -> int:
-        needed = set(self.damaged())
-        good = {digest: content for digest, content in blobs.items() if digest in needed}
+        """Costs what was sent, not what the ledger holds: only contents both sent and needed are looked at."""
+        applied = self._loaded.applied
+        asked = sorted(blobs.keys() & set(needed(applied))) if applied and blobs else []
+        if applied is None or not asked:
+            return 0
+        good = {digest: blobs[digest] for digest in self._damaged(asked)}
         for digest, content in good.items():
             if canonical.digest(content) != digest:
                 raise Corrupt(
                     "that content has another digest", remedy="apply the fleet directory", code="blob_damaged"
                 )
         if good:
-            self._writable.commit(Transaction(expect={}, put={}, drop_blobs=tuple(good)))
-            self._writable.commit(Transaction(expect={}, put={}, blobs=good))
-            self._findings = tuple(f for f in self._findings if f.code not in ("blob_missing", "blob_damaged"))
-            self._findings += tuple(self._content_findings())
+            self._writable.commit(Transaction(expect={}, put={}, blobs=good))  # over what rotted there
+        table, manifests = applied.table, applied.header.manifests
+        self._findings = tuple(f for f in self._findings if lost_digest(f, table, manifests) not in asked)
         return len(good)
 
 
@@ -168,7 +163,10 @@ def _behind(serving: Head, head: Head) -> Finding:
 
 
 def _still_true(found: Finding, before: Applied | None, after: Applied) -> bool:
-    """A finding about one resource is over once that resource was applied anew."""
+    """A finding about one resource is over once it was applied anew; about a content, once it is another."""
     if not found.address or before is None:
         return True
+    if found.code in (*CONTENT_CODES, *MANIFEST_CODES):
+        old, new = (lost_digest(found, at.table, at.header.manifests) for at in (before, after))
+        return old == new
     return before.table.entries.get(found.address) == after.table.entries.get(found.address)

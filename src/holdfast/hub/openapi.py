@@ -11,8 +11,8 @@ from holdfast.model.ids import DIGEST_PATTERN
 from holdfast.wire.faults import EXIT_HEADER, Fault
 
 REASONS = {
-    400: "The request cannot be understood, or its bytes are not what they claim to be",
-    403: "Not permitted, or not signed well enough",
+    400: "The request cannot be understood, its body is not called JSON, or its bytes are not what they claim to be",
+    403: "Sent by a web page (`cross_site`), meant for another host (`foreign_host`), or not signed well enough",
     404: "There is no such thing",
     408: "The request did not arrive in time",
     409: "Somebody was faster, or the hub's own ledger is damaged; `code` tells which",
@@ -22,7 +22,7 @@ REASONS = {
     429: "Too much at once; try again",
     503: "Not now; try again",
 }
-ALWAYS = (429, 503)
+ALWAYS = (403, 429, 503)
 _PATH_SCHEMA: dict[str, dict[str, Any]] = {
     "number": {"type": "integer", "minimum": 1, "maximum": 999_999_999_999_999},
     "digest": {"type": "string", "pattern": DIGEST_PATTERN},

@@ -5,7 +5,6 @@ HEAD = "head"
 REVISIONS = "revision/"
 RECOVERIES = "recovery/"
 OBSERVATIONS = "observation/"
-COMMIT_LEASE = "lease/commit"
 
 FORMAT = 1
 

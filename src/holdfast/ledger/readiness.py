@@ -50,10 +50,16 @@ ROWS: dict[str, tuple[Level, str]] = {
     "forked": ("fatal", "restore the state directory from a backup; two revisions carry one number"),
     "blob_missing": ("resource", APPLY_AGAIN),
     "blob_damaged": ("resource", APPLY_AGAIN),
+    "manifest_missing": ("resource", APPLY_AGAIN),
+    "manifest_damaged": ("resource", APPLY_AGAIN),
     "binding_missing": ("resource", "apply the fleet directory again (holdfast apply): it records applies_to"),
     "high_water_behind": ("warning", "look after the disk of the state directory; the next commit raises the mark"),
     "revision_behind": ("warning", "restart the hub: a newer revision was committed behind its back"),
 }
+
+# What is said of contents that the ledger cannot give.
+CONTENT_CODES = ("blob_missing", "blob_damaged")
+MANIFEST_CODES = ("manifest_missing", "manifest_damaged")
 
 # Without these nothing can be served at all, so their damage is global.
 GLOBAL = (FLEET, TRUST)
@@ -83,8 +89,10 @@ def head_findings(head: Head, high_water: Head | None) -> list[Finding]:
     return []
 
 
-def content_findings(table: Table, digests: Iterable[tuple[str, str | None]]) -> list[Finding]:
-    """`digests` pairs each referenced digest with the digest of what is really stored under it (None: nothing)."""
+def content_findings(
+    table: Table, manifests: Mapping[str, str], digests: Iterable[tuple[str, str | None]]
+) -> list[Finding]:
+    """`manifests`: node → digest. `digests` pairs each with the digest of what is really stored under it (or None)."""
     actual: Mapping[str, str | None] = dict(digests)
     found = []
     for address, entry in table.entries.items():
@@ -95,7 +103,21 @@ def content_findings(table: Table, digests: Iterable[tuple[str, str | None]]) ->
             found.append(finding("blob_damaged", f"the content of {address} does not match its digest", address))
         elif kind_of(address) == "policy" and (entry.applies_to is UNSET or not entry.applies_to):
             found.append(finding("binding_missing", f"nothing says where {address} applies", address))
+    for node, digest in manifests.items():
+        stored = actual.get(digest)
+        if stored is None:
+            found.append(finding("manifest_missing", f"the manifest of {node} is not in the ledger", f"node.{node}"))
+        elif stored != digest:
+            text = f"the manifest of {node} does not match its digest"
+            found.append(finding("manifest_damaged", text, f"node.{node}"))
     return found
+
+
+def lost_digest(found: Finding, table: Table, manifests: Mapping[str, str]) -> str | None:
+    """Of the content that this finding misses; None if it speaks of something else."""
+    if found.code in CONTENT_CODES and found.address in table.entries:
+        return table.entries[found.address].digest
+    return manifests.get(found.address.removeprefix("node.")) if found.code in MANIFEST_CODES else None
 
 
 def from_error(trouble: HoldfastError) -> Finding:

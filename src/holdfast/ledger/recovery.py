@@ -14,7 +14,6 @@ from holdfast.model.revision import Head
 
 class Settlement(Struct, frozen=True):
     outcome: Literal["finished", "discarded", "overtaken"]
-    record: Recovery
     drop_blobs: tuple[str, ...]
     why: str
 
@@ -23,7 +22,7 @@ def settle(record: Recovery, head: Head, referenced: set[str]) -> Settlement:
     """`referenced` are digests that stored revisions need: staged blobs outside it are litter."""
     litter = tuple(digest for digest in record.blobs if digest not in referenced)
     if head.digest == record.target_digest:
-        return Settlement("finished", record, (), f"revision {head.number} was committed; only the record was left")
+        return Settlement("finished", (), f"revision {head.number} was committed; only the record was left")
     if (head.number, head.digest) == (record.base, record.base_digest):
-        return Settlement("discarded", record, litter, f"head is still {head.number}: nothing had moved")
-    return Settlement("overtaken", record, litter, f"head went on to {head.number} without it")
+        return Settlement("discarded", litter, f"head is still {head.number}: nothing had moved")
+    return Settlement("overtaken", litter, f"head went on to {head.number} without it")

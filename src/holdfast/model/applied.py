@@ -37,6 +37,11 @@ def table_of(applied: Applied | None) -> Table:
     return applied.table if applied else EMPTY_TABLE
 
 
+def needed(applied: Applied) -> tuple[str, ...]:
+    """Digests of everything that serving this revision takes: contents of resources, manifests of nodes."""
+    return tuple(sorted({*(e.digest for e in applied.table.entries.values()), *applied.header.manifests.values()}))
+
+
 _PUT_BACK = (
     "put its file back as it was applied (version control has it) and run holdfast apply, which stores the content "
     "anew; then edit the file again"

@@ -1,4 +1,4 @@
-"""Durations as people write them ("90s", "24h", "7d") and the seconds they mean. Pure."""
+"""Durations as people write them ("90s", "24h", "7d") and the milliseconds they mean. Pure."""
 
 PATTERN = r"^[1-9][0-9]{0,6}(ms|s|m|h|d)$"
 

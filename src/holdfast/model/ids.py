@@ -31,10 +31,6 @@ def kind_of(address: str) -> str:
     return address.partition(".")[0]
 
 
-def name_of(address: str) -> str:
-    return address.partition(".")[2]
-
-
 def parse_address(text: str) -> Address:
     """`service.web` stays, anything else is refused with the form it should have."""
     kind, dot, name = text.partition(".")

@@ -32,7 +32,7 @@ def changes(
     Without `detailed` the fields and the blast radius stay empty: who only judges shows them to nobody.
     """
     found = [
-        _changed(address, before.entries.get(address), entry, old, new, placed.get(address, NOWHERE))
+        _changed(address, before, entry, old, new, placed.get(address, NOWHERE))
         for address, entry in after.entries.items()
         if before.entries.get(address) != entry
     ]
@@ -51,14 +51,16 @@ def grade_of(demands: tuple[Demand, ...]) -> Grade:
 
 
 def _changed(
-    address: str, before: Entry | None, after: Entry, old: Mapping[str, bytes], new: Mapping[str, bytes], where: Placed
+    address: str, table: Table, after: Entry, old: Mapping[str, bytes], new: Mapping[str, bytes], where: Placed
 ) -> Change:
+    before, stone = table.entries.get(address), table.tombstones.get(address)
     demands = grades.demands(
         address,
         before,
         after,
         lambda: content(old, before.digest if before else "", address),
         lambda: content(new, after.digest, address),
+        (lambda: content(old, stone.digest, f"the removed {address}")) if stone else None,
     )
     node = "" if after.node is UNSET else after.node
     if before is None:

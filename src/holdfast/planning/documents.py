@@ -1,11 +1,16 @@
 """Declared resources as the documents a revision refers to: address → canonical bytes. Pure."""
 
+from collections.abc import Mapping
+
+import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from holdfast.model import canonical, trust
+from holdfast.model.applied import content
 from holdfast.model.fleet import Backups, Fleet, Service, Settings, Timeouts
 from holdfast.model.ids import FLEET, TRUST
+from holdfast.model.revision import Table
 
 
 class FleetDocument(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -14,6 +19,12 @@ class FleetDocument(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     settings: Settings
     backups: Backups = Backups()
     timeouts: Timeouts = Timeouts()
+
+
+def removals_max(contents: Mapping[str, bytes], table: Table) -> int:
+    """How many resources the applied fleet lets go at a time."""
+    found = content(contents, table.entries[FLEET].digest, FLEET)
+    return msgspec.json.decode(found, type=FleetDocument).settings.removals_max
 
 
 def nameless(service: Service) -> Service:

@@ -4,14 +4,14 @@ A rule compares what is applied with what would be applied and answers with dema
 here is configurable.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from holdfast.model import duration
-from holdfast.model.fleet import Node, Service, Storage, Volume
+from holdfast.model.fleet import Node, Service, Snapshot, Storage, Volume
 from holdfast.model.ids import kind_of
 from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
@@ -57,38 +57,49 @@ def volumes(service: Service) -> dict[tuple[str, str], Volume | str]:
     }
 
 
-def service_demands(before: Service, after: Service) -> Iterator[Demand]:
+def service_demands(before: Service, after: Service, name: str = "") -> Iterator[Demand]:
     if before.protect and not after.protect:
         yield destroy("lifts protect")
     if before.custody != after.custody:
         yield destroy(f"changes custody ({before.custody} → {after.custody})")
+    if set(after.failover) - set(before.failover):
+        yield destroy("adds failover nodes, which may then open its backups and secrets")
     old_volumes, new_volumes = volumes(before), volumes(after)
     for key, old in old_volumes.items():
-        label = f"volume {key[1]} of component {key[0]}"
-        new = new_volumes.get(key)
-        if new is None:
-            yield destroy(f"drops, renames or re-homes {label}", gives_up_data=True)
-        elif isinstance(old, Volume) and isinstance(new, Volume):
-            if old.path != new.path:
-                yield destroy(f"moves {label} to another path ({old.path} → {new.path})")
-            if old.protect != new.protect and new.protect != "backup":
-                yield destroy(f"weakens the protection of {label} ({old.protect} → {new.protect})")
-    yield from host_paths(after, known={v for v in old_volumes.values() if isinstance(v, str)})
-    old_excludes = () if before.snapshot is UNSET else before.snapshot.exclude
-    new_excludes = () if after.snapshot is UNSET else after.snapshot.exclude
-    if set(new_excludes) - set(old_excludes):
-        yield destroy("excludes more files from backups")
+        yield from volume_demands(f"volume {key[1]} of component {key[0]}", old, new_volumes.get(key))
+    yield from host_paths(after, name, known={v for v in old_volumes.values() if isinstance(v, str)})
+    yield from snapshot_demands(before, after)
 
 
-def host_paths(service: Service, known: set[str] = frozenset()) -> Iterator[Demand]:  # type: ignore[assignment]
-    """A v1 string volume outside /srv/ reaches into the host's own files."""
+def volume_demands(label: str, old: Volume | str, new: Volume | str | None) -> Iterator[Demand]:
+    if new is None:
+        yield destroy(f"drops, renames or re-homes {label}", gives_up_data=True)
+    elif isinstance(old, Volume) and isinstance(new, Volume):
+        if old.path != new.path:
+            yield destroy(f"moves {label} to another path ({old.path} → {new.path})")
+        if old.protect != new.protect and new.protect != "backup":
+            yield destroy(f"weakens the protection of {label} ({old.protect} → {new.protect})")
+
+
+def snapshot_demands(before: Service, after: Service) -> Iterator[Demand]:
+    old = Snapshot() if before.snapshot is UNSET else before.snapshot
+    new = Snapshot() if after.snapshot is UNSET else after.snapshot
+    if old.method != new.method and new.method != "full":
+        yield destroy(f"changes how backups are taken ({old.method or 'default'} → {new.method or 'default'})")
+    if set(new.exclude) - set(old.exclude) or set(old.include) - set(new.include):
+        yield destroy("leaves more files out of backups")
+
+
+def host_paths(service: Service, name: str, known: Set[str] = frozenset()) -> Iterator[Demand]:
+    """A v1 string volume reaches into the host: anywhere but its own /srv/<service> it may meet another's data."""
     for _, volume in sorted(volumes(service).items(), key=lambda pair: pair[0]):
-        if isinstance(volume, str) and volume not in known and not _below_srv(volume.partition(":")[0]):
-            yield destroy(f"mounts a host path outside /srv ({volume})")
+        if isinstance(volume, str) and volume not in known and not _own_data(volume.partition(":")[0], name):
+            yield destroy(f"mounts a host path outside /srv/{name} ({volume})")
 
 
-def _below_srv(path: str) -> bool:
-    return path.startswith("/srv/") and ".." not in path.split("/")
+def _own_data(path: str, name: str) -> bool:
+    own = f"/srv/{name}"
+    return (path == own or path.startswith(own + "/")) and ".." not in path.split("/")
 
 
 def storage_demands(before: Storage, after: Storage) -> Iterator[Demand]:
@@ -100,16 +111,21 @@ def storage_demands(before: Storage, after: Storage) -> Iterator[Demand]:
         yield destroy(f"changes the role of the storage target ({before.role} → {after.role})")
     if after.policy.retain < before.policy.retain:
         yield destroy("keeps fewer backups on this target")
+    if after.policy.schedule != before.policy.schedule:
+        yield destroy("changes when this target is written")
 
 
-def created(address: str, after: bytes) -> Iterator[Demand]:
+def created(address: str, after: bytes, buried: bytes | None = None) -> Iterator[Demand]:
+    """`buried` is what the address held before it was removed: its data may still be there, so it counts as before."""
     kind = kind_of(address)
     if kind == "node":
         yield destroy("adds a node")
         node = _node(after)
         yield from node_demands(Node("x", node.roles, key=node.key), node)
+    elif kind == "service" and buried is not None:
+        yield from service_demands(_read(buried, Service), _read(after, Service), address[8:])
     elif kind == "service":
-        yield from host_paths(_read(after, Service))
+        yield from host_paths(_read(after, Service), address[8:])
 
 
 def removed(address: str) -> Iterator[Demand]:
@@ -117,6 +133,8 @@ def removed(address: str) -> Iterator[Demand]:
         yield destroy("removes a policy, which widens what is allowed")
     elif kind_of(address) == "storage":
         yield destroy("detaches a storage target", gives_up_data=True)
+    elif kind_of(address) == "node":
+        yield destroy("decommissions a node")
 
 
 def policy_demands(before: Entry, after: Entry) -> Iterator[Demand]:
@@ -148,6 +166,7 @@ def demands(
     after: Entry | None,
     content_before: Callable[[], bytes],
     content_after: Callable[[], bytes],
+    buried: Callable[[], bytes] | None = None,
 ) -> tuple[Demand, ...]:
     """Everything a changed address asks of its signers beyond grade `apply`. Contents are read only if needed."""
     kind = kind_of(address)
@@ -155,7 +174,7 @@ def demands(
         # A first trust is not a change of trust: whoever pins the fleet id pins exactly this one.
         return (destroy("founds the fleet") if before is None else Demand("root", "changes who is trusted"),)
     if before is None:
-        return tuple(created(address, content_after()))
+        return tuple(created(address, content_after(), buried() if buried else None))
     if after is None:
         return tuple(removed(address))
     if kind == "policy":
@@ -163,4 +182,5 @@ def demands(
     if before.digest == after.digest:
         return ()
     schema, rule = _BY_KIND[kind]
-    return tuple(rule(_read(content_before(), schema), _read(content_after(), schema)))
+    named = (address[8:],) if kind == "service" else ()
+    return tuple(rule(_read(content_before(), schema), _read(content_after(), schema), *named))

@@ -1,23 +1,24 @@
 """Declared × applied × observed → Plan. Pure and deterministic (I-22): the same inputs give the same signed bytes."""
 
-from collections import ChainMap
 from collections.abc import Mapping
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.errors import Conflict, Invalid
-from holdfast.model.applied import Applied, head_of, table_of
-from holdfast.model.fleet import Fleet
+from holdfast.model.applied import Applied, content, head_of, table_of
+from holdfast.model.fleet import Fleet, Service
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
-from holdfast.model.revision import Table
+from holdfast.model.revision import Entry, Table
 from holdfast.planning import images
 from holdfast.planning.compile import Compiled, compile_revision
+from holdfast.planning.contents import layered
 from holdfast.planning.diff import changes, grade_of
 from holdfast.planning.documents import documents
-from holdfast.planning.placement import Placed
-from holdfast.planning.table import draft, limited, tombstones, without
+from holdfast.planning.placement import Placed, has_data
+from holdfast.planning.table import draft, limited, moved_data, tombstones, without
 
 
 class Inputs(Struct, frozen=True):
@@ -51,7 +52,7 @@ def plan_undeploy(address: str, applied: Applied | None) -> Plan:
         raise Conflict(
             f"{address} is not applied, so there is nothing to undeploy",
             remedy="holdfast history and holdfast plan show what is applied",
-            code="not_found",
+            code="not_applied",
         )
     return _between(without(applied.table, address, applied.head.number + 1), applied, {}, {}, ())
 
@@ -61,11 +62,22 @@ def plan_rollback(target: Table, applied: Applied) -> Plan:
     entries = {}
     for address, entry in target.entries.items():
         now, stone = applied.table.entries.get(address), applied.table.tombstones.get(address)
+        if not address.startswith("service."):
+            entries[address] = entry
+            continue
         newest = now.epoch if now else (stone.epoch + 1 if stone else entry.epoch)
-        moved = now is not None and now.node != entry.node
-        entries[address] = replace(entry, epoch=newest + 1 if moved else newest)
+        if now is not None and now.node != entry.node:
+            _refuse_moving_data(address, now, entry, applied)
+            newest += 1
+        entries[address] = replace(entry, epoch=newest)
     table = Table(entries, tombstones(applied.table, entries, applied.head.number + 1))
     return _between(table, applied, {}, {}, ())
+
+
+def _refuse_moving_data(address: str, now: Entry, target: Entry, applied: Applied) -> None:
+    for entry in (now, target):
+        if has_data(msgspec.json.decode(content(applied.contents, entry.digest, address), type=Service)):
+            raise moved_data(address[8:], str(now.node), str(target.node))
 
 
 def _between(
@@ -80,7 +92,7 @@ def _between(
         return Plan(applied.head, (), "apply", None, warnings)
     compiled = compile_revision(table, applied, fresh)
     old = applied.contents if applied else {}
-    found = changes(before, table, old, ChainMap(compiled.candidate.blobs, old), placed)  # type: ignore[arg-type]
+    found = changes(before, table, old, layered(compiled.candidate.blobs, old), placed)
     grade = grade_of(tuple(demand for change in found for demand in change.demands))
     return Plan(head_of(applied), found, grade, compiled.candidate, warnings, touched(compiled, applied))
 

@@ -66,7 +66,8 @@ def _service_entry(
     where = placer.place(name, service, current)
     epoch = before.epoch if before else (stone.epoch + 1 if stone else 1)
     if before and current != where.node:
-        _refuse_moving_data(name, service, current or "", where.node)
+        if has_data(service):
+            raise moved_data(name, current or "", where.node)
         epoch += 1
     known = images.resolved(service, answers, before.images if before else {})
     return Entry(digest, where.node, epoch, *serving_metadata(service), known), where
@@ -83,14 +84,13 @@ def serving_metadata(service: Service) -> tuple[int, bool, tuple[str, ...], tupl
     )
 
 
-def _refuse_moving_data(name: str, service: Service, source: str, target: str) -> None:
-    if has_data(service):
-        raise NotPermitted(
-            f"service.{name} keeps data on {source}; moving it to {target} means moving its volumes, "
-            "and `holdfast migrate` is not built yet",
-            remedy=f'keep it there: set node = "{source}" in services/{name}.toml',
-            code="moves_data",
-        )
+def moved_data(name: str, source: str, target: str) -> NotPermitted:
+    return NotPermitted(
+        f"service.{name} keeps data on {source}; moving it to {target} means moving its volumes, "
+        "and `holdfast migrate` is not built yet",
+        remedy=f'keep it there: set node = "{source}" in services/{name}.toml',
+        code="moves_data",
+    )
 
 
 def limited(applied: Table, drafted: Table, address: str) -> Table:

@@ -27,27 +27,41 @@ def by_key(trust: Trust) -> dict[str, Operator]:
     return {" ".join(operator.key.split()[:2]): operator for operator in trust.operators}
 
 
-def signed_by(
-    message: bytes, signatures: Sequence[str], trust: Trust, also: Trust | None = None
-) -> dict[str, Operator]:
-    """Key → operator, every signature checked. `also` is the incoming trust of a root rotation."""
+def verified_keys(message: bytes, signatures: Sequence[str]) -> tuple[str, ...]:
+    """The keys that really signed, whoever they belong to. One forged signature spoils all."""
     if len(signatures) > SIGNATURES_MAX:
         raise Corrupt("too many signatures on one revision", remedy="sign the plan anew", code="signature_invalid")
-    known = (by_key(also) if also else {}) | by_key(trust)
-    found: dict[str, Operator] = {}
+    found: dict[str, None] = {}
     for armoured in signatures:
         parsed = sshsig.parse(armoured)
-        line = ssh_key.line(parsed.key)
-        if line not in known:
-            print_ = ssh_key.fingerprint(parsed.key)
-            raise NotPermitted(
-                f"the key {print_} signed this revision, but it belongs to no operator of this fleet",
-                remedy="sign with the key of an operator listed under [[operators]] in fleet.toml (--key FILE)",
-                code="unknown_signer",
-            )
         sshsig.check(message, parsed, NAMESPACE)
-        found[line] = known[line]
-    return found
+        found[ssh_key.line(parsed.key)] = None
+    return tuple(found)
+
+
+def refuse_strangers(keys: Sequence[str], trust: Trust, also: Trust | None = None) -> None:
+    """Every signer is an operator of the fleet, or becomes one by this revision."""
+    known = by_key(trust).keys() | (by_key(also).keys() if also else set())
+    for key in keys:
+        if key not in known:
+            raise _stranger(key)
+
+
+def refuse_unsigned(keys: Sequence[str], trust: Trust) -> None:
+    """The cheap question that comes before every dear one: did any operator of this fleet sign this?"""
+    if not keys:
+        raise _lacking("0 given")
+    if not by_key(trust).keys() & set(keys):
+        raise _stranger(keys[0])
+
+
+def _stranger(key: str) -> NotPermitted:
+    return NotPermitted(
+        f"the key {ssh_key.fingerprint(ssh_key.parse(key))} signed this revision, "
+        "but it belongs to no operator of this fleet",
+        remedy="sign with the key of an operator listed under [[operators]] in fleet.toml (--key FILE)",
+        code="unknown_signer",
+    )
 
 
 def missing(trust: Trust, keys: Iterable[str], grade: Grade, addresses: Sequence[str]) -> str | None:
@@ -74,18 +88,29 @@ def approve(
     incoming: Trust | None = None,
 ) -> Approved:
     """`incoming` is set when the revision changes trust: the root threshold of the old *and* the new must be met."""
-    signers = signed_by(message, signatures, trust, incoming)
-    lacking = missing(trust, signers, grade, addresses)
+    return approve_keys(verified_keys(message, signatures), grade, addresses, trust, incoming)
+
+
+def approve_keys(
+    keys: Sequence[str], grade: Grade, addresses: Sequence[str], trust: Trust, incoming: Trust | None = None
+) -> Approved:
+    """The same for keys whose signatures were verified before."""
+    refuse_strangers(keys, trust, incoming)
+    lacking = missing(trust, keys, grade, addresses)
     if lacking is None and incoming is not None:
-        lacking = missing(incoming, signers, "root", addresses)
+        lacking = missing(incoming, keys, "root", addresses)
         lacking = lacking and f"under the new trust, {lacking}"
     if lacking is not None:
-        raise SignatureRequired(
-            f"this change is not signed well enough: {lacking}",
-            remedy="holdfast plan -o change.plan; holdfast sign change.plan --key KEY-OF-THAT-GRADE; "
-            "holdfast apply change.plan",
-        )
-    return Approved(grade, tuple(_signer(line, operator) for line, operator in sorted(signers.items())))
+        raise _lacking(lacking)
+    operators = (by_key(incoming) if incoming else {}) | by_key(trust)
+    return Approved(grade, tuple(_signer(key, operators[key]) for key in sorted(keys)))
+
+
+def _lacking(why: str) -> SignatureRequired:
+    return SignatureRequired(
+        f"this change is not signed well enough: {why}",
+        remedy="holdfast plan -o change.plan && holdfast sign change.plan --key KEY && holdfast apply change.plan",
+    )
 
 
 def _signer(line: str, operator: Operator) -> Signer:

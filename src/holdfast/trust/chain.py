@@ -1,6 +1,6 @@
 """Walk a chain of revisions from something already trusted. Refuses gaps, forks and unsigned links. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -21,6 +21,25 @@ class Anchor(Struct, frozen=True):
     trust: Trust | None
 
 
+def anchor(fleet: str, seen: Head, link: Link) -> Anchor:
+    """Start from a revision seen before: the link must be that very revision, with the trust its header names."""
+    header = link.header
+    if header.number != seen.number or digest_of(link.header_bytes) != seen.digest or header.fleet != fleet:
+        raise Corrupt(
+            f"what is shown as revision {seen.number} is not the revision seen before: the chain was forked",
+            remedy="do not apply: restore the ledger that has the revision you know, or ask who else applied",
+            code="forked",
+        )
+    return Anchor(fleet, seen, trust_of(link))
+
+
+def trust_of(link: Link) -> Trust:
+    """The trust beside a header, proven by the digest in it."""
+    if canonical.digest(link.trust_bytes) != link.header.trust:
+        raise _broken(link.header, "names another trust than the one stored beside it")
+    return canonical.decode(link.trust_bytes, Trust, f"the trust of revision {link.header.number}")
+
+
 def walk(start: Anchor, links: Iterable[Link]) -> Anchor:
     at = start
     for link in links:
@@ -32,24 +51,24 @@ def step(at: Anchor, link: Link) -> Anchor:
     """One revision further: chain, trust, signature. The grade of its content is judged where the content is."""
     header = link.header
     check_succession(at.fleet, at.head, header)
-    if canonical.digest(link.trust_bytes) != header.trust:
-        raise _broken(header, "names another trust than the one stored beside it")
-    trust = canonical.decode(link.trust_bytes, Trust, f"the trust of revision {header.number}")
+    trust = trust_of(link)
     if at.trust is None:
         if header.trust != at.fleet:
             raise _broken(header, "does not found the fleet whose id it carries")
-        _check_signatures(link, "destroy", trust)
+        check_signatures(link, "destroy", (), trust)
     elif trust == at.trust:
-        _check_signatures(link, "apply", at.trust)  # scopes need the changes; the hub checks them
+        check_signatures(link, "apply", (), at.trust)
     else:
-        _check_signatures(link, "root", at.trust, trust)
+        check_signatures(link, "root", (), at.trust, trust)
     return Anchor(at.fleet, Head(header.number, digest_of(link.header_bytes)), trust)
 
 
-def _check_signatures(link: Link, grade: Grade, trust: Trust, incoming: Trust | None = None) -> None:
+def check_signatures(
+    link: Link, grade: Grade, addresses: Sequence[str], trust: Trust, incoming: Trust | None = None
+) -> None:
     """What a candidate merely lacks was forged or taken away once it is in a ledger."""
     try:
-        approve(link.header_bytes, link.signatures, grade, (), trust, incoming)
+        approve(link.header_bytes, link.signatures, grade, addresses, trust, incoming)
     except (NotPermitted, SignatureRequired) as trouble:
         raise Corrupt(
             f"revision {link.header.number} is in the ledger without the signatures it needs: {trouble.message}",

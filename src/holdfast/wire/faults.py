@@ -102,10 +102,17 @@ def fault(trouble: HoldfastError) -> Fault:
 
 
 def trouble(said: Fault, status_code: int, exit_text: str) -> HoldfastError:
-    """The failure as it was raised on the other side: same family, same exit code, same words."""
+    """The failure as it was raised on the other side: same family, same exit code, same words.
+
+    503 is `TryLater` whatever the exit code: a locked ledger may be tried again, though it ends a command with 5.
+    """
     exit_code = int(exit_text) if exit_text.isascii() and exit_text.isdigit() and len(exit_text) == 1 else 0
-    family = FAMILY_OF_EXIT.get(exit_code) or _guess(said.code, status_code)
-    return family(said.message, remedy=said.remedy, code=said.code)
+    known = FAMILY_OF_EXIT.get(exit_code)
+    family = TryLater if status_code == STATUS[TryLater] else known or _guess(said.code, status_code)
+    rebuilt = family(said.message, remedy=said.remedy, code=said.code)
+    if known is not None:
+        rebuilt.exit_code = exit_code
+    return rebuilt
 
 
 def _guess(code: str, status_code: int) -> type[HoldfastError]:

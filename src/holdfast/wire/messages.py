@@ -15,6 +15,10 @@ from holdfast.model.revision import Candidate, DigestText, Head
 
 GENERATION = 1
 
+# What one page holds at most; who asks for more gets this much.
+PAGE_RECORDS = 200
+PAGE_LINKS = 500
+
 Wire = Annotated[int, Meta(ge=1, description="generation of message fields the writer knows")]
 
 

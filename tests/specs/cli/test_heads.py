@@ -5,12 +5,25 @@ from msgspec.structs import replace
 
 from holdfast.adapters.disk.memory import MemoryDisk
 from holdfast.cli.heads import Heads, parse_lock
-from holdfast.errors import Conflict, Corrupt, HoldfastError
+from holdfast.errors import Conflict, Corrupt, Failed, HoldfastError
+from holdfast.hub import commit as committing
 from holdfast.hub.mailbox import Mailbox
+from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.record import Link
 from holdfast.model.revision import Head
-from tests.fleets.build import commit, grown_mailbox, small_fleet
+from holdfast.model.trust import of
+from holdfast.trust.approval import Approved
+from tests.fleets.build import (
+    ALICE,
+    ALICE_SIGNER,
+    commit,
+    grown_mailbox,
+    mailbox,
+    next_candidate,
+    operator_signer,
+    small_fleet,
+)
 
 
 def heads(disk: MemoryDisk, fleet_dir: str = "/fleet") -> Heads:
@@ -131,8 +144,6 @@ def test_an_apply_that_never_reached_the_ledger_leaves_no_trace() -> None:
 
 
 def test_a_directory_and_a_hub_of_two_fleets_are_not_mixed_up() -> None:
-    from tests.fleets.build import mailbox, operator_signer
-
     disk = MemoryDisk()
     memory = known(disk, grown_mailbox(1))
     bob, signer = operator_signer("bob")
@@ -154,6 +165,51 @@ class Lying:
 
     def links(self, first: int, last: int) -> list[Link]:
         return [replace(link, signatures=()) for link in self._hub.links(first, last)]
+
+
+def test_a_hub_cannot_slip_its_own_trust_under_a_header_seen_before() -> None:
+    """The true header with another trust beside it would let the hub sign everything that follows."""
+    disk, hub = MemoryDisk(), grown_mailbox(1)
+    memory = known(disk, hub)
+    mallory, _ = operator_signer("mallory")
+    forged = canonical.encode(of((mallory,), applied(hub).trust.thresholds))
+
+    class Slipping(Lying):
+        def links(self, first: int, last: int) -> list[Link]:
+            return [replace(link, trust_bytes=forged) for link in self._hub.links(first, last)]
+
+    commit(hub, small_fleet({"web": 9}))
+    with pytest.raises(Corrupt, match="names another trust"):
+        memory.check(Slipping(hub), adopt=True)  # type: ignore[arg-type]
+
+
+def test_a_scoped_key_and_a_hub_together_cannot_make_the_command_line_believe_more() -> None:
+    """Grades and scopes are judged by whoever meets a new head, not only by the hub that took it."""
+    ci, ci_signer = operator_signer("ci", "apply", ("service.web",))
+    hub = mailbox()
+    commit(hub, small_fleet(operators=(ALICE, ci)), ALICE_SIGNER)
+    evil = next_candidate(small_fleet(nodes=("w1", "evil"), operators=(ALICE, ci)), hub.applied(), ci_signer)
+    with pytest.MonkeyPatch.context() as patched:  # a hub that takes what it likes
+        patched.setattr(committing, "approve_keys", lambda keys, grade, *rest: Approved(grade, ()))
+        hub.commit(evil)
+    with pytest.raises(Corrupt) as refused:
+        heads(MemoryDisk()).check(hub)
+    assert refused.value.code == "signature_invalid"
+
+
+def test_a_lock_that_cannot_be_written_is_said_and_blocks_nothing() -> None:
+    """A read-only checkout: the revision is applied, and later plans still know it."""
+
+    class ReadOnlyFleet(MemoryDisk):
+        def replace(self, path: str, content: bytes, mode: int = 0o600) -> None:
+            if path.startswith("/fleet"):
+                raise Failed("read-only", remedy="mount it for writing")
+            super().replace(path, content, mode)
+
+    disk, hub = ReadOnlyFleet(), grown_mailbox(1)
+    memory = heads(disk)
+    assert memory.moved(applied(hub).fleet_id, applied(hub).head) is not None
+    assert memory.check(hub) == hub.applied()
 
 
 def test_a_hub_that_cannot_show_signatures_is_not_believed() -> None:

@@ -1,16 +1,24 @@
 """What others say is shown, not obeyed: no text of a hub or a file moves the cursor or turns the writing around."""
 
 import io
+import re
+from argparse import Namespace
+from typing import cast
 
+import msgspec
 import pytest
 
-from holdfast.cli import frame, show_plan
+from holdfast.cli import frame, show_plan, status
 from holdfast.cli.terminal import Terminal, harmless
+from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Failed
-from holdfast.model.plan import Change, FieldChange, Plan
-from holdfast.model.revision import NO_HEAD
+from holdfast.model.hub_status import HubStatus, StatusFinding
+from holdfast.model.plan import Blast, Change, ChangeKind, Demand, FieldChange, Plan
+from holdfast.model.revision import NO_HEAD, Candidate
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b1A\u202egnp.exe\x7f\r\x08"
+CONTROLS = set("\x1b\x07\x9b\u202e\x7f\r\x08")
+FORGED = "\nNo changes."  # a line that Holdfast did not write
 
 
 class Screen(io.StringIO):
@@ -32,7 +40,7 @@ def test_foreign_text_is_harmless_and_still_readable() -> None:
 def test_an_error_of_a_hub_is_shown_harmlessly() -> None:
     place, screen = terminal()
     frame.report(Failed(HOSTILE, remedy=HOSTILE), place, as_json=False)
-    assert not set("\x1b\x07\x9b\u202e\x7f\r\x08") & set(screen.getvalue())
+    assert not CONTROLS & set(screen.getvalue())
 
 
 @pytest.mark.parametrize("before", [None, HOSTILE])
@@ -40,4 +48,76 @@ def test_values_in_a_plan_are_shown_harmlessly(before: str | None) -> None:
     place, _ = terminal()
     change = Change("service.x", "update", "w1", "apply", "", fields=(FieldChange("env.A", before, HOSTILE),))
     text = show_plan.text(Plan(NO_HEAD, (change,), "apply", None), place)
-    assert not set("\x1b\x07\x9b\u202e\x7f\r\x08") & set(text)
+    assert not CONTROLS & set(text)
+
+
+def hostile_change(kind: ChangeKind, said: str) -> Change:
+    return Change(
+        f"service.{said}",
+        kind,
+        said,
+        "destroy",
+        said,
+        demands=(Demand("destroy", said),),
+        fields=(FieldChange(said, None, said), FieldChange(said, said, None), FieldChange(said, said, [said])),
+        blast=Blast((said,), (said,), 1, (said,)),
+        moved_from=said if kind == "move" else "",
+        removes=kind in ("retire", "destroy"),
+        notes=(said,),
+    )
+
+
+def hostile_plan(said: str, candidate: Candidate | None = None) -> Plan:
+    kinds: tuple[ChangeKind, ...] = ("update", "move", "retire", "destroy")
+    changes = tuple(hostile_change(kind, said) for kind in kinds)
+    return Plan(NO_HEAD, changes, "destroy", candidate, warnings=(said,), nodes_touched=(said,))
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_nothing_in_a_plan_obeys_who_wrote_it(verbose: bool) -> None:
+    place, _ = terminal()
+    text = show_plan.text(hostile_plan(HOSTILE), place, verbose)
+    assert not CONTROLS & set(text)
+    assert text.count("\\x1b[2J") > 30  # shown, not swallowed
+
+
+def test_nothing_in_a_plan_begins_a_line_of_its_own() -> None:
+    place, _ = terminal()
+    honest, forged = (show_plan.text(hostile_plan(said), place, verbose=True) for said in ("x", FORGED))
+    assert len(forged.splitlines()) == len(honest.splitlines())
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_is_created_is_shown_harmlessly(verbose: bool) -> None:
+    """The contents of a saved plan are somebody else's bytes."""
+    place, _ = terminal()
+    said = HOSTILE + FORGED
+    service = msgspec.json.encode({"components": [{"name": said, "image": said}], said: said})
+    table = msgspec.json.encode({"entries": {f"service.{said}": {"digest": "d"}}})
+    plan = Plan(NO_HEAD, (hostile_change("create", said),), "destroy", Candidate(b"", table, {"d": service}, ()))
+    text = show_plan.text(plan, place, verbose)
+    assert not CONTROLS & set(text) and "owned" in text
+    assert not [line for line in text.splitlines() if line.startswith("No changes.")]
+
+
+def test_colours_are_those_of_holdfast_only() -> None:
+    screen = Screen()
+    text = show_plan.text(hostile_plan(HOSTILE), Terminal(screen, screen, screen))
+    assert re.sub(r"\x1b\[\d*m", "", text).count("\x1b") == 0 and "\x1b[31m" in text
+
+
+def test_a_plan_for_programs_is_data_in_printable_text() -> None:
+    """JSON says it with escapes of its own, so a program reads exactly what was written."""
+    written = msgspec.json.encode(show_plan.document(hostile_plan("\x1b[2J\n")))
+    assert b"\x1b" not in written and b"\n" not in written
+    assert msgspec.json.decode(written)["warnings"] == ["\x1b[2J\n"]
+
+
+def test_the_status_of_a_hub_is_shown_harmlessly() -> None:
+    place, screen = terminal()
+    finding = StatusFinding(HOSTILE, "warning", HOSTILE, HOSTILE, HOSTILE, 0.0)
+    found = HubStatus("1", "ledger", "f", NO_HEAD, NO_HEAD, {HOSTILE: 1}, (), (finding,))
+    hub = Namespace(status=lambda: found)
+    box = Namespace(terminal=place, hub=lambda target: hub)
+    status.run(Namespace(hub="http://127.0.0.1:1", json=False), cast(Toolbox, box))
+    assert not CONTROLS & set(screen.getvalue()) and "owned" in screen.getvalue()

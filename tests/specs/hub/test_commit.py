@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.adapters.ledger_store.memory import MemoryStore
-from holdfast.errors import Conflict, Corrupt, Failed, HoldfastError, SignatureRequired
+from holdfast.errors import Conflict, Corrupt, Failed, HoldfastError, NotPermitted, SignatureRequired
 from holdfast.hub import commit as committing
 from holdfast.hub import reading
 from holdfast.hub.boot import boot, inspect
@@ -205,6 +205,46 @@ def test_a_staged_commit_swept_under_its_feet_fails_instead_of_naming_dropped_co
     mine.left = 10**9
     assert reading.head_of(mine).number == 2
     assert boot(mine, MemoryHighWater(), strict=True).findings == ()
+
+
+def test_a_staged_commit_that_loses_the_race_takes_its_own_record_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refused apply leaves nothing that blocks the next boot, also when another one came in between."""
+
+    class Racing(MemoryStore):
+        rival: Mailbox | None = None
+
+        def commit(self, tx: Transaction) -> int:
+            if self.rival is not None and tx.delete:
+                rival, self.rival = self.rival, None
+                with monkeypatch.context() as small:
+                    small.setattr(committing, "STAGED_ABOVE_BLOBS", 2_000)
+                    commit(rival, small_fleet({"web": 8}))
+            return super().commit(tx)
+
+    store = Racing(VirtualClock(START_S))
+    hub = grown_mailbox(2, store)
+    rival = mailbox(store)
+    slow = next_candidate(small_fleet({"web": 3, "api": 1}), hub.applied())
+    staged(monkeypatch)
+    store.rival = rival
+    with pytest.raises(Conflict) as refused:
+        hub.commit(slow)
+    assert refused.value.code in ("stale_base", "failed_precondition")
+    assert reading.head_of(store).number == 3
+    assert boot(store, MemoryHighWater(), strict=True).findings == ()
+
+
+def test_an_unsigned_revision_is_refused_before_anything_dear_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, hub = store_with(1)
+    good = next_candidate(small_fleet({"web": 2}), hub.applied())
+
+    def dear(*_: object) -> None:
+        raise AssertionError("compiled for a stranger")
+
+    monkeypatch.setattr(committing, "check_header", dear)
+    for stranger in (replace(good, signatures=()), sign(good, operator_signer("mallory")[1])):
+        with pytest.raises((SignatureRequired, NotPermitted)):
+            hub.commit(stranger)
 
 
 def test_two_writers_exactly_one_wins_c_17() -> None:

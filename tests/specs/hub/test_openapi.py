@@ -58,7 +58,7 @@ def test_what_is_sent_is_what_is_described(route: Route) -> None:
 @pytest.mark.parametrize("route", ROUTES, ids=lambda r: f"{r.method} {r.path}")
 def test_every_refusal_is_described_with_the_same_three_words(route: Route) -> None:
     described = DOCUMENT["paths"][route.path][route.method.lower()]["responses"]
-    assert set(described) >= {"200", "429", "503", "default", *map(str, route.refusals)}
+    assert set(described) >= {"200", "403", "429", "503", "default", *map(str, route.refusals)}
     fault = json.decode(codec.write(faults.Fault("code", "message", "remedy")))
     for status in set(described) - {"200"}:
         check = jsonschema_rs.validator_for(schema_of(route, status))

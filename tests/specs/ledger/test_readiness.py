@@ -10,6 +10,7 @@ from holdfast.ledger.readiness import (
     finding,
     from_error,
     head_findings,
+    lost_digest,
     quarantined,
     recovery_findings,
     refusal,
@@ -61,22 +62,32 @@ def test_a_head_below_the_high_water_mark_is_a_rollback(head: Head, mark: Head |
 
 def test_exactly_the_damaged_resource_is_quarantined() -> None:
     table = Table({"fleet": Entry(ONE), "trust": Entry(ONE), "service.a": Entry(ONE), "service.b": Entry(TWO)}, {})
-    damaged = content_findings(table, [(ONE, ONE), (TWO, ONE)])
+    damaged = content_findings(table, {}, [(ONE, ONE), (TWO, ONE)])
     assert list(quarantined(damaged)) == ["service.b"] and damaged[0].code == "blob_damaged"
-    missing = content_findings(table, [(ONE, ONE), (TWO, None)])
+    missing = content_findings(table, {}, [(ONE, ONE), (TWO, None)])
     assert list(quarantined(missing)) == ["service.b"] and missing[0].code == "blob_missing"
+
+
+@pytest.mark.parametrize(("stored", "code"), [(None, "manifest_missing"), (ONE, "manifest_damaged")])
+def test_a_manifest_that_cannot_be_given_quarantines_its_node(stored: str | None, code: str) -> None:
+    table = Table({"node.a": Entry(ONE), "node.b": Entry(ONE)}, {})
+    (found,) = content_findings(table, {"a": ONE, "b": TWO}, [(ONE, ONE), (TWO, stored)])
+    assert (found.code, found.level, found.address) == (code, "resource", "node.b")
+    assert "holdfast apply" in found.remedy
+    assert lost_digest(found, table, {"a": ONE, "b": TWO}) == TWO
+    assert lost_digest(finding("binding_missing", "x", "policy.b"), table, {"b": TWO}) is None
 
 
 @pytest.mark.parametrize("address", ["fleet", "trust"])
 def test_damage_to_what_everything_needs_is_global(address: str) -> None:
     table = Table({address: Entry(TWO), "service.a": Entry(ONE)}, {})
-    assert refusal(content_findings(table, [(ONE, ONE), (TWO, None)]), strict=False) is not None
+    assert refusal(content_findings(table, {}, [(ONE, ONE), (TWO, None)]), strict=False) is not None
 
 
 def test_a_policy_without_its_binding_is_quarantined_o_30() -> None:
     """O-28…O-30: the binding is an applied fact; without it the policy is not served."""
     table = Table({"policy.a": Entry(ONE, applies_to=("fleet",)), "policy.b": Entry(ONE, applies_to=UNSET)}, {})
-    (found,) = content_findings(table, [(ONE, ONE)])
+    (found,) = content_findings(table, {}, [(ONE, ONE)])
     assert (found.code, found.address) == ("binding_missing", "policy.b")
     assert "holdfast apply" in found.remedy
 

@@ -61,7 +61,16 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
     ("service.x", service(), service("/etc:/etc"), "mounts a host path outside /srv"),
     ("service.x", service(), service("/srv/../etc:/etc"), "mounts a host path outside /srv"),
     ("service.x", service(), service("/srv/x:/srv/x"), None),
-    ("service.x", service(DATA), service(DATA, snapshot=Snapshot(exclude=("db",))), "excludes more files"),
+    ("service.x", service(), service("/srv/x/sub:/data"), None),
+    ("service.x", service(), service("/srv/other:/loot"), "mounts a host path outside /srv/x"),
+    ("service.x", service(), service("/srv/:/loot"), "mounts a host path outside /srv/x"),
+    ("service.x", service(), service("/srv/xy:/loot"), "mounts a host path outside /srv/x"),
+    ("service.x", service(), service(failover=("w2",)), "adds failover nodes"),
+    ("service.x", service(failover=("w2",)), service(), None),
+    ("service.x", service(), service(snapshot=Snapshot(method="cli")), "how backups are taken"),
+    ("service.x", service(), service(snapshot=Snapshot(method="full")), None),
+    ("service.x", service(snapshot=Snapshot(include=("a",))), service(), "leaves more files out"),
+    ("service.x", service(DATA), service(DATA, snapshot=Snapshot(exclude=("db",))), "leaves more files out"),
     ("fleet", fleet(), fleet(Settings("home", removals_max=9)), "raises removals_max"),
     ("fleet", fleet(Settings("home", removals_max=9)), fleet(), None),
     ("fleet", fleet(), fleet(backups=Backups(retain=1)), "keeps fewer backups"),
@@ -80,6 +89,7 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
     ("storage.nas", NAS, replace(NAS, state="decommissioned"), "detaches the storage target"),
     ("storage.nas", NAS, replace(NAS, role="bulk-data"), "changes the role"),
     ("storage.nas", NAS, replace(NAS, policy=StoragePolicy(retain=1)), "keeps fewer backups"),
+    ("storage.nas", NAS, replace(NAS, policy=StoragePolicy(schedule="never")), "changes when"),
     ("storage.nas", NAS, replace(NAS, speed="fast"), None),
 ]
 
@@ -125,20 +135,33 @@ def test_a_new_service_needs_apply_unless_it_reaches_into_the_host() -> None:
     assert [d.grade for d in demanded("service.x", None, service("/root:/x"))] == ["destroy"]
 
 
+def test_what_was_buried_counts_as_before() -> None:
+    """Undeploying and creating anew must not be a way around the grade: the data may still be there."""
+    guarded, loose = service(DATA), service(replace(DATA, protect="none"))
+    found = grades.demands(
+        "service.x",
+        None,
+        Entry("0" * 64),
+        lambda: b"",
+        lambda: canonical.encode(loose),
+        lambda: canonical.encode(guarded),
+    )
+    assert [demand.grade for demand in found] == ["destroy"]
+
+
 def test_trust_needs_root_and_founding_it_does_not() -> None:
     thresholds = [Thresholds(), Thresholds(root=2)]
     assert [d.grade for d in demanded("trust", *thresholds)] == ["root"]
     assert [d.grade for d in demanded("trust", None, thresholds[0])] == ["destroy"]
 
 
-@pytest.mark.parametrize("address", ["policy.x", "storage.x"])
+@pytest.mark.parametrize("address", ["policy.x", "storage.x", "node.x"])
 def test_removing_what_guards_others_needs_destroy(address: str) -> None:
     assert [d.grade for d in demanded(address, NAS, None)] == ["destroy"]
 
 
-@pytest.mark.parametrize("address", ["service.x", "node.x"])
-def test_retiring_keeps_the_data_and_needs_apply(address: str) -> None:
-    assert demanded(address, W1, None) == ()
+def test_retiring_a_service_keeps_the_data_and_needs_apply() -> None:
+    assert demanded("service.x", W1, None) == ()
 
 
 def test_policies_may_be_added_and_widened_only_with_destroy_o_32() -> None:

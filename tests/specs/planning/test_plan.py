@@ -187,6 +187,15 @@ def test_rollback_brings_the_old_content_as_a_new_revision() -> None:
     assert back.table.entries["service.b"].epoch == 3, "w2 must learn that w1 is newer"
 
 
+def test_rolling_back_never_moves_data_either() -> None:
+    """ADR 0009: the pin of an older revision is no permission to leave the volumes behind."""
+    first = after(plan(fleet(a=service(node="w1", volumes=DATA)), None))
+    second = after(plan_undeploy("service.a", first), first)
+    third = after(plan(fleet(a=service(node="w2", volumes=DATA)), second), second)
+    with pytest.raises(NotPermitted, match="moving its volumes"):
+        plan_rollback(first.table, third)
+
+
 def test_moving_a_service_with_data_is_refused_with_the_way_out() -> None:
     before = after(plan(fleet(a=service(node="w1", volumes=DATA)), None))
     with pytest.raises(NotPermitted, match="holdfast migrate") as refused:

@@ -13,7 +13,7 @@ from holdfast.model.plan import Plan
 from holdfast.model.revision import Table, decode_table
 from holdfast.planning.plan import plan
 from holdfast.planning.succession import judge
-from tests.specs.planning.test_plan import DATA, after, fleet, service
+from tests.specs.planning.test_plan import DATA, IMAGE, after, fleet, service
 
 BASE = after(plan(fleet(a=service(), gold=service(protect=True), d=service(volumes=DATA)), None))
 
@@ -59,8 +59,30 @@ DISHONEST: dict[str, Callable[[Table], Table]] = {
     "a node that does not exist": lambda t: entry(t, "service.a", node="w9", epoch=9),
     "an address of no kind": lambda t: replace(t, entries={**t.entries, "secret.x": t.entries["service.a"]}),
     "a content nobody has": lambda t: entry(t, "service.a", digest="f" * 64),
+    "an epoch far ahead": lambda t: entry(t, "service.a", epoch=2**53 - 1),
+    "an image resolved that nobody uses": lambda t: entry(t, "service.a", images={"x:1": "sha256:" + "0" * 64}),
+    "an image resolved to no digest": lambda t: entry(t, "service.a", images={IMAGE: "latest"}),
+    "secrets that are not built": lambda t: entry(t, "service.a", secrets={"x": "0" * 64}),
+    "a binding on a service": lambda t: entry(t, "service.a", applies_to=("fleet",)),
+    "data moved by the table alone": lambda t: entry(
+        t, "service.d", node="w2" if _home("d") == "w1" else "w1", epoch=2
+    ),
+    "metadata on a node": lambda t: entry(t, "node.w1", epoch=3),
+    "a node under another's address": lambda t: entry(t, "node.w1", digest=t.entries["node.w2"].digest),
+    "a node gone from under a service": lambda t: _without(t, f"node.{_home('d')}"),
     "a node in place of a service": lambda t: entry(t, "service.a", digest=t.entries["node.w1"].digest),
 }
+
+
+def _home(name: str) -> str:
+    return str(BASE.table.entries[f"service.{name}"].node)
+
+
+def _without(table: Table, address: str) -> Table:
+    from holdfast.planning.table import tombstones
+
+    entries = {a: e for a, e in table.entries.items() if a != address}
+    return Table(entries, tombstones(BASE.table, entries, 2))
 
 
 def _stone() -> Any:
@@ -80,3 +102,33 @@ def test_a_protected_service_cannot_be_removed_by_a_hand_made_revision() -> None
     declared = fleet(a=service(), d=service(volumes=DATA))
     with pytest.raises(HoldfastError, match="protected"):
         stepped(plan(declared, BASE))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"volumes": (DATA[0], replace(DATA[0], protect="none"))},
+        {"volumes": (replace(DATA[0], path="/data/../etc"),)},
+        {"volumes": ("/srv/a/../b:/x",)},
+    ],
+)
+def test_a_content_that_the_directory_would_refuse_is_refused_by_the_hub_too(odd: dict[str, Any]) -> None:
+    declared = fleet(a=service(**odd), gold=service(protect=True), d=service(volumes=DATA))
+    with pytest.raises(HoldfastError):
+        stepped(plan(declared, BASE))
+
+
+def test_two_services_cannot_claim_one_hostname() -> None:
+    from holdfast.model.fleet import Component, Route, Service
+
+    def named(image: str) -> Service:
+        return Service((Component("web", image, routes=(Route("http", 80, hostname="www.test"),)),))
+
+    declared = fleet(a=named(IMAGE), b=named(IMAGE), gold=service(protect=True), d=service(volumes=DATA))
+    with pytest.raises(HoldfastError, match=r"both claim www\.test"):
+        stepped(plan(declared, BASE))
+
+
+def test_a_revision_that_changes_nothing_is_refused() -> None:
+    with pytest.raises(HoldfastError, match="changes nothing"):
+        judge(BASE.table, BASE.table, BASE.contents, BASE.contents, 2)

@@ -70,6 +70,26 @@ def test_a_proxy_that_drops_the_header_does_not_change_the_family(family: type[H
     assert type(through(family("f", remedy="r"), header=False)) is family
 
 
+class Locked(TryLater):
+    """As a ledger that another process has open: to be tried again, and told from a hub that is away."""
+
+    exit_code = 5
+
+
+def test_what_may_be_tried_again_stays_so_whatever_its_exit_code() -> None:
+    sent = Locked("in use", remedy="wait", code="ledger_locked")
+    got = through(sent)
+    assert isinstance(got, TryLater)
+    assert (got.exit_code, got.code, got.message, got.remedy) == (5, "ledger_locked", "in use", "wait")
+    assert (TryLater.exit_code, Conflict.exit_code) == (6, 5)
+
+
+@pytest.mark.parametrize("text", ["", "0", "9", "77", "x"])
+def test_unavailable_without_a_readable_exit_code_has_its_own(text: str) -> None:
+    got = faults.trouble(faults.Fault("c", "m", "r"), 503, text)
+    assert isinstance(got, TryLater) and got.exit_code == 6
+
+
 @pytest.mark.parametrize("text", ["", "0", "9", "77", "x", "-7", "²", "7 "])
 def test_a_header_that_makes_no_sense_is_ignored(text: str) -> None:
     assert isinstance(faults.trouble(faults.Fault("c", "m", "r"), 409, text), Conflict)

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from holdfast.errors import Invalid
+from holdfast.hub import limits
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.wire import codec, messages
@@ -62,6 +63,10 @@ def test_the_status_is_flat_and_survives() -> None:
     written = codec.write(messages.status_answer(status))
     assert msgspec.json.decode(written)["source"] == "ledger"
     assert messages.status_of(codec.read(written, messages.StatusAnswer)) == status
+
+
+def test_who_asks_and_who_answers_agree_on_the_length_of_a_page() -> None:
+    assert (messages.PAGE_RECORDS, messages.PAGE_LINKS) == (limits.HISTORY_MAX, limits.LINKS_MAX)
 
 
 MEND = messages.MendRequest

@@ -24,8 +24,7 @@ T = TypeVar("T")
 TIMEOUT_S = 30.0
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 RECORDS_MAX = 1_000
-PAGE_RECORDS = 200
-PAGE_LINKS = 500
+HEADS_MAX = 10_000_000  # one a minute for nineteen years
 _URL = re.compile(
     r"(https?)://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(?::([0-9]{1,5}))?/?"
 )
@@ -106,7 +105,7 @@ class HttpHub:
         limit = min(limit, RECORDS_MAX)
         found: list[RevisionRecord] = []
         while len(found) < limit:
-            ask = f"/v1/history?newest={max(newest, 0)}&limit={min(limit - len(found), PAGE_RECORDS)}"
+            ask = f"/v1/history?newest={max(newest, 0)}&limit={min(limit - len(found), messages.PAGE_RECORDS)}"
             page = self._get(ask, messages.HistoryPage).revisions
             found += page
             if not page or page[-1].number <= 1:
@@ -115,10 +114,13 @@ class HttpHub:
         return found
 
     def links(self, first: int, last: int) -> list[Link]:
+        if last > HEADS_MAX:  # the number of a head is the hub's word until its chain was walked
+            raise _lie(f"nobody signs {last:,} revisions")
         first = max(first, 1)
         found: list[Link] = []
         while (at := first + len(found)) <= last:
-            page = self._get(f"/v1/links?first={at}&last={min(last, at + PAGE_LINKS - 1)}", messages.LinksPage).links
+            ask = f"/v1/links?first={at}&last={min(last, at + messages.PAGE_LINKS - 1)}"
+            page = self._get(ask, messages.LinksPage).links
             if not page:
                 raise _lie(f"it gives no revision {at}, and does not say why")
             found += page

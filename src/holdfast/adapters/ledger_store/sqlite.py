@@ -161,6 +161,11 @@ class SqliteStore(SqliteReader):
         super().close()
         self._writer.close()
 
+    def leave(self) -> None:
+        """Close without a flush: what is committed stays in the WAL, which is emptied only once it is long."""
+        super().close()
+        self._writer.leave()
+
     def _end_expired(self) -> None:
         with self._readings.reading() as look:
             over = look.lease_is_over()

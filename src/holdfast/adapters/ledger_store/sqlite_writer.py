@@ -41,11 +41,20 @@ class SqliteWriter:
         return self._line.submit(work)
 
     def close(self) -> None:
+        self._end(tidy=True)
+
+    def leave(self) -> None:
+        """Flush nothing on the way out, unless the WAL would grow too long for those who come later."""
+        self._end(tidy=self._wal_pages >= CHECKPOINT_PAGES)
+
+    def _end(self, tidy: bool) -> None:
+        """Whoever else holds a lock leaves the tidying to a later one."""
         self._line.close()
-        if not self.ended:
+        if tidy and not self.ended:
             self._db.set_busy_timeout(0)
             self._checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self._db.close()
+        self.ended = self.ended or "it is closed"
 
     def _write(self, group: Sequence[Ticket]) -> None:
         self._checkpoint_when_due()

@@ -1,4 +1,4 @@
-"""A signer whose key lies in an OpenSSH private key file. Writes no key to disk and no passphrase anywhere."""
+"""A signer whose key lies in an OpenSSH private key file, and the making of one. Writes no passphrase anywhere."""
 
 import binascii
 import os
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import Corrupt, Invalid, NotPermitted
 from holdfast.model import ssh_key
 from holdfast.model.ssh_key import PublicKey
+from holdfast.ports.disk import Disk
 from holdfast.trust import sshsig
 
 FILE_BYTES_MAX = 64 * 1024
@@ -68,6 +69,20 @@ class KeyfileSigner:
             f"{ATTEMPTS_MAX} wrong passphrases for {self._path}",
             remedy=f"find the right one with: ssh-keygen -y -f {self._path}",
         )
+
+
+def make(path: str, comment: str, passphrase: str, disk: Disk) -> str:
+    """A fresh ed25519 key pair in FILE and FILE.pub, locked unless the passphrase is empty; returns the public line."""
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Ed25519PrivateKey.generate()
+    lock = form.BestAvailableEncryption(passphrase.encode()) if passphrase else form.NoEncryption()
+    public = private.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH).decode()
+    disk.make_directory(os.path.dirname(os.path.abspath(path)), 0o700)
+    disk.replace(path, private.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, lock), 0o600)
+    disk.replace(path + ".pub", f"{public} {comment}\n".encode(), 0o644)
+    return public
 
 
 def public_half(path: str) -> PublicKey:

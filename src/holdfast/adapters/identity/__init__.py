@@ -1,0 +1,1 @@
+"""What opens secrets and backups that were sealed to an operator."""

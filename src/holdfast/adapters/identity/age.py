@@ -1,0 +1,35 @@
+"""The operator's age identity, in one private file. Never overwrites one that is there, whatever it holds."""
+
+import os
+
+from holdfast.errors import Invalid
+from holdfast.ports.disk import Disk
+
+FILE_BYTES_MAX = 4096
+_REMARK = "# age identity of a Holdfast operator; opens backups and secrets sealed to you"
+
+
+def recipient(path: str, disk: Disk) -> str:
+    """Whom to seal to so that this identity opens it; the identity is made if it is missing."""
+    import pyrage
+
+    content = disk.read(path, FILE_BYTES_MAX)
+    if content is None:
+        identity = pyrage.x25519.Identity.generate()
+        disk.make_directory(os.path.dirname(os.path.abspath(path)), 0o700)
+        disk.replace(path, f"{_REMARK}\n{identity}\n".encode(), 0o600)
+        return str(identity.to_public())
+    try:
+        return str(pyrage.x25519.Identity.from_str(_secret(content)).to_public())
+    except (pyrage.IdentityError, ValueError):
+        raise Invalid(
+            f"{path} holds no age identity",
+            remedy=f"move {path} away and run holdfast init again",
+            code="identity_damaged",
+        ) from None
+
+
+def _secret(content: bytes) -> str:
+    """The last line that is not a remark, as age-keygen writes it too."""
+    lines = [line.strip() for line in content.decode().splitlines()]
+    return next((line for line in reversed(lines) if line and not line.startswith("#")), "")

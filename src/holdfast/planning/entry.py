@@ -1,0 +1,129 @@
+"""May a table say this about a resource? What the command line would never write, the hub never accepts. Pure."""
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from holdfast.errors import Invalid
+from holdfast.model import ssh_key, trust
+from holdfast.model.applied import content
+from holdfast.model.fleet import Node, Service, Storage, Volume
+from holdfast.model.ids import kind_of, parse_address
+from holdfast.model.revision import Entry, Table
+from holdfast.planning import images
+from holdfast.planning.documents import FleetDocument
+from holdfast.planning.header import Unsound
+from holdfast.planning.placement import carries_services, has_data
+from holdfast.planning.table import moved_data, serving_metadata
+
+T = TypeVar("T")
+
+_IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+
+
+def check_entry(address: str, before: Table, after: Table, contents: Mapping[str, bytes]) -> None:
+    """One created or changed address."""
+    parse_address(address)
+    entry, kind = after.entries[address], kind_of(address)
+    if kind == "service":
+        _check_service(address, before, after, contents)
+        return
+    if entry != Entry(entry.digest, applies_to=entry.applies_to if kind == "policy" else UNSET):
+        raise Unsound(f"{address} carries what only a service has")
+    if kind == "trust":
+        _check_trust(read(contents, entry, address, trust.Trust))
+    elif kind == "fleet":
+        read(contents, entry, address, FleetDocument)
+    elif kind == "node":
+        _check_name(address, read(contents, entry, address, Node).name)
+    elif kind == "storage":
+        _check_name(address, read(contents, entry, address, Storage).name)
+
+
+def _check_name(address: str, name: str) -> None:
+    if address.partition(".")[2] != name:
+        raise Unsound(f"the content of {address} calls itself {name}")
+
+
+def check_table(table: Table) -> None:
+    """What must hold between resources, also between those that did not change."""
+    owners: dict[str, str] = {}
+    for address, entry in table.entries.items():
+        if kind_of(address) != "service":
+            continue
+        if entry.node is UNSET or f"node.{entry.node}" not in table.entries:
+            raise Unsound(f"{address} is placed on a node that is not in the table")
+        for hostname in entry.hostnames:
+            if owners.setdefault(hostname, address) != address:
+                raise Unsound(f"{address} and {owners[hostname]} both claim {hostname}")
+
+
+def read(contents: Mapping[str, bytes], entry: Entry, address: str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(content(contents, entry.digest, address), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+        raise Unsound(f"the content of {address} cannot be read: {trouble}") from trouble
+
+
+def _check_service(address: str, before: Table, after: Table, contents: Mapping[str, bytes]) -> None:
+    entry, was, stone = after.entries[address], before.entries.get(address), before.tombstones.get(address)
+    service = read(contents, entry, address, Service)
+    moved = was is not None and was.node != entry.node
+    wanted = was.epoch + moved if was else (stone.epoch + 1 if stone else 1)
+    if entry.epoch != wanted:
+        raise Unsound(f"the epoch of {address} must be {wanted}, not {entry.epoch}")
+    if was is not None and moved and (has_data(service) or has_data(read(contents, was, address, Service))):
+        raise moved_data(address[8:], str(was.node), str(entry.node))
+    if serving_metadata(service) != (entry.containers, entry.protect, entry.hostnames, entry.ports):
+        raise Unsound(f"the table says something else about {address} than its content")
+    _check_names(address, service)
+    _check_images(address, service, entry)
+    _check_place(address, service, entry, after, contents)
+
+
+def _check_names(address: str, service: Service) -> None:
+    """A second thing of one name would hide behind the first one."""
+    components = [component.name for component in service.components]
+    volumes = [v if isinstance(v, str) else v.name for c in service.components for v in c.volumes]
+    routes = [(c.name, route.name) for c in service.components for route in c.routes]
+    for names in (components, volumes, routes):
+        if len(set(names)) != len(names):
+            raise Unsound(f"{address} has two components, volumes or routes of one name")
+    paths = [v.path if isinstance(v, Volume) else v for c in service.components for v in c.volumes]
+    if any(".." in re.split("[/:]", path) for path in paths):
+        raise Unsound(f"{address} has a volume path that climbs out of its directory")
+
+
+def _check_images(address: str, service: Service, entry: Entry) -> None:
+    known = set(images.unpinned((service,)))
+    if not entry.images.keys() <= known or not all(map(_IMAGE_DIGEST.match, entry.images.values())):
+        raise Unsound(f"the table resolves images that {address} does not use, or to no digest")
+    if entry.secrets or entry.applies_to is not UNSET:
+        raise Unsound(f"{address} carries secrets or bindings, which services do not have yet")
+
+
+def _check_place(address: str, service: Service, entry: Entry, after: Table, contents: Mapping[str, bytes]) -> None:
+    if service.node is not UNSET and entry.node != service.node:
+        raise Unsound(f"{address} is pinned to {service.node} and placed elsewhere")
+    home = after.entries.get(f"node.{entry.node}")
+    if home is None or not carries_services(read(contents, home, f"node.{entry.node}", Node)):
+        raise Unsound(f"{address} is placed on a node that takes no services")
+
+
+def _check_trust(found: trust.Trust) -> None:
+    """A trust nobody can act under would lock everybody out for good."""
+    keys = set()
+    for operator in found.operators:
+        try:
+            keys.add(ssh_key.parse(operator.key).blob)
+        except Invalid as trouble:
+            raise Unsound(f"the key of operator {operator.name} is unusable: {trouble.message}") from trouble
+    if len(keys) != len(found.operators):
+        raise Unsound("two operators share one key")
+    for grade in trust.GRADES:
+        able = sum(trust.may_sign(operator, grade) for operator in found.operators)
+        if able < trust.threshold(found, grade):
+            raise Unsound(f"only {able} operators could sign for grade {grade}")

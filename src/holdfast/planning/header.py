@@ -1,0 +1,34 @@
+"""Does a header say what its resource table means? Recompiled, never believed. Pure; hub, audit and saved plans ask."""
+
+from holdfast.errors import Corrupt
+from holdfast.model import canonical
+from holdfast.model.ids import FLEET, TRUST
+from holdfast.model.revision import Header, Table
+from holdfast.planning.manifests import compile_manifests
+
+
+class Unsound(Corrupt):
+    """A revision that no signature makes right."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"this revision is not sound: {why}",
+            remedy="compile it anew: holdfast plan -o change.plan, sign, apply",
+            code="revision_unsound",
+        )
+
+
+def check_header(header: Header, table: Table) -> dict[str, bytes]:
+    """Everything the header claims about the table; answers the manifests by digest."""
+    if FLEET not in table.entries or TRUST not in table.entries:
+        raise Unsound("the table lacks the fleet or the trust resource")
+    if table.entries[TRUST].digest != header.trust:
+        raise Unsound("the table and the header name different trusts")
+    nodes = {address[5:] for address in table.entries if address.startswith("node.")}
+    if nodes != header.manifests.keys():  # cheap, and before anything is compiled
+        raise Unsound("the header has manifests for other nodes than the table")
+    found = {node: (canonical.digest(text), text) for node, text in compile_manifests(header.fleet, table).items()}
+    wrong = sorted(node for node, (digest, _) in found.items() if header.manifests[node] != digest)
+    if wrong:
+        raise Unsound(f"the manifest of {', '.join(wrong[:5])} is not what the table compiles to")
+    return dict(found.values())
