@@ -249,6 +249,9 @@ class SystemToolbox:
             return None
         return AgentSigner(socket_path, found) if found is not None else None
 
+    def random_hex(self, size_bytes: int) -> str:
+        return self.entropy.token(size_bytes).hex()
+
     def make_key(self, path: str, comment: str, passphrase: str) -> str:
         from holdfast.adapters.signer import keyfile
 

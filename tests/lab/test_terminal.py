@@ -89,7 +89,7 @@ def test_the_recovery_key_changes_trust_where_the_daily_key_may_not(place: Place
     with (place.fleet / "fleet.toml").open("a") as file:
         file.write(f'\n[[operators]]\nname = "bob"\ngrade = "apply"\nkey = "{line}"\n')
     refused = place.run("apply", "--yes", "--json").refused(4, "signature_required")
-    assert "recovery" in refused["remedy"]
+    assert "who can sign, under the old and the new trust: recovery" in refused["message"]
     place.run("plan", "-o", "change.plan").ok()
     wrong = [(r"Passphrase for .*recovery: ", "no"), (r"Passphrase for .*recovery: ", "old and safe")]
     code, shown = typed(place, ["sign", "change.plan", "--yes", "--key", str(recovery)], wrong)

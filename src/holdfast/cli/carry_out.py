@@ -61,7 +61,11 @@ def commit(candidate: Candidate, applied: Applied | None, target: str, heads: He
         )
     trouble = heads.moved(fleet, head)
     if trouble is not None:
-        box.terminal.warn(f"revision {head.number} is applied, but fleet.lock could not follow: {trouble.message}")
+        raise Failed(
+            f"revision {head.number} IS applied, but fleet.lock could not follow: {trouble.message}",
+            remedy=f"{trouble.remedy}; nothing has to be applied again, the next command writes the lock",
+            code="lock_not_written",
+        )
     for finding in hub.status().findings:
         box.terminal.warn(show_finding.line(finding))
     return head

@@ -40,7 +40,7 @@ def _run_verb(verb: str, rest: list[str], box: Toolbox) -> int:
     parser = flags.parser_for(verb, VERBS[verb].about, module.DETAILS)
     module.declare(parser)
     args = flags.with_defaults(parser.parse_args(rest), box.environ)
-    box.terminal.yes, box.terminal.quiet = args.yes, args.quiet
+    box.terminal.yes, box.terminal.quiet = args.yes, args.quiet or args.json
     return int(module.run(args, box))
 
 

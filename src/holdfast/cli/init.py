@@ -2,6 +2,7 @@
 
 import os
 from argparse import Namespace
+from shlex import quote
 
 import msgspec
 from msgspec import UNSET
@@ -46,13 +47,15 @@ def run(args: Namespace, box: Toolbox) -> int:
     operators = [_operator(operator_name, grade, args, box)]
     if recovery:
         operators.append(Operator("recovery", recovery, "root"))
-    files = {path: text for path, text in starter(name, operators).items() if not _is_there(args.directory, path)}
+    identity = box.random_hex(16)
+    files = starter(name, operators, identity)
+    files = {path: text for path, text in files.items() if not _is_there(args.directory, path)}
     for path in sorted(files, key=lambda path: (path == "fleet.toml", path)):  # fleet.toml last: it makes it a fleet
         target = os.path.join(args.directory, path)
         box.disk.make_directory(os.path.dirname(target), 0o755)
         box.disk.replace(target, files[path], 0o644)
-    identity = trust.digest(trust.of(tuple(operators), Thresholds()))
-    return _say(args, box, name, operators, identity, sorted(files))
+    founded = trust.digest(trust.of(tuple(operators), Thresholds(id=identity)))
+    return _say(args, box, name, operators, founded, sorted(files))
 
 
 def _refuse_existing(directory: str) -> None:
@@ -157,5 +160,5 @@ def _say(args: Namespace, box: Toolbox, name: str, operators: list[Operator], id
     box.terminal.say(f"Made fleet {name} in {args.directory}: {', '.join(files)}")
     box.terminal.say("Operators: " + ", ".join(f"{o.name} (grade {o.grade})" for o in operators))
     box.terminal.say(f"Trust digest (the fleet id once applied): {identity}")
-    box.terminal.say(f"Next:\n  cd {args.directory}\n  holdfast plan\n  holdfast apply")
+    box.terminal.say(f"Next:\n  cd {quote(args.directory)}\n  holdfast plan\n  holdfast apply")
     return 0

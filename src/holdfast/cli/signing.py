@@ -52,6 +52,8 @@ def refuse_if_hopeless(plan: Plan, applied: Applied | None, args: Namespace, box
     signer = box.signer(args.key, lambda blob: blob in operators)
     operator = operators.get(signer.public_key.blob)
     reason = _lacking(plan, current, operator)
+    if operator is None and incoming and _is_in(incoming, signer.public_key.blob):
+        reason = "your key is in the new trust only, and the old one has to agree"
     if reason is None and incoming is not None and threshold(incoming, "root") > 1:
         reason = f"the new trust wants {threshold(incoming, 'root')} signatures of grade root"
     if reason is not None:
@@ -73,6 +75,10 @@ def _lacking(plan: Plan, trust: Trust, operator: Operator | None) -> str | None:
     if threshold(trust, grade) > 1:
         return f"grade {grade} needs {threshold(trust, grade)} signatures in this fleet"
     return None
+
+
+def _is_in(trust: Trust, blob: bytes) -> bool:
+    return any(ssh_key.parse(operator.key).blob == blob for operator in trust.operators)
 
 
 def _able(grade: Grade, trust: Trust) -> str:

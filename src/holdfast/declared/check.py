@@ -25,6 +25,8 @@ def check(document: dict[str, Any], kind: type[T], file: str, content: bytes, fl
     """The struct; or, with every mistake noted, what is left of it, so that further checks can go on."""
     if b"cpu" in content:
         _write_cpu_as_text(document)
+    if b'""' in content or b"''" in content:
+        _leave_out_empty_choices(document)
     try:
         value = msgspec.convert(document, kind)
         if not (b"\\" in content and _ESCAPED_NUL.search(content)):
@@ -53,6 +55,13 @@ def _rebuilt(rest: dict[str, Any], kind: type[T]) -> T:
 
 
 _fields = lru_cache(msgspec.structs.fields)
+
+
+def _leave_out_empty_choices(document: dict[str, Any]) -> None:
+    """Files of the first version write `node = ""` and `tier = ""` for "choose for me" (M-40, M-42)."""
+    for key in ("node", "tier"):
+        if document.get(key) == "":
+            del document[key]
 
 
 def _write_cpu_as_text(document: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "Thresholds": {
         "apply": "signatures needed to change what runs",
         "destroy": "signatures needed to give up data or protection",
+        "id": "made by init: tells this fleet from every other one of the same operators; never change it",
         "root": "signatures needed to change who may sign",
     },
     "Operator": {

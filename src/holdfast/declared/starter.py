@@ -28,6 +28,8 @@ name = {name}
 apply = 1
 destroy = 1
 root = 1
+# Tells this fleet from every other one of yours. Never change it.
+id = {identity}
 
 # The people who may sign. The key is one line of an SSH public key file.
 {operators}
@@ -86,13 +88,21 @@ Keep the directory in version control; it holds no private key.
 """
 
 
-def starter(fleet_name: str, operators: Sequence[Operator]) -> dict[str, bytes]:
+_GITIGNORE = """\
+# The ledger is not text and must never go back in time with a checkout; back it up by itself.
+.ledger/
+"""
+
+
+def starter(fleet_name: str, operators: Sequence[Operator], identity: str) -> dict[str, bytes]:
     """Path → content. It loads without a problem as long as one of the operators has the grade root."""
-    fleet = _FLEET.format(name=_quoted(fleet_name), operators="\n".join(map(_operator, operators)))
+    shown = "\n".join(map(_operator, operators))
+    fleet = _FLEET.format(name=_quoted(fleet_name), operators=shown, identity=_quoted(identity))
     files = {
         "fleet.toml": fleet,
         "services/hello.toml": _HELLO.format(image=IMAGE),
         "README.md": _README.format(name=fleet_name),
+        ".gitignore": _GITIGNORE,
     }
     return {path: text.encode() for path, text in files.items()}
 

@@ -161,6 +161,7 @@ class Thresholds(_Table, frozen=True):
     apply: Annotated[int, Meta(ge=1, le=16)] = 1
     destroy: Annotated[int, Meta(ge=1, le=16)] = 1
     root: Annotated[int, Meta(ge=1, le=16)] = 1
+    id: Annotated[str, _form(r"^[0-9a-f]{16,64}$", "16 to 64 hexadecimal digits")] | UnsetType = UNSET
 
 
 class Operator(_Table, frozen=True):

@@ -10,10 +10,11 @@ from holdfast.model.fleet import Operator
 from tests.specs.declared.declared_fleets import fleet_of, key_line
 
 ADA = Operator("ada", key_line(1), "root")
+ID = "0123456789abcdef"
 
 
 def test_the_starter_loads_without_a_problem_m124() -> None:
-    fleet = fleet_of(starter("home", [ADA]))
+    fleet = fleet_of(starter("home", [ADA], ID))
     assert fleet.settings.name == "home"
     assert fleet.operators == (ADA,)
     assert fleet.nodes["hub1"].roles == ("hub", "worker")
@@ -22,11 +23,11 @@ def test_the_starter_loads_without_a_problem_m124() -> None:
 
 def test_its_image_is_a_digest_so_that_planning_needs_no_network() -> None:
     assert re.fullmatch(r"docker\.io/library/busybox@sha256:[0-9a-f]{64}", IMAGE)
-    assert fleet_of(starter("home", [ADA])).services["hello"].components[0].image == IMAGE
+    assert fleet_of(starter("home", [ADA], ID)).services["hello"].components[0].image == IMAGE
 
 
 def test_its_health_check_asks_the_route() -> None:
-    health = fleet_of(starter("home", [ADA])).services["hello"].components[0].health
+    health = fleet_of(starter("home", [ADA], ID)).services["hello"].components[0].health
     assert health is not UNSET and health.port == 8080
 
 
@@ -35,17 +36,17 @@ def test_a_strange_key_comment_does_not_break_the_file(comment: str) -> None:
     import tomli
 
     key = key_line(1).rsplit(" ", 1)[0] + " " + comment
-    text = starter("home", [Operator("ada", key, "root")])["fleet.toml"].decode()
+    text = starter("home", [Operator("ada", key, "root")], ID)["fleet.toml"].decode()
     assert tomli.loads(text)["operators"][0]["key"] == key
 
 
 def test_every_operator_is_written_with_all_they_have() -> None:
     ben = Operator("ben", key_line(2), "apply", "age1" + "q" * 58, ("service.web", "service.*"))
-    assert fleet_of(starter("home", [ADA, ben])).operators == (ADA, ben)
+    assert fleet_of(starter("home", [ADA, ben], ID)).operators == (ADA, ben)
 
 
 def test_its_examples_work_once_their_comment_signs_are_removed() -> None:
-    files = starter("home", [ADA])
+    files = starter("home", [ADA], ID)
     text = re.sub(r"(?m)^# (?=\[\[|\w+ = )", "", files["fleet.toml"].decode())
     fleet = fleet_of({**files, "fleet.toml": text.encode(), "policies/base.cedar": b"permit;"})
     assert list(fleet.nodes) == ["hub1", "w1"]
@@ -55,7 +56,7 @@ def test_its_examples_work_once_their_comment_signs_are_removed() -> None:
 
 
 def test_it_survives_being_edited_because_it_is_plain() -> None:
-    files = starter("home", [ADA])
+    files = starter("home", [ADA], ID)
     for path in ("fleet.toml", "services/hello.toml"):
         assert not re.search(r"(?m)^[ \t]", files[path].decode()), "an indented line in " + path
     appended = files["services/hello.toml"] + b'\n[[components]]\nname = "second"\nimage = "busybox:1.36"\n'
@@ -63,5 +64,5 @@ def test_it_survives_being_edited_because_it_is_plain() -> None:
 
 
 def test_its_readme_has_three_sentences() -> None:
-    body = starter("home", [ADA])["README.md"].decode().split("\n\n", 1)[1]
+    body = starter("home", [ADA], ID)["README.md"].decode().split("\n\n", 1)[1]
     assert len(re.findall(r"\.\s", body)) == 3
