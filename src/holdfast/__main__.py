@@ -5,7 +5,7 @@ import sys
 
 def main() -> int:
     argv = sys.argv[1:]
-    if argv == ["--version"]:
+    if "--version" in argv:
         from holdfast import __version__
 
         sys.stdout.write(f"holdfast {__version__}\n")

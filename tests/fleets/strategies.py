@@ -47,7 +47,7 @@ def components(draw: st.DrawFn, with_data: bool) -> Component:
         env=draw(st.dictionaries(st.sampled_from(["A", "B"]), words, max_size=2)),
         volumes=(draw(volumes),) if with_data else (),
         routes=tuple(routes),
-        replicas=draw(st.integers(1, 3)),
+        replicas=1 if with_data else draw(st.integers(1, 3)),
         health=draw(st.just(UNSET) | st.just(Health("tcp", port=80))),
     )
 

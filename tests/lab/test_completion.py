@@ -30,6 +30,7 @@ def test_bash_completes_verbs_second_words_and_flags() -> None:
     assert completed("hub", "") >= {"init", "run", "check"}
     assert completed("plan", "--ex") == {"--explain"}
     assert completed("--json", "apply", "--allow") == {"--allow-removals"}
+    assert completed("--fleet", ".", "pl") == {"plan"}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -43,9 +43,10 @@ def bash(table: dict[str, list[str]]) -> str:
     )
     return f"""\
 _holdfast() {{
-  local cur="${{COMP_WORDS[COMP_CWORD]}}" verb="" word words=""
+  local cur="${{COMP_WORDS[COMP_CWORD]}}" verb="" word words="" value=""
   for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
-    case "$word" in -*) ;; *) verb="${{verb:+$verb }}$word" ;; esac
+    if [ -n "$value" ]; then value=""; continue; fi
+    case "$word" in --fleet|--hub|--key) value=1 ;; -*) ;; *) verb="${{verb:+$verb }}$word" ;; esac
   done
   case "$verb" in
     "") words="{firsts} --help --version" ;;

@@ -23,4 +23,4 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    return apply_directory(args, box, only=address_of("service", args.service))
+    return apply_directory(args, box, only=address_of("service", args.service.removeprefix("service.")))

@@ -77,6 +77,14 @@ def _plain_words(argv: Sequence[str]) -> list[int]:
     return found
 
 
+def positive(text: str) -> int:
+    """A count that makes sense: argparse turns the ValueError into a usage error."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
 def repeated(args: Namespace) -> str:
     """The flags that say which fleet and which hub, for a command that is to be typed next."""
     from shlex import quote

@@ -93,6 +93,9 @@ Start here:
 def _unknown(verb: str) -> Invalid:
     from difflib import get_close_matches
 
+    if verb in nouns():
+        second = ", ".join(f"`holdfast {known}`" for known in VERBS if known.startswith(verb + " "))
+        return Invalid(f"`holdfast {verb}` needs a second word", remedy=f"one of: {second}", code="usage")
     if verb in LATER:
         remedy = "holdfast --help lists what is built; the README says what comes next"
         return Invalid(f"`holdfast {verb}` is not built yet", remedy=remedy, code="not_built")

@@ -213,10 +213,10 @@ def _refuse_when_behind(link: HubReader | None, head: Head, seen: Head) -> None:
 
 def _rolled_back(head: Head, seen: Head) -> Corrupt:
     where = f"is at revision {head.number}" if head.number else "is missing or empty"
+    anew = "" if head.number else ". Only if this fleet is to be founded anew: remove fleet.lock"
     return Corrupt(
         f"the ledger {where}, but revision {seen.number} was seen before: it was lost or rolled back",
-        remedy="check --hub; restore the newest ledger from a backup. Only if this fleet is to be founded anew: "
-        "remove fleet.lock",
+        remedy=f"check --hub; restore the newest ledger from a backup{anew}",
         code="rolled_back",
     )
 

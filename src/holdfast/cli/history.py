@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import session
-from holdfast.cli.flags import Parser
+from holdfast.cli.flags import Parser, positive
 from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
@@ -26,12 +26,12 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("--limit", type=int, default=50, metavar="N", help="at most N revisions (default 50)")
+    parser.add_argument("--limit", type=positive, default=50, metavar="N", help="at most N revisions (default 50)")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     hub = reachable_hub(args, box)
-    limit = max(1, args.limit)
+    limit = args.limit
     found = hub.records(0, limit)
     if args.json:
         box.terminal.say(msgspec.json.encode({"revisions": [document(record) for record in found]}).decode())

@@ -9,7 +9,9 @@ from holdfast.cli.history import document, reachable_hub
 from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Invalid
+from holdfast.model.applied import EMPTY_TABLE, content
 from holdfast.model.record import Link
+from holdfast.model.revision import Table, decode_table
 from holdfast.ports.hub_link import HubReader
 
 DETAILS = """\
@@ -44,17 +46,37 @@ def run(args: Namespace, box: Toolbox) -> int:
     found = document(hub.records(args.number, 1)[0])
     header = link.header
     found |= {"fleet": header.fleet, "parent": header.parent, "trust": header.trust, "manifests": header.manifests}
+    found["resources"] = _resources(hub, link)
     if args.json:
         box.terminal.say(msgspec.json.encode(found).decode())
         return 0
     lines = [f"revision {header.number}  {header.parent[:12] or 'genesis'} → {found['digest']}"]
     lines.append(f"committed {found['committed_at']}, grade {found['grade']}")
     lines += [f"signed by {s['operator']} ({s['grade']}) {s['fingerprint']}" for s in found["signers"]]
-    lines += [f"{count} {kind}" for kind, count in found["changes"].items()]
-    lines += [f"removed {address}" for address in found["removals"]]
+    lines += [f"{kind} {address}" for address, kind in found["resources"].items()]
     lines.append(f"manifests for {len(header.manifests)} nodes: {', '.join(sorted(header.manifests)[:8])}")
     box.terminal.say(harmless("\n".join(lines)))
     return 0
+
+
+def _resources(hub: HubReader, link: Link) -> dict[str, str]:
+    """Address → what happened to it, by comparing the tables of this revision and its parent."""
+    after = table_at(hub, link)
+    number = link.header.number
+    before = table_at(hub, hub.links(number - 1, number - 1)[0]) if number > 1 else EMPTY_TABLE
+    found = {}
+    for address in sorted(before.entries.keys() | after.entries.keys()):
+        was, becomes = before.entries.get(address), after.entries.get(address)
+        if was != becomes:
+            moved = was is not None and becomes is not None and was.node != becomes.node
+            found[address] = "create" if was is None else "remove" if becomes is None else "move" if moved else "update"
+    return found
+
+
+def table_at(hub: HubReader, link: Link) -> Table:
+    blob = hub.blob(link.header.resources)
+    known = {} if blob is None else {link.header.resources: blob}
+    return decode_table(content(known, link.header.resources, f"the table of revision {link.header.number}"))
 
 
 def _link(hub: HubReader, number: int) -> Link:

@@ -40,8 +40,8 @@ def declare(parser: Parser) -> None:
 
 def run(args: Namespace, box: Toolbox) -> int:
     _refuse_existing(args.directory)
-    name = _name(args.name or os.path.basename(os.path.abspath(args.directory)), "fleet")
-    operator_name = _name(args.operator or box.environ.get("USER") or "operator", "operator")
+    name = _given(args.name, "fleet") or _name(os.path.basename(os.path.abspath(args.directory)), "fleet")
+    operator_name = _given(args.operator, "operator") or _name(box.environ.get("USER") or "operator", "operator")
     recovery = _recovery(args, box)
     grade: Grade = "destroy" if recovery else "root"
     operators = [_operator(operator_name, grade, args, box)]
@@ -74,6 +74,16 @@ def _is_there(directory: str, path: str) -> bool:
     if path.startswith("services/") and os.path.isdir(os.path.join(directory, "services")):
         return bool(os.listdir(os.path.join(directory, "services")))
     return os.path.lexists(os.path.join(directory, path))
+
+
+def _given(text: str | None, what: str) -> str | None:
+    """What a person chose is taken as it is, or refused; it is never bent."""
+    if text is not None and not is_name(text):
+        raise Invalid(
+            f"{text!r} is not a name for the {what}",
+            remedy="use lower-case letters, digits and dashes, beginning with a letter, at most 40",
+        )
+    return text
 
 
 def _name(text: str, what: str) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.cli import flags, saved_plan, session, show_plan
 from holdfast.cli.carry_out import check_removals
-from holdfast.cli.flags import Parser
+from holdfast.cli.flags import Parser, positive
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import HoldfastError
 from holdfast.model.applied import Applied
@@ -36,7 +36,7 @@ def declare(parser: Parser) -> None:
 
 
 def declare_shared(parser: Parser) -> None:
-    parser.add_argument("--allow-removals", metavar="N", type=int, help="exactly N resources may be removed")
+    parser.add_argument("--allow-removals", metavar="N", type=positive, help="exactly N resources may be removed")
     parser.add_argument("--offline", action="store_true", help="do not ask registries for image digests")
     parser.add_argument(
         "--adopt", action="store_true", help="plan from this directory although its fleet.lock is behind"

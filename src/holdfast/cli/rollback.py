@@ -4,12 +4,13 @@ from argparse import Namespace
 
 from holdfast.cli import session
 from holdfast.cli.carry_out import carry_out
-from holdfast.cli.flags import Parser
+from holdfast.cli.flags import Parser, positive
+from holdfast.cli.history_show import table_at
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Conflict, Invalid
-from holdfast.model.applied import Applied, content
+from holdfast.model.applied import Applied
 from holdfast.model.ids import TRUST
-from holdfast.model.revision import Table, decode_table
+from holdfast.model.revision import Table
 from holdfast.planning.plan import plan_rollback
 from holdfast.ports.hub_link import HubReader
 
@@ -26,7 +27,7 @@ examples:
 
 def declare(parser: Parser) -> None:
     parser.add_argument("number", metavar="N", nargs="?", type=int, help="the revision whose content to apply")
-    parser.add_argument("--allow-removals", metavar="N", type=int, help="exactly N resources may be removed")
+    parser.add_argument("--allow-removals", metavar="N", type=positive, help="exactly N resources may be removed")
     parser.add_argument("--detach", action="store_true", help="do not wait for nodes (an offline ledger has none)")
     parser.add_argument("--adopt", action="store_true", help="go on although fleet.lock is behind")
 
@@ -66,10 +67,7 @@ def _target(hub: HubReader, applied: Applied, number: int | None) -> tuple[int, 
 
 
 def _table(hub: HubReader, number: int) -> Table:
-    header = hub.links(number, number)[0].header
-    blob = hub.blob(header.resources)
-    known = {} if blob is None else {header.resources: blob}
-    return decode_table(content(known, header.resources, f"the table of revision {number}"))
+    return table_at(hub, hub.links(number, number)[0])
 
 
 def _what(table: Table) -> dict[str, tuple[str, object]]:

@@ -70,7 +70,23 @@ def _field(field: FieldChange, terminal: Terminal) -> str:
         return f"{path}: {terminal.paint('green', _value(field.after))}"
     if field.after is None:
         return f"{path}: {terminal.paint('red', _value(field.before))} removed"
-    return f"{path}: {terminal.paint('red', _value(field.before))} → {terminal.paint('green', _value(field.after))}"
+    before, after = _difference(field.before, field.after)
+    return f"{path}: {terminal.paint('red', before)} → {terminal.paint('green', after)}"
+
+
+def _difference(before: Any, after: Any) -> tuple[str, str]:
+    """Two long values that begin alike are cut so that the place where they part is seen."""
+    old, new = (_line(msgspec.json.encode(value).decode()) for value in (before, after))
+    if max(len(old), len(new)) <= VALUE_CHARS:
+        return old, new
+    alike = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    start = max(0, alike - VALUE_CHARS // 3)
+    return _window(old, start), _window(new, start)
+
+
+def _window(text: str, start: int) -> str:
+    shown = text[start : start + VALUE_CHARS]
+    return ("…" if start else "") + shown + ("…" if start + VALUE_CHARS < len(text) else "")
 
 
 def _value(value: Any) -> str:

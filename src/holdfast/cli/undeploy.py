@@ -26,6 +26,7 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
+    args.service = args.service.removeprefix("service.")
     current = session.begin(args, box)
     found = plan_undeploy(address_of("service", args.service), current.applied)
     code = carry_out(found, current.applied, current.target, current.heads, args, box, len(found.removals))

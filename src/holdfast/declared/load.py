@@ -52,6 +52,7 @@ def _check_services(found: dict[str, Service | None], declared: Declared | None,
         file = services.path_of(name)
         service_rules.check_names(file, service, flaws)
         service_rules.claim_hostnames(file, service, claims, flaws)
+        service_rules.check_writers(file, service, flaws)
         service_rules.check_volumes(file, service, declared.storage_names if declared else None, flaws)
         if declared:
             service_rules.check_nodes(file, service, nodes, declared.node_names, flaws)

@@ -56,6 +56,26 @@ def check_nodes(file: str, service: Service, nodes: Mapping[str, Node], known: S
             flaws.add_checked(file, where, what, "choose another node, or give this one the role worker")
 
 
+def check_writers(file: str, service: Service, flaws: Flaws) -> None:
+    """Two writers never share a volume, and data stays where it is: nothing else may run it in its place."""
+    with_data = False
+    for at, component in enumerate(service.components):
+        if not component.volumes:
+            continue
+        with_data = True
+        if component.replicas > 1:
+            what = f"{component.replicas} copies would write into the same volumes"
+            flaws.add_checked(
+                file, ("components", at, "replicas"), what, "set replicas = 1, or keep the data elsewhere"
+            )
+        if component.update == "rolling":
+            what = "a rolling update runs the old and the new on the same volumes for a while"
+            flaws.add_checked(file, ("components", at, "update"), what, 'leave it out, or write update = "recreate"')
+    if with_data and service.failover:
+        what = "a service with volumes cannot fail over by itself: its data would stay behind"
+        flaws.add_checked(file, ("failover",), what, "remove failover; holdfast migrate will move data")
+
+
 def check_volumes(file: str, service: Service, storage: Set[str] | None, flaws: Flaws) -> None:
     for at, component in enumerate(service.components):
         for index, volume in enumerate(component.volumes):

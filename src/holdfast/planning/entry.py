@@ -87,7 +87,7 @@ def _check_service(address: str, before: Table, after: Table, contents: Mapping[
 def _check_names(address: str, service: Service) -> None:
     """A second thing of one name would hide behind the first one."""
     components = [component.name for component in service.components]
-    volumes = [v if isinstance(v, str) else v.name for c in service.components for v in c.volumes]
+    volumes = [(c.name, v) if isinstance(v, str) else v.name for c in service.components for v in c.volumes]
     routes = [(c.name, route.name) for c in service.components for route in c.routes]
     for names in (components, volumes, routes):
         if len(set(names)) != len(names):

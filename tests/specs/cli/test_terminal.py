@@ -121,3 +121,13 @@ def test_the_status_of_a_hub_is_shown_harmlessly() -> None:
     box = Namespace(terminal=place, hub=lambda target: hub)
     status.run(Namespace(hub="http://127.0.0.1:1", json=False), cast(Toolbox, box))
     assert not CONTROLS & set(screen.getvalue()) and "owned" in screen.getvalue()
+
+
+def test_a_long_value_is_cut_where_it_changes() -> None:
+    place, _ = terminal()
+    long = "sh -c " + "x" * 200
+    change = Change(
+        "service.x", "update", "w1", "apply", "", fields=(FieldChange("cmd", long + "8080", long + "8081"),)
+    )
+    text = show_plan.text(Plan(NO_HEAD, (change,), "apply", None), place)
+    assert "8080" in text and "8081" in text
