@@ -14,7 +14,7 @@ VOLUME = '[[components.volumes]]\nname = "data"\npath = "/data"\nprotect = "back
     [
         ("", "replicas = 3\n", "components[0].replicas"),
         ("", 'update = "rolling"\n', "components[0].update"),
-        ('failover = ["w1"]\n', "", "failover"),
+        ('failover = ["hub1"]\n', "", "failover"),
     ],
 )
 def test_what_would_give_a_volume_two_writers_is_refused_with_its_line(head: str, keys: str, key: str) -> None:
