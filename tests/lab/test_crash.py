@@ -16,7 +16,8 @@ from itertools import count
 import apsw
 import pytest
 
-from tests.lab.product import KILLED, SOAK, Outcome, Place, Warm, fingerprints, new_place
+from tests.lab.cases import Case, applied_digest, case, first_apply, second_apply
+from tests.lab.product import KILLED, SOAK, Place, Warm, fingerprints, new_place
 
 pytestmark = pytest.mark.lab
 
@@ -64,26 +65,14 @@ def staging_crews() -> Iterator[list[Crew]]:
         yield crews
 
 
-@dataclass(frozen=True)
-class Case:
-    """A place before an apply, and the digests of its head before and after."""
-
-    before: Place
-    old: str
-    new: str
-
-
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    return case(new_place(tmp_path_factory.mktemp("first") / "p"), "")
+    return first_apply(tmp_path_factory.mktemp("first"))
 
 
 @pytest.fixture(scope="module")
 def second(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    place = new_place(tmp_path_factory.mktemp("second") / "p")
-    old = applied_digest(place.run("apply", "--yes", "--json").ok())
-    place.replace("services/hello.toml", "port = 8080", "port = 8081")
-    return case(place, old)
+    return second_apply(tmp_path_factory.mktemp("second"))
 
 
 @pytest.fixture(scope="module")
@@ -94,16 +83,6 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Case:
     for number in range(2_100):
         place.service(f"s{number}", env=str(number))
     return case(place, old)
-
-
-def case(before: Place, old: str) -> Case:
-    """Planning is deterministic, so an apply that nobody disturbs tells what the new head is going to be."""
-    trial = before.copy(before.root.with_name("trial"))
-    return Case(before, old, applied_digest(trial.run("apply", "--yes", "--json").ok()))
-
-
-def applied_digest(outcome: Outcome) -> str:
-    return str(outcome.json["applied"]["digest"])
 
 
 @dataclass(frozen=True)

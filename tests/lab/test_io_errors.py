@@ -10,13 +10,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.lab.product import SOAK, Outcome, Place, Warm, new_place, warm
+from tests.lab.cases import Case, applied_digest, first_apply, second_apply
+from tests.lab.product import SOAK, Outcome, Place, Warm, warm
 
 pytestmark = pytest.mark.lab
 
@@ -29,33 +29,14 @@ CHECK = ("hub", "check", "--state-dir", ".ledger", "--json")
 STRIDE = {} if SOAK else {"pwrite64": 8, "openat": 9, "pread64": 9}
 
 
-@dataclass(frozen=True)
-class Case:
-    before: Place
-    old: str
-    new: str
-
-
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    return case(new_place(tmp_path_factory.mktemp("first") / "p"), "")
+    return first_apply(tmp_path_factory.mktemp("first"))
 
 
 @pytest.fixture(scope="module")
 def second(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    place = new_place(tmp_path_factory.mktemp("second") / "p")
-    old = digest(place.run("apply", "--yes", "--json").ok())
-    place.replace("services/hello.toml", "port = 8080", "port = 8081")
-    return case(place, old)
-
-
-def case(before: Place, old: str) -> Case:
-    trial = before.copy(before.root.with_name("trial"))
-    return Case(before, old, digest(trial.run("apply", "--yes", "--json").ok()))
-
-
-def digest(applied: Outcome) -> str:
-    return str(applied.json["applied"]["digest"])
+    return second_apply(tmp_path_factory.mktemp("second"))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +53,7 @@ def failing_once() -> Iterator[Warm]:
 
 def works_again(place: Place, case: Case, sound: Warm) -> None:
     """The same command, and everything that was there before."""
-    assert digest(sound.run(place, "apply", "--yes", "--json").ok()) == case.new
+    assert applied_digest(sound.run(place, "apply", "--yes", "--json").ok()) == case.new
     assert sound.run(place, "plan").ok().out.startswith("No changes")
     check = sound.run(place, *CHECK).ok().json
     assert check["sound"] and check["revisions"] == (2 if case.old else 1)
@@ -220,7 +201,7 @@ def test_a_full_disk_refuses_with_the_old_head_intact_and_works_once_there_is_sp
     ledger = ("--hub", str(hub / "ledger"))
     with mounted(hub, "-t", "tmpfs", "-o", "size=1m", "none"):
         (place.fleet / "fleet.lock").unlink()  # this ledger is another one than the directory knows
-        old = digest(sound.run(place, "apply", "--yes", "--json", *ledger).ok())
+        old = applied_digest(sound.run(place, "apply", "--yes", "--json", *ledger).ok())
         for left, change in ((0, 8082), (4096, 8083), (16384, 8084)):
             place.replace("services/hello.toml", "port = 808", f"port = {change}\n# 808")
             fill(hub, left)
@@ -230,7 +211,7 @@ def test_a_full_disk_refuses_with_the_old_head_intact_and_works_once_there_is_sp
             history = sound.run(place, "history", "--json", *ledger).ok().json["revisions"]
             assert history[0]["digest"] == old
             (hub / "ballast").unlink()
-            old = digest(sound.run(place, "apply", "--yes", "--json", *ledger).ok())
+            old = applied_digest(sound.run(place, "apply", "--yes", "--json", *ledger).ok())
             assert sound.run(place, "plan", *ledger).ok().out.startswith("No changes")
 
 

@@ -190,7 +190,7 @@ class MemoryStore(SingleReads):
                 self._become(state.without_leases([lease.name]))
 
     def close(self) -> None:
-        pass
+        """Memory holds nothing open."""
 
     def _current(self) -> _State:
         """The state after what has expired by now is gone."""

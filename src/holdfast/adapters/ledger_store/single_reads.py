@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,9 +12,9 @@ if TYPE_CHECKING:
     from holdfast.ports.ledger_store import Lease, Reading, Record
 
 
-class SingleReads:
-    def reading(self) -> AbstractContextManager[Reading]:
-        raise NotImplementedError
+class SingleReads(ABC):
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Reading]: ...
 
     def revision(self) -> int:
         with self.reading() as look:
