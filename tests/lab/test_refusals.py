@@ -587,3 +587,11 @@ def test_an_apply_from_a_directory_that_cannot_be_written_says_that_it_is_applie
         subprocess.run(["umount", str(place.fleet)], check=True)
     assert place.run("plan", "--hub", ledger).ok().out.startswith("No changes")
     assert (place.fleet / "fleet.lock").exists()
+
+
+def test_reading_before_the_first_apply_is_no_failure(tmp_path: Path) -> None:
+    place = new_place(tmp_path)
+    assert place.run("history", "--json").ok().json == {"revisions": []}
+    assert "Nothing was applied yet" in place.run("history").ok().err
+    place.run("apply", "--yes", "--hub", "../ledger").ok()
+    assert place.run("hub", "check", "--hub", "../ledger").ok().out.startswith("sound")

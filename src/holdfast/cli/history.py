@@ -30,12 +30,14 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    hub = reachable_hub(args, box)
+    hub = box.hub(_target(args, box))
     limit = args.limit
-    found = hub.records(0, limit)
+    found = hub.records(0, limit) if hub is not None else []
+    if not found:
+        box.terminal.remark("Nothing was applied yet; holdfast apply makes the first revision.")
     if args.json:
         box.terminal.say(msgspec.json.encode({"revisions": [document(record) for record in found]}).decode())
-    else:
+    elif found:
         box.terminal.say("\n".join(_line(record, box) for record in found))
     if found and len(found) < limit and found[-1].number > 1:
         box.terminal.remark(
@@ -47,7 +49,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 def reachable_hub(args: Namespace, box: Toolbox) -> HubReader:
     """A hub with at least one revision. The directory is read only to learn where the hub is."""
-    target = session.hub_target(args, None if args.hub else load(box.fleet_directory(args.fleet)))
+    target = _target(args, box)
     hub = box.hub(target)
     if hub is None or hub.applied() is None:
         raise Conflict(
@@ -56,6 +58,10 @@ def reachable_hub(args: Namespace, box: Toolbox) -> HubReader:
             code="nothing_applied",
         )
     return hub
+
+
+def _target(args: Namespace, box: Toolbox) -> str:
+    return session.hub_target(args, None if args.hub else load(box.fleet_directory(args.fleet)))
 
 
 def document(record: RevisionRecord) -> dict[str, Any]:

@@ -19,6 +19,8 @@ Takes no lock and writes nothing, unless --sweep asks it to settle a commit that
 every signature with grade and threshold, every manifest, every content, and the high-water mark. Exit 0 when all is
 well, 7 otherwise; each finding has its own code and remedy.
 
+--hub DIR names the ledger as well, as it does for the other commands.
+
 examples:
   holdfast hub check --state-dir /var/lib/holdfast/hub
   holdfast hub check --state-dir .ledger --json
@@ -32,7 +34,7 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    state_dir = args.state_dir or STATE_DIR
+    state_dir = args.state_dir or args.hub or STATE_DIR
     if args.sweep:
         _sweep(state_dir, box)
     verdict = _examine(state_dir, box)

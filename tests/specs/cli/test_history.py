@@ -22,25 +22,28 @@ class Capped:
         return HUB.records(newest, min(limit, 3))
 
 
-def remarks(hub: object, limit: int, as_json: bool, monkeypatch: pytest.MonkeyPatch) -> str:
+def remarks(hub: object, limit: int, as_json: bool = False) -> str:
     out, err = io.StringIO(), io.StringIO()
-    monkeypatch.setattr(history, "reachable_hub", lambda args, box: hub)
-    box = Namespace(terminal=Terminal(out, err, io.StringIO()))
-    assert history.run(Namespace(limit=limit, json=as_json), cast(Toolbox, box)) == 0
+    box = Namespace(terminal=Terminal(out, err, io.StringIO()), hub=lambda target: hub)
+    assert history.run(Namespace(limit=limit, json=as_json, hub="somewhere", fleet="."), cast(Toolbox, box)) == 0
     return err.getvalue()
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_list_that_was_cut_says_so_and_how_to_see_older_ones(as_json: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = remarks(Capped(), 4, as_json, monkeypatch)
+def test_a_list_that_was_cut_says_so_and_how_to_see_older_ones(as_json: bool) -> None:
+    said = remarks(Capped(), 4, as_json)
     assert "cut" in said and "holdfast history show 2" in said
 
 
 @pytest.mark.parametrize("limit", [5, 50])
-def test_a_whole_list_says_nothing(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert remarks(HUB, limit, False, monkeypatch) == ""
+def test_a_whole_list_says_nothing(limit: int) -> None:
+    assert remarks(HUB, limit) == ""
 
 
-@pytest.mark.parametrize("limit", [-1, 1, 3])
-def test_as_many_as_were_asked_for_is_no_cut(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert remarks(Capped(), limit, False, monkeypatch) == ""
+@pytest.mark.parametrize("limit", [1, 3])
+def test_as_many_as_were_asked_for_is_no_cut(limit: int) -> None:
+    assert remarks(Capped(), limit) == ""
+
+
+def test_nothing_applied_yet_is_said_and_is_no_failure() -> None:
+    assert "Nothing was applied yet" in remarks(None, 5)
