@@ -132,11 +132,8 @@ def contents(place: Place) -> set[str]:
 
 
 def head(place: Place, crew: Crew) -> str:
-    history = crew.sound.run(place, "history", "--json")
-    if history.code == 5:
-        assert history.error["code"] == "nothing_applied"
-        return ""
-    return str(history.ok().json["revisions"][0]["digest"])
+    revisions = crew.sound.run(place, "history", "--json").ok().json["revisions"]
+    return str(revisions[0]["digest"]) if revisions else ""
 
 
 def goes_on(place: Place, case: Case, crew: Crew) -> None:
