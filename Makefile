@@ -3,8 +3,10 @@ SHELL := /bin/bash
 PYTHON ?= $(shell python3 -c 'import sys; print(sys.executable)')
 VENV := .venv
 BIN := $(VENV)/bin
-APT := strace eatmydata docker-registry openssh-client gcc libc6-dev libssl-dev e2fsprogs iproute2 systemd
+APT := strace eatmydata docker-registry openssh-client gcc libc6-dev libssl-dev e2fsprogs iproute2 systemd python3-venv
 PYTEST := $(BIN)/python -m pytest
+# In an environment of its own: Debian's Python refuses to install beside its packages.
+UV := build/uv/bin/uv
 
 .PHONY: setup demo test check lint types lock bench soak clean
 
@@ -13,10 +15,10 @@ setup: $(VENV)/.ready
 $(VENV)/.ready: requirements.lock pyproject.toml Makefile
 	@missing=""; for p in $(APT); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
 	  if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
-	@$(PYTHON) -m uv --version >/dev/null 2>&1 || $(PYTHON) -m pip install --quiet uv
-	@test -x $(BIN)/python || $(PYTHON) -m uv venv --quiet --python $(PYTHON) $(VENV)
-	@$(PYTHON) -m uv pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
-	@$(PYTHON) -m uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@test -x $(UV) || { $(PYTHON) -m venv build/uv && build/uv/bin/python -m pip install --quiet uv; }
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
@@ -26,7 +28,7 @@ demo: setup
 
 # Versions are locked with hashes; no index host is written anywhere.
 lock:
-	$(PYTHON) -m uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --python-version 3.11 \
+	$(UV) pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --python-version 3.11 \
 	  --extra dev --output-file requirements.lock pyproject.toml
 
 lint: setup
@@ -52,4 +54,4 @@ bench: setup
 	$(BIN)/python bench/run.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .hypothesis
