@@ -176,6 +176,15 @@ def test_undeploy_retires_and_tombstones_and_a_later_plan_creates_c_08() -> None
         plan_undeploy("service.nope", before)
 
 
+def test_burying_and_creating_anew_is_no_way_around_a_grade() -> None:
+    """The data may still lie there: what was removed counts as what was before."""
+    first = after(plan(fleet(a=service(volumes=DATA)), None))
+    buried = after(plan_undeploy("service.a", first), first)
+    weaker = fleet(a=service(volumes=(Volume("data", "/data", "none"),)))
+    assert plan(weaker, buried).grade == "destroy"
+    assert plan(fleet(a=service(volumes=DATA)), buried).grade == "apply"
+
+
 def test_rollback_brings_the_old_content_as_a_new_revision() -> None:
     first = after(plan(fleet(a=service(), b=service(node="w1")), None))
     second_plan = plan(fleet(a=service(active=False), b=service(node="w2")), first)
