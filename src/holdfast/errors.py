@@ -22,6 +22,16 @@ class TryLater(HoldfastError):
     exit_code = 6
 
 
+class Limited(TryLater):
+    """Asked too often; `retry_after_s` says when to come back."""
+
+    code = "resource_exhausted"
+
+    def __init__(self, message: str, *, remedy: str, code: str | None = None, retry_after_s: float = 2.0) -> None:
+        super().__init__(message, remedy=remedy, code=code)
+        self.retry_after_s = retry_after_s
+
+
 class NeedsOperator(HoldfastError):
     """Waiting does not help; a person must do what the remedy says."""
 
@@ -45,6 +55,12 @@ class NotPermitted(NeedsOperator):
 
     code = "permission_denied"
     exit_code = 3
+
+
+class Unauthenticated(NotPermitted):
+    """Nobody proved to be anybody: no credential, or one that does not hold."""
+
+    code = "unauthenticated"
 
 
 class SignatureRequired(NeedsOperator):

@@ -14,10 +14,12 @@ from holdfast.errors import (
     Failed,
     HoldfastError,
     Invalid,
+    Limited,
     NeedsOperator,
     NotPermitted,
     SignatureRequired,
     TryLater,
+    Unauthenticated,
     Unreachable,
 )
 
@@ -35,10 +37,12 @@ class Fault(Struct, frozen=True):
 STATUS: Mapping[type[HoldfastError], int] = {
     Invalid: 400,
     NotPermitted: 403,
+    Unauthenticated: 401,
     SignatureRequired: 403,
     Conflict: 409,
     Corrupt: 409,  # the hub's own ledger is damaged, and that is said, not disguised as the caller's mistake
     TryLater: 503,
+    Limited: 429,
     Unreachable: 503,
     Failed: 500,  # tried and did not work, for instance a full disk: never the answer to bad input
     NeedsOperator: 500,
@@ -77,7 +81,7 @@ FAMILY_OF_EXIT: Mapping[int, type[HoldfastError]] = {
 
 # For an answer without the header, as a proxy in between would give.
 FAMILY_OF_STATUS: Mapping[int, type[HoldfastError]] = {
-    401: NotPermitted,
+    401: Unauthenticated,
     403: NotPermitted,
     408: TryLater,
     409: Conflict,

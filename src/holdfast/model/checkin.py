@@ -1,0 +1,96 @@
+"""One check-in (V-37): report up, head and orders down. Values only; read leniently on both ends."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from holdfast.model.cadence import NORMAL, Cadence
+from holdfast.model.invite import Enrolment
+from holdfast.model.order import Delivered, OrderResult
+from holdfast.model.record import Link
+from holdfast.model.report import SignedPulse
+from holdfast.model.revision import NO_HEAD, Head
+
+GENERATION = 1
+HOLD_S_MAX = 60.0
+LINKS_MAX = 100  # in one answer; an agent further behind asks again
+RESULTS_MAX = 64
+ORDERS_MAX = 64
+REPORT_BYTES_MAX = 256 * 1024
+
+Seconds = Annotated[float, Meta(ge=0.0, le=86_400.0)]
+
+
+class CheckIn(Struct, frozen=True, omit_defaults=True):
+    """`heartbeat` says that the pulse is due (30 s); a poll in between or a wake-up carries none and is not counted."""
+
+    node: str  # an assertion: the name comes from the key that signed the request (M-54)
+    seen: Head = NO_HEAD  # newest revision accepted
+    heartbeat: bool = False
+    pulse: SignedPulse | None = None  # with a heartbeat, and at once when a revision was accepted or the report changed
+    report: bytes = b""  # JSON of a Report, only if the hub lacks the one whose digest the pulse names
+    results: tuple[OrderResult, ...] = ()
+    wait_s: Seconds = 0.0  # how long the hub may hold this when there is nothing to say
+    clock_s: float = 0.0  # the node's wall clock, for the skew alarm
+    roles: tuple[str, ...] = ()  # an assertion that must match the revision (C-36)
+    address: str = ""  # where the node thinks it is; M-23 logs a change
+    audit: tuple[bytes, ...] = ()  # newest audit lines the hub has not seen yet
+    wire: int = GENERATION
+
+
+class CheckInAnswer(Struct, frozen=True, omit_defaults=True):
+    head: Head
+    time_s: float
+    links: tuple[Link, ...] = ()  # after `seen`, in order, at most LINKS_MAX
+    manifest: bytes = b""  # of this node at `head`; only if `head` is not what it has seen
+    orders: tuple[Delivered, ...] = ()
+    results_taken: tuple[str, ...] = ()  # ids of results the hub has durably; the agent may stop sending them
+    report_wanted: bool = False
+    registered: bool = True  # False: the hub does not know this node (any more); join again (D-04)
+    cadence: Cadence = NORMAL
+    audit_seen: int = 0  # number of the newest audit entry the hub holds
+    wire: int = GENERATION
+
+
+class JoinRequest(Struct, frozen=True, omit_defaults=True):
+    """The request itself is signed by the node's new key; the enrolment says whose node it is."""
+
+    enrolment: Enrolment
+    name: str
+    roles: tuple[str, ...] = ()
+    address: str = ""
+    arch: str = ""
+    wire: int = GENERATION
+
+
+class JoinAnswer(Struct, frozen=True, omit_defaults=True):
+    accepted: bool
+    head: Head
+    time_s: float
+    cadence: Cadence = NORMAL
+    wire: int = GENERATION
+
+
+class NodeView(Struct, frozen=True, omit_defaults=True):
+    """What the hub knows of one node. `status`, `age_s` are its word; pulse, report and enrolment prove themselves."""
+
+    name: str
+    roles: tuple[str, ...]
+    status: str  # healthy, unhealthy, unknown (M-47)
+    address: str = ""
+    age_s: float | None = None  # since the last heartbeat; None: never heard of since this hub knows
+    joined: bool = False
+    revoked: bool = False
+    key: str = ""  # public line in use
+    pulse: SignedPulse | None = None
+    report: bytes = b""
+    enrolment: Enrolment | None = None
+    skew_s: float = 0.0  # the node's clock minus the hub's at the last check-in
+    since_s: float = 0.0  # when its status became what it is
+
+
+class NodesAnswer(Struct, frozen=True):
+    nodes: tuple[NodeView, ...]
+    time_s: float
+    ready: bool = True  # False while the hub warms up (M-75)
+    wire: int = GENERATION

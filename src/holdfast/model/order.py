@@ -1,0 +1,114 @@
+"""Orders: what is not state. A signed one is permission to act, once, on one node; only trust/orders.py verifies it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from holdfast.model import canonical
+from holdfast.model.fleet import Grade
+from holdfast.model.record import Signer
+from holdfast.model.revision import Count, DigestText
+
+NAMESPACE = "holdfast-order"
+FORMAT = 1
+EXPIRY_S = 15 * 60
+EXPIRY_S_MAX = 7 * 24 * 3600
+COUNTER_WINDOW = 1024  # so far behind the highest counter an order may come and still be run
+
+Arguments = Mapping[str, str]
+
+
+class ActionRule(Struct, frozen=True):
+    """Which grade a signature needs, and if the hub may ask without one (the closed list of design.md §3)."""
+
+    grade: Grade
+    target: Literal["node", "service", "data"]
+    about: str
+    hub_may: bool = False
+    hub_per_hour: int = 0  # 0: as often as it likes
+    built: bool = True
+
+
+# Every action there is. A word that is not here is refused by CLI, hub and agent alike.
+ACTIONS: Mapping[str, ActionRule] = {
+    "ping": ActionRule("apply", "node", "answer at once", hub_may=True),
+    "check-in": ActionRule("apply", "node", "send a whole report now", hub_may=True),
+    "renew-certificate": ActionRule("apply", "node", "issue the serving certificate anew", True, 2),
+    "backup": ActionRule("apply", "service", "back up now", True, 2, built=False),
+    "verify": ActionRule("apply", "service", "read a backup back", True, 2, built=False),
+    "drill": ActionRule("apply", "service", "prove a backup by restoring it", True, 2, built=False),
+    "restart": ActionRule("apply", "service", "restart the containers", built=False),
+    "stop": ActionRule("apply", "service", "stop and hold", built=False),
+    "start": ActionRule("apply", "service", "lift a hold", built=False),
+    "exec": ActionRule("apply", "service", "run a command in a container", built=False),
+    "logs": ActionRule("apply", "service", "stream logs", built=False),
+    "purge": ActionRule("destroy", "data", "destroy a data directory"),
+    "restore": ActionRule("destroy", "data", "restore over existing data", built=False),
+    "decommission": ActionRule("destroy", "node", "forget the fleet, keep all data", built=False),
+    "break-glass": ActionRule("destroy", "node", "open direct mode for a while", built=False),
+}
+
+
+class Order(Struct, frozen=True, forbid_unknown_fields=True):
+    """What operators sign: everything that could be swapped is in it (H-33, W16)."""
+
+    format: int
+    fleet: DigestText
+    id: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$(?!\n)")]  # idempotency key
+    node: str
+    target: str  # node.<name>, service.<name>, or data.<name> for the directory <data-dir>/<name>
+    action: str
+    arguments: DigestText  # of their canonical bytes
+    counter: Count
+    nonce: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$(?!\n)")]
+    not_before_s: Count
+    expires_s: Count
+
+
+class SignedOrder(Struct, frozen=True):
+    order: bytes  # canonical Order
+    arguments: bytes  # canonical Arguments
+    signatures: tuple[str, ...]
+
+
+class HubOrder(Struct, frozen=True):
+    """What a hub may ask for without an operator: actions with `hub_may`, nothing else."""
+
+    id: str
+    node: str
+    action: str
+    target: str = ""
+
+
+class Delivered(Struct, frozen=True):
+    """An order on its way to its node, under a lease: a result for an older attempt is ignored."""
+
+    attempt: int
+    signed: SignedOrder | None = None
+    hub: HubOrder | None = None
+
+
+class OrderResult(Struct, frozen=True, omit_defaults=True):
+    """`refused`: nothing was done, and will not be."""
+
+    id: str
+    attempt: int
+    outcome: Literal["done", "failed", "refused"]
+    code: str = ""
+    message: str = ""
+    remedy: str = ""
+    finished_s: float = 0.0
+
+
+class VerifiedOrder(Struct, frozen=True):
+    """Proof that operators of the right grade ordered exactly this, here, now. Made by trust/orders.py alone."""
+
+    order: Order
+    arguments: Arguments
+    grade: Grade
+    signers: tuple[Signer, ...]
+
+
+def decode_order(content: bytes) -> Order:
+    return canonical.decode(content, Order, "the order")

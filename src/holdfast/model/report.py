@@ -1,0 +1,100 @@
+"""What a node says it is, and when: a small signed pulse with every heartbeat, a larger report when something changed.
+
+The pulse binds the report by its digest, so one signature covers both. The hub keeps the bytes as they came: a field
+that a newer agent added stays readable for whoever knows it.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.model.revision import NO_HEAD, Head
+
+PULSE_NAMESPACE = "holdfast-pulse"
+
+
+class Facts(Struct, frozen=True, omit_defaults=True):
+    """Claimed by the node (D10). Whoever uses them clamps them first: `clamped`."""
+
+    cpu_millicores: int = 0
+    memory_bytes: int = 0
+    memory_free_bytes: int = 0
+    disk_bytes: int = 0
+    disk_free_bytes: int = 0
+    containers: int = 0
+
+
+class Pulse(Struct, frozen=True, omit_defaults=True):
+    """A signed heartbeat; `accepted` makes it the receipt of a revision."""
+
+    fleet: str
+    node: str
+    sequence: int
+    at_s: float  # the node's own clock, held above its time floor
+    accepted: Head = NO_HEAD
+    manifest: str = ""  # digest of the manifest in force
+    report: str = ""  # digest of the newest report
+    counter: int = 0  # highest order counter used
+    facts: Facts = Facts()
+
+
+class SignedPulse(Struct, frozen=True):
+    pulse: bytes  # JSON of a Pulse
+    signature: str  # armoured SSHSIG in PULSE_NAMESPACE
+
+
+class Parked(Struct, frozen=True):
+    """One thing the agent will not do without a signature, and the command that gives it."""
+
+    address: str
+    reason: str
+    remedy: str
+    since_s: float
+
+
+class NodeFinding(Struct, frozen=True, omit_defaults=True):
+    code: str
+    message: str
+    remedy: str
+    since_s: float = 0.0
+    address: str = ""
+
+
+class ContainerState(Struct, frozen=True, omit_defaults=True):
+    service: str
+    component: str
+    status: Literal["running", "stopped", "unhealthy", "unknown"]
+    image: str = ""
+    epoch: int = 0
+
+
+class Report(Struct, frozen=True, omit_defaults=True):
+    """Changes rarely. Times in it are moments, not ages, so that an unchanged node has an unchanged report."""
+
+    fleet: str
+    node: str
+    version: str
+    arch: str = ""
+    address: str = ""
+    state: Literal["idle", "processing"] = "idle"
+    health: Literal["healthy", "degraded"] = "healthy"  # M-47
+    mode: Literal["converge", "observe"] = "converge"
+    issuer: bytes = b""  # DER of the node's issuing certificate
+    serving: str = ""  # digest of the certificate its listener shows, "" without a listener
+    containers: tuple[ContainerState, ...] = ()
+    parked: tuple[Parked, ...] = ()
+    findings: tuple[NodeFinding, ...] = ()
+    operations: tuple[str, ...] = ()  # journaled operations under way
+    audit_entries: int = 0
+    audit_head: str = ""
+
+
+_CEILING = Facts(4_096_000, 1 << 50, 1 << 50, 1 << 60, 1 << 60, 100_000)
+
+
+def clamped(facts: Facts) -> Facts:
+    """Within what a machine can be; nonsense becomes the nearest sense (D10)."""
+    values = {name: min(max(int(getattr(facts, name)), 0), getattr(_CEILING, name)) for name in Facts.__struct_fields__}
+    values["memory_free_bytes"] = min(values["memory_free_bytes"], values["memory_bytes"])
+    values["disk_free_bytes"] = min(values["disk_free_bytes"], values["disk_bytes"])
+    return Facts(**values)

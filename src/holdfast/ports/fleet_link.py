@@ -1,0 +1,20 @@
+"""An agent's line to its hub: join, check in, fetch contents. Every call is bounded in time; the agent always dials."""
+
+from typing import Protocol
+
+from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest
+from holdfast.model.record import Link
+
+
+class FleetLink(Protocol):
+    async def join(self, request: JoinRequest) -> JoinAnswer: ...
+
+    async def check_in(self, message: CheckIn) -> CheckInAnswer:
+        """Held open by the hub for at most `message.wait_s`. Raises Limited when the hub counts too many."""
+        ...
+
+    async def links(self, first: int, last: int) -> list[Link]: ...
+
+    async def blob(self, digest: str) -> bytes | None: ...
+
+    async def close(self) -> None: ...

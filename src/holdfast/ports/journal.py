@@ -1,0 +1,53 @@
+"""The agent's durable memory of what it is doing. Every method that writes is on the disk when it returns."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.model.journal import JournalEntry, Operation, OrderUse, Outcome
+from holdfast.model.order import OrderResult
+
+
+class Journal(Protocol):
+    def begin(self, operation: Operation, use: OrderUse | None = None) -> bool:
+        """False, and nothing written, if that order id, counter or nonce was used before. Durable before acting."""
+        ...
+
+    def step(self, operation: str, name: str, at_s: float, note: str = "") -> None: ...
+
+    def finish(self, operation: str, outcome: Outcome, result: OrderResult | None = None) -> None: ...
+
+    def unfinished(self) -> Sequence[JournalEntry]: ...
+
+    def entries(self, newest: int = 100) -> Sequence[JournalEntry]:
+        """Newest first."""
+        ...
+
+    def result_of(self, order: str) -> OrderResult | None:
+        """What became of an order that was run here, however long ago its lease ended."""
+        ...
+
+    def used_counter(self, counter: int) -> bool: ...
+
+    def highest_counter(self) -> int: ...
+
+    def set_aside(self, name: str, value: bytes) -> None:
+        """A small fact that must survive: the time floor, how often a hub asked, what was parked."""
+        ...
+
+    def fact(self, name: str) -> bytes | None: ...
+
+    def made_by(self, path: str) -> str | None:
+        """The operation that made this directory; None if it was not made here (W10)."""
+        ...
+
+    def note_made(self, path: str, operation: str, scratch: bool) -> None: ...
+
+    def is_scratch(self, path: str) -> bool: ...
+
+    def forget_made(self, path: str) -> None: ...
+
+    def check(self) -> Sequence[str]:
+        """What is wrong with it, in sentences; empty when sound."""
+        ...
+
+    def close(self) -> None: ...
