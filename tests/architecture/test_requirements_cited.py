@@ -27,12 +27,12 @@ def test_every_requirement_in_scope_is_cited_by_a_test() -> None:
 
 def citations(text: str) -> set[str]:
     """`O-33` in prose, `O-28…O-30` as a span, `_o_33` in the name of a test."""
-    found = set(re.findall(r"\b[OMCDI]-\d{2,3}\b", text))
-    for letter, first, last in re.findall(r"\b([OMCDI])-(\d+)…(?:[OMCDI]-)?(\d+)", text):
+    found = set(re.findall(r"\b[OMCDIHTF]-\d{2,3}\b", text))
+    for letter, first, last in re.findall(r"\b([OMCDIHTF])-(\d+)…(?:[OMCDIHTF]-)?(\d+)", text):
         found |= {f"{letter}-{n:0{len(first)}d}" for n in range(int(first), int(last) + 1)}
-    return found | {f"{letter.upper()}-{n}" for letter, n in re.findall(r"_([omcdi])_(\d{2,3})(?=[_(])", text)}
+    return found | {f"{letter.upper()}-{n}" for letter, n in re.findall(r"_([omcdihtf])_(\d{2,3})(?=[_(])", text)}
 
 
 def test_citations_are_found_in_every_form() -> None:
-    text = "def test_x_o_33() -> None: 'I-05, O-28…O-30'"
-    assert citations(text) == {"O-33", "I-05", "O-28", "O-29", "O-30"}
+    text = "def test_x_o_33_h_21() -> None: 'I-05, O-28…O-30, T-16'"
+    assert citations(text) == {"O-33", "H-21", "I-05", "O-28", "O-29", "O-30", "T-16"}

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from holdfast.model.cadence import NORMAL, Cadence
-from holdfast.model.invite import Enrolment
+from holdfast.model.invite import Enrolment, SignedRevocation
 from holdfast.model.order import Delivered, OrderResult
 from holdfast.model.record import Link
 from holdfast.model.report import SignedPulse
@@ -46,6 +46,7 @@ class CheckInAnswer(Struct, frozen=True, omit_defaults=True):
     orders: tuple[Delivered, ...] = ()
     results_taken: tuple[str, ...] = ()  # ids of results the hub has durably; the agent may stop sending them
     report_wanted: bool = False
+    salvage_wanted: bool = False  # the hub lost its ledger: hand over what is held (POST /v1/salvage)
     registered: bool = True  # False: the hub does not know this node (any more); join again (D-04)
     cadence: Cadence = NORMAL
     audit_seen: int = 0  # number of the newest audit entry the hub holds
@@ -85,6 +86,7 @@ class NodeView(Struct, frozen=True, omit_defaults=True):
     pulse: SignedPulse | None = None
     report: bytes = b""
     enrolment: Enrolment | None = None
+    revocation: SignedRevocation | None = None  # of the key this node had, for whoever plans
     skew_s: float = 0.0  # the node's clock minus the hub's at the last check-in
     since_s: float = 0.0  # when its status became what it is
 

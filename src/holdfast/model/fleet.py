@@ -40,6 +40,19 @@ HubUrl = Annotated[
         300,
     ),
 ]
+WebhookUrl = Annotated[
+    str,
+    _form(
+        r"^https://(\[[0-9a-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)(:[1-9][0-9]{0,4})?(/[!-~]*)?$",
+        'an https:// address such as "https://chat.example.com/hooks/abc"',
+        2048,
+    ),
+]
+AlertCode = Annotated[str, _form(r"^[a-z][a-z0-9_]{0,39}$", 'the code of an alert such as "node_silent"')]
+AppriseUrl = Annotated[
+    str,
+    _form(r"^[A-Za-z][A-Za-z0-9+.-]{0,39}://[!-~]+$", 'an Apprise URL such as "ntfys://ntfy.example.com/fleet"', 2048),
+]
 AbsolutePath = Annotated[str, _form(r"^/[^\x00-\x1f]*$", 'an absolute path such as "/data"', 1024)]
 ImageRef = Annotated[
     str,
@@ -149,6 +162,7 @@ class Service(_Table, frozen=True):
 class Settings(_Table, frozen=True):
     name: NameText
     hub: HubUrl = ""
+    hub_key: Text = ""
     internal_zone: Hostname | UnsetType = UNSET
     public_domains: tuple[Hostname, ...] = ()
     overlay_cidr: Text = "100.64.0.0/10"
@@ -223,6 +237,13 @@ class Timeouts(_Table, frozen=True):
     snapshot: Duration = "10m"
 
 
+class AlertTarget(_Table, frozen=True):
+    name: NameText
+    webhook: WebhookUrl | UnsetType = UNSET
+    apprise: AppriseUrl | UnsetType = UNSET
+    on: tuple[AlertCode, ...] = ()
+
+
 class FleetFile(_Table, frozen=True):
     fleet: Settings
     operators: Annotated[tuple[Operator, ...], Meta(min_length=1, max_length=256)]
@@ -232,6 +253,7 @@ class FleetFile(_Table, frozen=True):
     policies: tuple[PolicyBinding, ...] = ()
     backups: Backups = Backups()
     timeouts: Timeouts = Timeouts()
+    alerts: Annotated[tuple[AlertTarget, ...], Meta(max_length=32)] = ()
 
 
 # ---- the aggregate --------------------------------------------------------------------------------------------------
@@ -257,3 +279,4 @@ class Fleet(Struct, frozen=True):
     services: dict[str, Service]
     storage: dict[str, Storage]
     policies: dict[str, Policy]
+    alerts: dict[str, AlertTarget] = {}

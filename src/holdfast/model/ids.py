@@ -14,7 +14,7 @@ DIGEST_PATTERN = r"^[0-9a-f]{64}$(?!\n)"  # "$" alone would let a final newline 
 
 FLEET = Address("fleet")
 TRUST = Address("trust")
-KINDS = ("fleet", "trust", "node", "service", "policy", "storage")
+KINDS = ("fleet", "trust", "node", "service", "policy", "storage", "alert")
 
 _name = re.compile(NAME_PATTERN[:-1] + r"\Z")
 
@@ -39,5 +39,5 @@ def parse_address(text: str) -> Address:
         return Address(text)
     raise Invalid(
         f"{text!r} is not an address",
-        remedy="write KIND.NAME, for example service.web or node.w1 (kinds: node, service, policy, storage)",
+        remedy="write KIND.NAME, for example service.web or node.w1 (kinds: node, service, policy, storage, alert)",
     )

@@ -1,7 +1,11 @@
 """Enrolment: an operator's signed one-time invite, the token that carries it, and the proof a node keeps of it."""
 
+import binascii
+
+import msgspec
 from msgspec import Struct
 
+from holdfast.errors import Invalid
 from holdfast.model import canonical
 from holdfast.model.fleet import Role
 from holdfast.model.revision import Count, Head
@@ -9,6 +13,10 @@ from holdfast.model.revision import Count, Head
 INVITE_NAMESPACE = "holdfast-invite"  # signed by operators, grade destroy
 JOIN_NAMESPACE = "holdfast-join"  # signed by the invite's one-time key
 REVOKE_NAMESPACE = "holdfast-revocation"  # signed by operators, grade destroy
+INVITE_S = 24 * 3600
+INVITE_S_MAX = 7 * 24 * 3600
+TOKEN_PREFIX = "hfj_"  # noqa: S105  how a token begins, not a secret
+TOKEN_CHARS_MAX = 64 * 1024
 
 
 class Invite(Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,3 +90,41 @@ def decode_joining(content: bytes) -> Joining:
 
 def decode_revocation(content: bytes) -> Revocation:
     return canonical.decode(content, Revocation, "the revocation")
+
+
+def encode_token(token: JoinToken) -> str:
+    """One word without spaces or quotes, so that it survives a shell, a unit file and a chat window."""
+    text = binascii.b2a_base64(canonical.encode(token), newline=False).decode("ascii")
+    return TOKEN_PREFIX + text.translate(_URL_SAFE).rstrip("=")
+
+
+def decode_token(text: str) -> JoinToken:
+    """Surrounding white space is forgiven; a token cut short or altered is said to be so. Proves nothing yet."""
+    word = text.strip()
+    if not word.startswith(TOKEN_PREFIX):
+        raise _no_token(f"it does not begin with {TOKEN_PREFIX}")
+    if len(word) > TOKEN_CHARS_MAX:
+        raise _no_token(f"it is longer than {TOKEN_CHARS_MAX} characters")
+    body = word.removeprefix(TOKEN_PREFIX)
+    if not body.isascii() or any(character in "+/= \t\r\n" for character in body):
+        raise _no_token("it has characters in it that no token has")
+    try:
+        content = binascii.a2b_base64(body.translate(_URL_BACK) + "=" * (-len(body) % 4), strict_mode=True)
+        token = msgspec.json.decode(content, type=JoinToken)
+    except (ValueError, RecursionError):  # also what msgspec and binascii raise
+        raise _no_token("it is damaged or cut short") from None
+    if len(token.once) != 32:
+        raise _no_token("the one-time key in it is damaged")
+    return token
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+_URL_BACK = str.maketrans("-_", "+/")
+
+
+def _no_token(why: str) -> Invalid:
+    return Invalid(
+        f"this is no join token: {why}",
+        remedy="copy the whole word that `holdfast node invite NAME` printed, or invite the node again",
+        code="token_unreadable",
+    )

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from holdfast.model.revision import DigestText, Entry
+from holdfast.model.revision import DigestText, Entry, Tombstone
 
 
 class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -11,7 +11,8 @@ class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     fleet: str  # fleet id
     node: str
     settings: DigestText  # of the `fleet` resource
-    own: DigestText  # of this node's own resource
+    own: Entry  # of this node's own resource
     services: dict[str, Entry] = {}
     policies: dict[str, Entry] = {}
     storage: dict[str, Entry] = {}
+    retired: dict[str, Tombstone] = {}  # removed from here, or removed with nobody else left to remember it

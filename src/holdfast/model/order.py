@@ -15,6 +15,7 @@ FORMAT = 1
 EXPIRY_S = 15 * 60
 EXPIRY_S_MAX = 7 * 24 * 3600
 COUNTER_WINDOW = 1024  # so far behind the highest counter an order may come and still be run
+COUNTER_LEAP_MAX = 1 << 20  # so far ahead; one signature must not use up every counter there is
 
 Arguments = Mapping[str, str]
 
@@ -99,6 +100,14 @@ class OrderResult(Struct, frozen=True, omit_defaults=True):
     message: str = ""
     remedy: str = ""
     finished_s: float = 0.0
+
+
+class Refusal(Struct, frozen=True):
+    """Why something was not done, in the words an error would have, for callers that answer instead of raising."""
+
+    code: str
+    message: str
+    remedy: str
 
 
 class VerifiedOrder(Struct, frozen=True):

@@ -38,6 +38,13 @@ class Pin(Struct, frozen=True):
     fleet: str
 
 
+class Rebuilt(Struct, frozen=True):
+    """This ledger was lost and put together from what nodes held: tables before `first` are not kept."""
+
+    first: int
+    at_s: float
+
+
 class Recovery(Struct, frozen=True):
     """A multi-step commit under way: armed only after its preview passed, deleted with the step that moves head."""
 

@@ -14,6 +14,13 @@ DigestText = Annotated[str, Meta(pattern=DIGEST_PATTERN)]
 Count = Annotated[int, Meta(ge=0, le=canonical.INT_MAX)]
 
 
+class NodeIdentity(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Which key is this node, and which certificate its own names are issued by. Pins for everybody else."""
+
+    key: str  # SSH public line
+    issuer: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$(?!\n)")] = ""  # sha256 of the certificate's DER
+
+
 class Entry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One applied resource: the digest of its content and what serving it needs to know."""
 
@@ -27,6 +34,7 @@ class Entry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     images: dict[str, str] = {}  # image as written → digest it was resolved to
     secrets: dict[str, DigestText] = {}
     applies_to: tuple[str, ...] | UnsetType = UNSET
+    identity: NodeIdentity | UnsetType = UNSET  # of a node that joined
 
 
 class Tombstone(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

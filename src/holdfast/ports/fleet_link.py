@@ -4,6 +4,7 @@ from typing import Protocol
 
 from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest
 from holdfast.model.record import Link
+from holdfast.model.salvage import SalvageAnswer, SalvagePart
 
 
 class FleetLink(Protocol):
@@ -16,5 +17,9 @@ class FleetLink(Protocol):
     async def links(self, first: int, last: int) -> list[Link]: ...
 
     async def blob(self, digest: str) -> bytes | None: ...
+
+    async def salvage(self, part: SalvagePart) -> SalvageAnswer:
+        """To a hub that lost its ledger and asked for what this node holds."""
+        ...
 
     async def close(self) -> None: ...

@@ -1,13 +1,20 @@
 """What the command line asks of a hub, be it a daemon behind a URL or a ledger directory on this machine."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import HubStatus
 from holdfast.model.observation import NodeObservation
 from holdfast.model.record import Link, RevisionRecord
 from holdfast.model.revision import Candidate, Head
+from holdfast.model.token import NewToken, Token
+
+if TYPE_CHECKING:
+    from holdfast.model.checkin import NodesAnswer  # much to load for commands that ask no nodes
+    from holdfast.model.invite import SignedRevocation
+    from holdfast.model.order import SignedOrder
+    from holdfast.model.order_view import OrderView
 
 
 class HubReader(Protocol):
@@ -41,4 +48,51 @@ class HubLink(HubReader, Protocol):
 
     def mend(self, blobs: Mapping[str, bytes]) -> int:
         """Store these contents anew where they are damaged or missing; a digest proves its content."""
+        ...
+
+
+class TokenDesk(Protocol):
+    """Tokens that read, kept by a running hub. Only a daemon has them: a ledger directory has no visitors."""
+
+    def create_token(self, name: str, expires_in_s: int) -> NewToken: ...
+
+    def tokens(self) -> Sequence[Token]: ...
+
+    def revoke_token(self, token_id: str) -> Token: ...
+
+
+@runtime_checkable
+class FleetReader(Protocol):
+    """What a running hub knows of its nodes. A ledger directory has no visitors, so it knows none."""
+
+    def nodes(self) -> "NodesAnswer": ...
+
+
+@runtime_checkable
+class FleetKeeper(FleetReader, Protocol):
+    """Beyond looking: shut a node out, and read what was written down of everybody."""
+
+    def revoke(self, revocation: "SignedRevocation") -> None:
+        """Durable, and in force, when it returns."""
+        ...
+
+    def audit_lines(self, node: str = "", after: int = 0, limit: int = 1_000) -> Sequence[bytes]:
+        """Lines after that number, oldest first: of the hub's own log, or of its copy of a node's."""
+        ...
+
+    def audit_entries(self, node: str = "") -> int:
+        """The number of the newest line."""
+        ...
+
+
+@runtime_checkable
+class OrderDesk(Protocol):
+    """Where orders wait for their nodes. Only a running hub has one: a ledger directory delivers nothing."""
+
+    def submit(self, order: "SignedOrder") -> str:
+        """The order's id, once it is durable at the hub."""
+        ...
+
+    def orders(self, node: str = "", limit: int = 20) -> "Sequence[OrderView]":
+        """Newest first; of every node, or of one."""
         ...

@@ -11,7 +11,7 @@ from holdfast.model.order import VerifiedOrder
 class DataDirectory(Struct, frozen=True):
     name: str  # of the service
     path: str
-    files: int  # counted up to a bound; 0 means truly empty
+    files: int  # entries of any kind, counted up to a bound; 0 means truly empty
     size_bytes: int
 
 
@@ -30,6 +30,14 @@ class Storage(Protocol):
         """Only a directory without any entry; a non-empty one is Failed. Needs no order: nothing is lost."""
         ...
 
+    def condemn(self, name: str, proof: VerifiedOrder) -> None:
+        """Move it where only this order finds it again, durably. Once moved, a new directory of that name is safe."""
+        ...
+
+    def condemned(self, name: str, proof: VerifiedOrder) -> bool:
+        """Whether something this order condemned is still there."""
+        ...
+
     def destroy(self, name: str, proof: VerifiedOrder) -> None:
-        """For good. The order must name exactly this data on this node."""
+        """For good, what this order condemned; condemns it first if that was not done. Names and node must match."""
         ...

@@ -1,0 +1,95 @@
+"""Everything an agent can be asked to do, as far as permission is concerned. A closed list; values only."""
+
+from collections.abc import Mapping
+from enum import Enum
+
+
+class Act(Enum):
+    """The value is how it is said to people: "may not …"."""
+
+    # What a grade of `apply` carries, or nobody at all.
+    PING = "answer"
+    CHECK_IN = "send a report"
+    RENEW = "renew a certificate"
+    BACK_UP = "back up"
+    VERIFY = "read a backup back"
+    DRILL = "prove a backup by restoring it into scratch"
+    CREATE = "create"
+    START = "start"
+    RESTART = "restart"
+    STOP = "stop and hold"
+    ROUTE = "route"
+    EXEC = "run a command in a container"
+    LOGS = "stream logs"
+    REPLACE = "replace a container whose data stays"
+    SET_ASIDE = "move a directory aside"
+    RETIRE = "take away a container"
+
+    # What may end in loss.
+    DESTROY_DATA = "destroy data"
+    OVERWRITE_DATA = "write over data"
+    DESTROY_GUEST = "destroy a guest with its disk"
+    DESTROY_COPY = "delete a checkpoint or backup"
+    DECOMMISSION = "leave the fleet"
+
+    # What makes loss likelier later.
+    SHRINK_RETENTION = "keep fewer backups"
+    UNPROTECT_VOLUME = "stop backing a volume up"
+    LENGTHEN_INTERVAL = "back up or drill less often"
+    CHANGE_CUSTODY = "change who can open backups"
+    DETACH_STORAGE = "detach a storage target"
+    REPOINT_STORAGE = "point a storage target elsewhere"
+    MOVE_VOLUME = "rename or re-path a volume"
+
+    # What opens doors.
+    LIFT_PROTECT = "lift protect"
+    RAISE_REMOVALS = "raise removals_max"
+    REMOVE_ORPHANS = "let orphans be removed"
+    OPEN_DIRECT = "open direct control"
+    BREAK_GLASS = "open direct mode for a while"
+    ATTACH_DATA = "attach existing data to another service"
+    REACH_HOST = "reach into the host"
+    KEY_NODE = "add or re-key a node"
+    WIDEN_RECIPIENTS = "let more keys open secrets or backups"
+    WIDEN_POLICY = "widen a policy"
+    DOWNGRADE = "run an older agent release"
+    CHANGE_TRUST = "change who is trusted"
+
+
+class Provenance(Enum):
+    """Where a thing came from, by this agent's own journal. No message has a field for it (H-29, I-04)."""
+
+    OWN_TRANSACTION = "made by the journaled operation now under way"
+    OWN_SCRATCH = "marked as scratch by this agent"
+    OWN_EARLIER = "made by this agent in an earlier operation"
+    FOREIGN = "not made by this agent"
+    UNKNOWN = "the journal cannot tell"
+
+
+class Data(Enum):
+    """What would be lost, by looking at the disk."""
+
+    NOTHING = "nothing there"
+    EMPTY = "there, without any content"
+    COPIED = "data, another proven copy exists"
+    MAYBE_ONLY_COPY = "data that may be the only copy"
+
+
+# What each order of model/order.py means here. A test keeps the two complete and of one opinion about grades.
+ACT_OF: Mapping[str, Act] = {
+    "ping": Act.PING,
+    "check-in": Act.CHECK_IN,
+    "renew-certificate": Act.RENEW,
+    "backup": Act.BACK_UP,
+    "verify": Act.VERIFY,
+    "drill": Act.DRILL,
+    "restart": Act.RESTART,
+    "stop": Act.STOP,
+    "start": Act.START,
+    "exec": Act.EXEC,
+    "logs": Act.LOGS,
+    "purge": Act.DESTROY_DATA,
+    "restore": Act.OVERWRITE_DATA,
+    "decommission": Act.DECOMMISSION,
+    "break-glass": Act.BREAK_GLASS,
+}

@@ -1,0 +1,45 @@
+"""What the gate believes about a thing: read from this agent's own journal and disk, never from a message. Pure."""
+
+from msgspec import Struct
+
+from holdfast.errors import HoldfastError
+from holdfast.gate.acts import Data, Provenance
+from holdfast.ports.journal import Journal
+from holdfast.ports.storage import DataDirectory
+
+
+class Facts(Struct, frozen=True):
+    provenance: Provenance
+    data: Data
+
+
+# For acts that touch no thing on the disk: nothing was made, nothing can be lost. Rows about settings ignore it.
+NO_THING = Facts(Provenance.FOREIGN, Data.NOTHING)
+
+
+def provenance(journal: Journal, path: str, operation: str | None) -> Provenance:
+    """`operation` is the journaled one under way, or None. A journal that cannot be read vouches for nothing."""
+    try:
+        maker, scratch = journal.made_by(path), journal.is_scratch(path)
+        under_way = {entry.operation.id for entry in journal.unfinished()}
+    except (HoldfastError, OSError):
+        return Provenance.UNKNOWN
+    if maker is None:
+        return Provenance.FOREIGN  # a scratch mark without a maker is no mark of ours
+    if maker == operation and maker in under_way:
+        return Provenance.OWN_TRANSACTION
+    return Provenance.OWN_SCRATCH if scratch else Provenance.OWN_EARLIER
+
+
+def data(directory: DataDirectory | None, proven_copies: int = 0) -> Data:
+    """A copy counts only if it was read back and found whole, somewhere this node cannot lose it together with this."""
+    if directory is None:
+        return Data.NOTHING
+    if directory.files == 0:
+        return Data.EMPTY
+    return Data.COPIED if proven_copies > 0 else Data.MAYBE_ONLY_COPY
+
+
+def look(journal: Journal, directory: DataDirectory | None, operation: str | None, proven_copies: int = 0) -> Facts:
+    made = provenance(journal, directory.path, operation) if directory is not None else Provenance.FOREIGN
+    return Facts(made, data(directory, proven_copies))

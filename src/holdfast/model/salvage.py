@@ -1,0 +1,30 @@
+"""What a node hands over to a hub that lost its ledger, piece by piece. Values only; each piece proves itself."""
+
+from msgspec import Struct
+
+from holdfast.model.checkin import GENERATION
+from holdfast.model.record import Link
+from holdfast.model.revision import Head
+
+LINKS_MAX = 100  # in one part
+PART_BYTES = 512 * 1024  # of contents in one part; a larger content travels alone
+BODY_BYTES_MAX = 8 * 1024 * 1024
+
+
+class SalvagePart(Struct, frozen=True, omit_defaults=True):
+    """An empty one only asks what is wanted."""
+
+    fleet: str
+    node: str
+    links: tuple[Link, ...] = ()  # rising, without a gap
+    manifest: bytes = b""  # what the newest revision the node accepted says
+    blobs: dict[str, bytes] = {}  # digest → content
+    wire: int = GENERATION
+
+
+class SalvageAnswer(Struct, frozen=True, omit_defaults=True):
+    wanted: bool  # False: this hub has a revision, nothing is to be salvaged
+    head: Head  # newest revision of the chain that the hub holds without a gap
+    manifest_wanted: bool = False  # of this node
+    missing: tuple[str, ...] = ()  # contents of this node's manifest that the hub lacks
+    wire: int = GENERATION

@@ -1,0 +1,175 @@
+"""Rules about certificates: who may issue which names, when one is renewed, whether a peer is the hub. Pure."""
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import UNSET
+
+from holdfast.errors import Invalid, NotPermitted
+from holdfast.model import ssh_key
+from holdfast.model.certificate import CertificateFacts, Constraints
+from holdfast.model.fleet import Role, Settings
+
+DEFAULT_ZONE = "holdfast.internal"
+APART_ZONE = "holdfast.invalid"
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\Z")
+
+Complaint = str
+
+
+# ---- names
+
+
+def checked_name(name: str) -> str:
+    """One plain hostname in lower case; no wildcard is ever issued."""
+    if _NAME.match(name.lower()) is None:
+        raise Invalid(
+            f"{name[:80]!r} is not a hostname that a certificate can carry",
+            remedy="use lower-case letters, digits, dashes and dots, such as hub.example.com",
+            code="certificate_name",
+        )
+    return name.lower()
+
+
+def within(name: str, tree: str) -> bool:
+    """Label by label (M-24): xexample.com is not within example.com."""
+    return name == tree or name.endswith("." + tree)
+
+
+def named(facts: CertificateFacts, host: str) -> bool:
+    """The host that was dialled, as hostname or address, stands in the certificate exactly."""
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return host.lower().rstrip(".") in {name.lower() for name in facts.names}
+    return address in {ipaddress.ip_address(text) for text in facts.addresses}
+
+
+# ---- the hub
+
+
+def hub_complaint(facts: CertificateFacts, hub_key: str, host: str, now_s: float) -> Complaint | None:
+    """Why this certificate does not prove our hub, or None. The handshake has proven that the peer holds its key."""
+    pinned = ssh_key.parse(hub_key)
+    if not facts.key or ssh_key.parse(facts.key).blob != pinned.blob:
+        return f"its key is {_shown(facts.key)}, pinned is {ssh_key.fingerprint(pinned)}"
+    if not facts.self_signed:
+        return "its certificate is not signed by that key"
+    if now_s < facts.not_before_s:
+        return "its certificate is not valid yet"
+    if now_s >= facts.not_after_s:
+        return "its certificate has expired"
+    if not named(facts, host):
+        return f"its certificate is made for {', '.join((*facts.names, *facts.addresses)) or 'nobody'}, not for {host}"
+    return None
+
+
+def _shown(key: str) -> str:
+    return ssh_key.fingerprint(ssh_key.parse(key)) if key else "of another kind"
+
+
+# ---- renewal
+
+
+def renew_due(not_before_s: float, not_after_s: float, now_s: float) -> bool:
+    """With a third of its life left, or before its time: a clock that was wrong then is no reason to wait now."""
+    return now_s < not_before_s or not_after_s - now_s <= (not_after_s - not_before_s) / 3
+
+
+# ---- who may issue what
+
+# What a node of this role may issue (M-26, I-17). A node of several roles may issue what each of them may.
+_INTERNAL, _PUBLIC = "internal", "public"
+TREES_OF_ROLE: Mapping[Role, str] = {
+    "worker": _INTERNAL,
+    "hub": _INTERNAL,
+    "provider": _INTERNAL,
+    "builder": _INTERNAL,
+    "edge": _PUBLIC,
+}
+
+
+def constraints(node: str, roles: Sequence[Role], settings: Settings) -> Constraints:
+    """The subtrees of this node's issuing certificate. One zone may lie within the other; then it is cut out."""
+    zone, public = zone_of(settings), settings.public_domains
+    trees = {TREES_OF_ROLE[role] for role in roles}
+    permitted = {zone} if _INTERNAL in trees else {listener_name(node, roles, settings)}
+    excluded: set[str] = set()
+    if _PUBLIC in trees:
+        permitted |= set(public)
+    elif trees:
+        excluded = {domain for domain in public if domain != zone and within(domain, zone)}
+    if trees == {_PUBLIC} and any(within(zone, domain) for domain in public):
+        excluded = {zone}
+    return Constraints(tuple(sorted(permitted)), tuple(sorted(excluded)))
+
+
+def listener_name(node: str, roles: Sequence[Role], settings: Settings) -> str:
+    """The name under which a node serves its own HTTP API: the one internal name that an edge may have, too.
+
+    Where the internal zone lies within a public domain, it is cut out of what an edge may issue, and this name with it;
+    then the edge's stands in a zone of ours that no resolver knows. Nobody looks it up: callers dial addresses.
+    """
+    zone = zone_of(settings)
+    lies_within = any(within(zone, domain) for domain in settings.public_domains)
+    if {TREES_OF_ROLE[role] for role in roles} == {_PUBLIC} and lies_within:
+        zone = APART_ZONE
+    return f"{node}.nodes.{zone}"
+
+
+def zone_of(settings: Settings) -> str:
+    return DEFAULT_ZONE if settings.internal_zone is UNSET else settings.internal_zone
+
+
+def may_issue(allowed: Constraints, name: str) -> bool:
+    inside = any(within(name, tree) for tree in allowed.permitted)
+    return inside and not any(within(name, tree) for tree in allowed.excluded)
+
+
+def checked_names(allowed: Constraints, names: Sequence[str]) -> tuple[str, ...]:
+    """Hostnames that this issuer may sign, or the refusal that names the first it may not."""
+    plain = tuple(checked_name(name) for name in names)
+    for name in plain:
+        if not may_issue(allowed, name):
+            raise NotPermitted(
+                f"this node may not issue a certificate for {name}; it may for names within "
+                f"{', '.join(allowed.permitted)}"
+                + (f" but not {', '.join(allowed.excluded)}" if allowed.excluded else ""),
+                remedy="look at internal_zone, public_domains and the node's roles in fleet.toml: holdfast plan",
+                code="certificate_name",
+            )
+    if not plain:
+        raise Invalid(
+            "a certificate needs a name", remedy="name a host within the node's zone", code="certificate_name"
+        )
+    return plain
+
+
+def needs_reissue(facts: CertificateFacts, wanted: Constraints, now_s: float) -> Complaint | None:
+    """Why a node's issuing certificate has to be made anew, with the same key; its pin changes by that."""
+    if facts.constraints != wanted:
+        return "the fleet's zones or the node's roles changed"
+    if renew_due(facts.not_before_s, facts.not_after_s, now_s):
+        return "it has reached the last third of its life"
+    return None
+
+
+def leaf_due(facts: CertificateFacts, names: Sequence[str], now_s: float) -> bool:
+    return set(facts.names) != set(names) or renew_due(facts.not_before_s, facts.not_after_s, now_s)
+
+
+def issuer_complaint(facts: CertificateFacts, wanted: Constraints, now_s: float) -> Complaint | None:
+    """Why nobody should trust this issuing certificate of a node, or None: a node says itself which one it has, and one
+    that was taken over would rather have an unbounded one."""
+    if not facts.self_signed:
+        return "its own key did not sign it"
+    if not facts.bounded:
+        return "it is not bound to issue leaves for hostnames only"
+    if facts.constraints != wanted:
+        return (
+            f"it may issue for {', '.join(facts.constraints.permitted)}, its role allows {', '.join(wanted.permitted)}"
+        )
+    if not facts.not_before_s <= now_s < facts.not_after_s:
+        return "it is not valid now"
+    return None

@@ -1,0 +1,158 @@
+"""Is this key that node? The chain from the operators over a one-time key to a node's own key; revocations. Pure."""
+
+from msgspec import Struct
+
+from holdfast.errors import Corrupt, NotPermitted
+from holdfast.model import canonical, ssh_key
+from holdfast.model.ids import is_name
+from holdfast.model.invite import (
+    INVITE_NAMESPACE,
+    INVITE_S_MAX,
+    JOIN_NAMESPACE,
+    REVOKE_NAMESPACE,
+    Enrolment,
+    Invite,
+    Joining,
+    Revocation,
+    SignedInvite,
+    SignedRevocation,
+    decode_invite,
+    decode_joining,
+    decode_revocation,
+)
+from holdfast.model.trust import Trust
+from holdfast.trust import endorsement, sshsig
+
+SKEW_S = 60.0
+STATEMENT_BYTES_MAX = 8 * 1024
+_INVITE_AGAIN = "holdfast node invite {node}"
+
+
+def verify_invite(signed: SignedInvite, fleet: str, trust: Trust, now_s: float | None = None) -> Invite:
+    """Without `now_s` only whether it was ever good: that is asked of an enrolment long done."""
+    _bound(signed.invite, "the invite")
+    invite = decode_invite(signed.invite)
+    _check_fleet(invite.fleet, fleet, "invite")
+    _check_name(invite.node, "the invite")
+    _check_key(invite.once, "the one-time key of the invite")
+    anew = _INVITE_AGAIN.format(node=invite.node)
+    if not 0 < invite.expires_s - invite.issued_s <= INVITE_S_MAX:
+        raise NotPermitted(
+            f"an invite is good for at most {INVITE_S_MAX // 86_400} days, and for longer than no time",
+            remedy=anew,
+            code="expiry_too_long",
+        )
+    endorsement.signers(
+        signed.invite,
+        signed.signatures,
+        INVITE_NAMESPACE,
+        "destroy",
+        (f"node.{invite.node}",),
+        trust,
+        f"the invite of {invite.node}",
+        f"{anew} --key KEY, with the key of an operator of grade destroy",
+    )
+    if now_s is not None:
+        _check_moment(invite, now_s, anew)
+    return invite
+
+
+def verify(enrolment: Enrolment, fleet: str, trust: Trust, now_s: float | None = None) -> Joining:
+    """The whole chain: invited by operators, claimed with the one-time key, by the holder of the node's key."""
+    invite = verify_invite(enrolment.invite, fleet, trust, now_s)
+    _bound(enrolment.joining, "the enrolment")
+    joining = decode_joining(enrolment.joining)
+    _check_fleet(joining.fleet, fleet, "enrolment")
+    if joining.invite != canonical.digest(enrolment.invite.invite):
+        raise _broken(invite.node, "it answers another invite than the one beside it")
+    if joining.node != invite.node:
+        raise _broken(invite.node, f"it is for {joining.node[:60]!r}, the invite for {invite.node}")
+    _check_key(joining.key, "the node's key")
+    if joining.key == invite.once:
+        raise _broken(invite.node, "the one-time key cannot be the node's own key")
+    # By the node's own word; who lies here gains nothing, but a chain that contradicts itself is no proof.
+    _check_moment(invite, joining.joined_s, _INVITE_AGAIN.format(node=invite.node))
+    sshsig.verify(enrolment.joining, enrolment.signature, JOIN_NAMESPACE, ssh_key.parse(invite.once))
+    sshsig.verify(enrolment.joining, enrolment.possession, JOIN_NAMESPACE, ssh_key.parse(joining.key))
+    return joining
+
+
+class Proven(Struct, frozen=True):
+    """What `verify` found, with the invite it rests on, for who needs roles or `replaces` as well."""
+
+    joining: Joining
+    invite: Invite
+
+
+def prove(enrolment: Enrolment, fleet: str, trust: Trust, now_s: float | None = None) -> Proven:
+    joining = verify(enrolment, fleet, trust, now_s)
+    return Proven(joining, decode_invite(enrolment.invite.invite))
+
+
+def verify_revocation(signed: SignedRevocation, fleet: str, trust: Trust) -> Revocation:
+    """Never expires: shutting out is safe to repeat. It names the key, so a node that joins anew is not hit by it."""
+    _bound(signed.revocation, "the revocation")
+    revocation = decode_revocation(signed.revocation)
+    _check_fleet(revocation.fleet, fleet, "revocation")
+    _check_name(revocation.node, "the revocation")
+    _check_key(revocation.key, "the key to revoke")
+    endorsement.signers(
+        signed.revocation,
+        signed.signatures,
+        REVOKE_NAMESPACE,
+        "destroy",
+        (f"node.{revocation.node}",),
+        trust,
+        f"the revocation of {revocation.node}",
+        f"holdfast node revoke {revocation.node} --key KEY, with the key of an operator of grade destroy",
+    )
+    return revocation
+
+
+def _check_moment(invite: Invite, at_s: float, anew: str) -> None:
+    if at_s >= invite.expires_s:
+        raise NotPermitted(
+            f"the invite of {invite.node} expired {int(at_s - invite.expires_s)} s ago", remedy=anew, code="expired"
+        )
+    if at_s < invite.issued_s - SKEW_S:
+        raise NotPermitted(
+            f"the invite of {invite.node} is not valid yet: {int(invite.issued_s - at_s)} s too early by this clock",
+            remedy="set the clock of this machine (timedatectl), then try again",
+            code="not_yet_valid",
+        )
+
+
+def _check_fleet(theirs: str, ours: str, what: str) -> None:
+    if theirs != ours:
+        raise NotPermitted(
+            f"this {what} belongs to another fleet ({theirs[:12]}…, this is {ours[:12]}…)",
+            remedy="use it with the hub of its own fleet: check --hub and --fleet",
+            code="other_fleet",
+        )
+
+
+def _check_name(name: str, what: str) -> None:
+    if not is_name(name):
+        raise Corrupt(f"{what} names {name[:60]!r}, which is no node's name", remedy="holdfast node list")
+
+
+def _check_key(line: str, what: str) -> None:
+    """One key has one text: names of keys are compared as text everywhere else."""
+    key = ssh_key.parse(line)
+    if key.type != "ssh-ed25519" or ssh_key.line(key) != line:
+        raise Corrupt(
+            f"{what} is not a plain ssh-ed25519 line", remedy="holdfast node invite NAME makes one", code="key_form"
+        )
+
+
+def _bound(content: bytes, what: str) -> None:
+    if len(content) > STATEMENT_BYTES_MAX:
+        raise Corrupt(f"{what} is longer than {STATEMENT_BYTES_MAX} bytes", remedy="holdfast node invite NAME")
+
+
+def _broken(node: str, why: str) -> Corrupt:
+    return Corrupt(
+        f"the enrolment of {node} does not hold together: {why}",
+        remedy=f"{_INVITE_AGAIN.format(node=node)}, then join with the new token",
+        code="enrolment_broken",
+    )

@@ -1,0 +1,153 @@
+"""Nothing is destroyed without an operator's order in hand: by signature, not by convention (style §6, H-30, I-02)."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src" / "holdfast"
+PROOF = "VerifiedOrder"
+
+# Words that end something for good. A method of a port named so asks for the proof.
+ENDING = ("destroy", "purge", "wipe", "erase", "overwrite", "decommission", "restore_over")
+
+# What a program can lose content with. Where it stands, the function has a proof among its parameters or is below.
+LOSING = {"rmtree", "removedirs", "truncate", "ftruncate"}
+UNLINKING = {"unlink", "remove", "rmdir"}
+
+OWN = {"remove_empty"}  # the kernel refuses a directory that is not empty
+
+# Losing something without an order, and why nobody misses it.
+HARMLESS = {
+    ("adapters/audit_log/file.py", "_mended"): "the half of a line that a crash left",
+    ("adapters/audit_log/file.py", "_write"): "the half of a line that a full disk left",
+}
+
+
+def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def asks_for_proof(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    taken = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return any(
+        isinstance(word, ast.Name) and word.id == PROOF
+        for argument in taken
+        if argument.annotation is not None
+        for word in [argument.annotation]  # `VerifiedOrder | None` would be no proof
+    )
+
+
+def unproven(source: str) -> list[str]:
+    return [
+        function.name
+        for function in functions(ast.parse(source))
+        if any(word in function.name.lower() for word in ENDING) and not asks_for_proof(function)
+    ]
+
+
+def losing(source: str) -> list[str]:
+    """Functions that can lose a whole tree and neither have a proof nor are known to lose nothing."""
+    found = []
+    for function in functions(ast.parse(source)):
+        calls = {_called(node) for node in ast.walk(function) if isinstance(node, ast.Call)}
+        if calls & LOSING and not asks_for_proof(function) and function.name not in OWN:
+            found.append(function.name)
+    return found
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def test_every_port_that_can_destroy_asks_for_an_order() -> None:
+    found = {path.name: unproven(path.read_text()) for path in sorted((SRC / "ports").glob("*.py"))}
+    assert {name: names for name, names in found.items() if names} == {}
+    storage = ast.parse((SRC / "ports" / "storage.py").read_text())
+    assert "destroy" in [f.name for f in functions(storage) if asks_for_proof(f)]
+
+
+def test_every_adapter_that_can_destroy_asks_for_an_order() -> None:
+    found = {
+        str(path.relative_to(SRC)): unproven(path.read_text()) for path in sorted((SRC / "adapters").rglob("*.py"))
+    }
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_no_adapter_loses_a_tree_without_an_order() -> None:
+    found = {
+        (str(path.relative_to(SRC)), name)
+        for path in sorted((SRC / "adapters").rglob("*.py"))
+        for name in losing(path.read_text())
+    }
+    assert found - set(HARMLESS) == set()
+    assert set(HARMLESS) - found == set(), "an exception that is no longer needed"
+
+
+def unguarded(sources: list[str]) -> list[str]:
+    """Methods by which the outside reaches a removal with no order in hand, however many functions lie between."""
+    known = [function for source in sources for function in functions(ast.parse(source))]
+    calls = {f: {_called(node) for node in ast.walk(f) if isinstance(node, ast.Call)} for f in known}
+    dangerous: set[str] = LOSING | UNLINKING
+    while True:
+        more = {
+            f.name for f in known if calls[f] & dangerous and not asks_for_proof(f) and f.name not in OWN
+        } - dangerous
+        if not more:
+            break
+        dangerous |= more
+    methods = {
+        f
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef)
+        for f in (g.name for g in node.body if isinstance(g, ast.FunctionDef | ast.AsyncFunctionDef))
+    }
+    return sorted(methods & dangerous)
+
+
+def test_in_storage_every_removal_has_an_order_or_removes_what_is_empty() -> None:
+    """Where data lives, taking away even one file counts; and nobody else borrows what takes a tree away."""
+    package = sorted((SRC / "adapters" / "storage").glob("*.py"))
+    assert unguarded([path.read_text() for path in package]) == []
+    borrowed = [
+        str(path.relative_to(SRC))
+        for path in sorted(SRC.rglob("*.py"))
+        if path not in package and "holdfast.adapters.storage" in path.read_text()
+    ]
+    assert [name for name in borrowed if not name.startswith("wiring")] == []
+
+
+def test_only_the_gate_knows_marks_that_make_destroying_harmless_i_04() -> None:
+    """`OWN_TRANSACTION` and `OWN_SCRATCH` are found by gate/facts.py from the journal; nobody else can claim them."""
+    claimed = [
+        str(path.relative_to(SRC))
+        for path in sorted(SRC.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in {"OWN_TRANSACTION", "OWN_SCRATCH"}
+    ]
+    assert set(claimed) == {"gate/facts.py", "gate/table.py"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def destroy(self, name: str) -> None: ...",
+        "def destroy(self, name: str, proof: VerifiedOrder | None = None) -> None: ...",
+        "async def purge_all(self, proof: str) -> None: ...",
+    ],
+)
+def test_the_rule_about_names_bites(source: str) -> None:
+    assert unproven(source) != []
+
+
+def test_the_rule_about_trees_bites() -> None:
+    assert losing("def tidy(path):\n    shutil.rmtree(path)") == ["tidy"]
+    assert losing("def tidy(path, proof: VerifiedOrder):\n    shutil.rmtree(path)") == []
+
+
+def test_the_rule_about_detours_bites() -> None:
+    tree = "def sweep(h):\n    os.unlink(h)\n\ndef empty_out(h):\n    sweep(h)\n"
+    weak = "class Storage:\n    def tidy(self, name):\n        tree.empty_out(name)\n"
+    sound = "class Storage:\n    def destroy(self, name, proof: VerifiedOrder):\n        tree.empty_out(name)\n"
+    assert unguarded([tree, weak]) == ["tidy"] and unguarded([tree, sound]) == []
