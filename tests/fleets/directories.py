@@ -16,6 +16,7 @@ def files(fleet: Fleet) -> dict[str, bytes]:
     head["operators"] = [_plain(operator) for operator in fleet.operators]
     head["nodes"] = [_plain(node) for node in fleet.nodes.values()]
     head["storage"] = [_plain(target) for target in fleet.storage.values()]
+    head["alerts"] = [_plain(target) for target in fleet.alerts.values()]
     head["policies"] = [
         {"name": p.name, "file": f"policies/{p.name}.cedar", "applies_to": list(p.applies_to)}
         for p in fleet.policies.values()

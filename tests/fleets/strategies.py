@@ -5,6 +5,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.model.fleet import (
+    AlertTarget,
     Backups,
     Component,
     Fleet,
@@ -70,6 +71,7 @@ def fleets(draw: st.DrawFn, with_data: bool = False) -> Fleet:
     nodes = {"hub1": Node("hub1", ("hub",)), **{name: Node(name, ("worker",)) for name in workers}}
     declared = draw(st.dictionaries(names, services(workers, with_data), max_size=5))
     policies = draw(st.lists(st.sampled_from(["read", "write"]), unique=True))
+    alerts = draw(st.lists(st.sampled_from(["chat", "mail"]), unique=True))
     targets = draw(st.lists(st.sampled_from(["nas", "usb"]), unique=True))
     return Fleet(
         Settings("home", removals_max=100),
@@ -81,4 +83,5 @@ def fleets(draw: st.DrawFn, with_data: bool = False) -> Fleet:
         dict(draw(st.permutations(list(declared.items())))),
         {name: Storage(name, "nfs", f"server:/{name}") for name in targets},
         {name: Policy(name, draw(words).encode(), ("fleet",)) for name in policies},
+        {name: AlertTarget(name, webhook=f"https://{name}.test/x") for name in alerts},
     )

@@ -64,9 +64,9 @@ class _Walk:
 
     def unknown(self, kind: inspect.StructType, key: str, known: list[str], path: Path) -> str:
         """Note it; answer the key that was probably meant, or ""."""
-        reason = later.of_key(kind.cls.__name__, key)
+        reason, instead = later.of_key(kind.cls.__name__, key)
         if reason:
-            self.note((*path, key), reason, later.KEY_REMEDY)
+            self.note((*path, key), reason, instead)
             return ""
         guess = "" if self.flaws.crowded else spelling.nearest(key, known)
         remedy = f'did you mean "{guess}"?' if guess else "the keys here are " + ", ".join(sorted(known))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 KEYS: Mapping[tuple[str, str], str] = {
-    ("FleetFile", "alerts"): "alarms are shown by the hub but not sent anywhere yet",
     ("FleetFile", "acme"): "certificates are not ordered from a public authority yet",
     ("FleetFile", "dns"): "no DNS server is driven yet",
     ("FleetFile", "overlay"): "the overlay network is set up outside Holdfast for now",
@@ -13,6 +12,14 @@ KEYS: Mapping[tuple[str, str], str] = {
     ("Service", "drill"): "restore drills are not run yet",
     ("Component", "secrets"): "secrets are not delivered to components yet",
     ("Component", "hooks"): "nothing runs before or after a deploy yet",
+}
+
+# Keys that will never be built: what they would do is done elsewhere, on purpose.
+REFUSED: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("AlertTarget", "command"): (
+        "a command is only ever a flag of the hub process, so that no revision can run a program there",
+        "start the hub with --alert-command, or write webhook or apprise here",
+    ),
 }
 
 DIRECTORIES: Mapping[str, str] = {
@@ -25,7 +32,9 @@ KEY_REMEDY = "remove the key until a release announces it"
 DIRECTORY_REMEDY = "move the directory out of the fleet directory until a release announces it"
 
 
-def of_key(table: str, key: str) -> str:
-    """Why this key of this table is refused today, or ""."""
+def of_key(table: str, key: str) -> tuple[str, str]:
+    """Why this key of this table is refused, and what to do instead; or two empty strings."""
+    if (table, key) in REFUSED:
+        return REFUSED[table, key]
     reason = KEYS.get((table, key), "")
-    return reason and f"not built yet: {reason}"
+    return (f"not built yet: {reason}", KEY_REMEDY) if reason else ("", "")

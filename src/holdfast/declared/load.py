@@ -73,6 +73,7 @@ def _fleet(declared: Declared, checked: dict[str, Service], bound: dict[str, Pol
         services=checked,
         storage={target.name: target for target in sorted(file.storage, key=lambda target: target.name)},
         policies=dict(sorted(bound.items())),
+        alerts={target.name: target for target in sorted(file.alerts, key=lambda target: target.name)},
     )
 
 

@@ -12,10 +12,12 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "policies": "authorization rules and what they apply to",
         "backups": "when backups are taken and how many are kept",
         "timeouts": "how long each kind of work may take",
+        "alerts": "whom the hub tells when something needs a person",
     },
     "Settings": {
         "name": "the name of the fleet",
         "hub": "where the hub listens; without it the ledger is kept in `.ledger/`",
+        "hub_key": "the hub's own public key as `holdfast hub init` prints it: nobody else can pose as the hub",
         "internal_zone": "the DNS zone in which services find each other",
         "public_domains": "the domains that public routes may use",
         "overlay_cidr": "the network in which nodes reach each other",
@@ -41,7 +43,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "roles": "what the node is for; only a `worker` is chosen for services, an `edge` alone takes none",
         "address": "its address in the overlay network",
         "public_address": "its address on the internet, if it has one",
-        "key": "its public key, known once it joined",
+        "key": "its public key, if you know it before it joins; else the one it joins with is recorded",
         "link": "`poll`: the agent asks the hub; `dial`: the hub calls the agent",
         "reconcile": "`converge`: make it so; `observe`: only report differences",
         "orphans": "what to do with containers nobody declared",
@@ -80,6 +82,13 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "health_check": "one health check",
         "undeploy": "taking a service down",
         "snapshot": "taking one snapshot",
+    },
+    "AlertTarget": {
+        "name": "the name of the target",
+        "webhook": "the hub posts the alert there as JSON; this or `apprise`. Such a URL is often a secret: it lies "
+        "in the clear in this file and in the ledger, plans show it masked, and no node's manifest has it",
+        "apprise": "any service that Apprise knows; this or `webhook`, and as secret",
+        "on": "the codes of alerts it is told, such as `node_silent`; all of them if left out",
     },
     "Service": {
         "components": "the containers of the service",

@@ -25,6 +25,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("`[[policies]]`", fleet.PolicyBinding),
     ("`[backups]`", fleet.Backups),
     ("`[timeouts]`", fleet.Timeouts),
+    ("`[[alerts]]`", fleet.AlertTarget),
     ("`services/<name>.toml`", fleet.Service),
     ("`[[components]]`", fleet.Component),
     ("`[[components.routes]]`", fleet.Route),

@@ -18,6 +18,8 @@ _FLEET = """\
 name = {name}
 # Where the hub listens. Without it, what you apply is kept in .ledger/ beside this file.
 # hub = "https://hub.example.com:9555"
+# The hub's own key as `holdfast hub init` prints it: with it, nobody else can pose as the hub.
+# hub_key = "ssh-ed25519 AAAA…"
 # The zone in which services find each other, and the domains that public routes may use.
 # internal_zone = "svc.example.com"
 # public_domains = ["example.com"]
@@ -42,6 +44,11 @@ roles = ["hub", "worker"]
 # [[nodes]]
 # name = "w1"
 # roles = ["worker"]
+
+# Who is told when something needs a person, for example a node that fell silent.
+# [[alerts]]
+# name = "chat"
+# webhook = "https://chat.example.com/hooks/abc"
 
 # Rules about who may do what lie in policies/ and are bound here.
 # [[policies]]

@@ -19,3 +19,79 @@ def recovery(name: str) -> str:
 
 def observation(node: str) -> str:
     return OBSERVATIONS + node
+
+
+# ---- the fleet as the hub observes it: may be rebuilt, never part of a revision
+
+ENROLMENTS = "enrolment/"
+INVITES = "invite/"
+REVOCATIONS = "revocation/"
+REPORTS = "report/"
+HEALTH = "health/"
+ORDERS = "order/"
+ALARMS = "alarm/"
+NODE_AUDIT = "node-audit/"
+
+
+def enrolment(node: str) -> str:
+    return ENROLMENTS + node
+
+
+def invite(digest: str) -> str:
+    return INVITES + digest
+
+
+def revocation(fingerprint: str) -> str:
+    return REVOCATIONS + fingerprint
+
+
+def report(node: str) -> str:
+    return REPORTS + node
+
+
+def health(node: str) -> str:
+    return HEALTH + node
+
+
+def orders_of(node: str) -> str:
+    return f"{ORDERS}{node}/"
+
+
+def order(node: str, id: str) -> str:
+    return orders_of(node) + id
+
+
+def alarm(id: str) -> str:
+    return ALARMS + id
+
+
+def node_audit_of(node: str) -> str:
+    return f"{NODE_AUDIT}{node}/"
+
+
+def node_audit(node: str, number: int) -> str:
+    return f"{node_audit_of(node)}{number:015d}"
+
+
+# ---- credentials the hub keeps, hashed
+
+TOKENS = "token/"
+
+
+def token(token_id: str) -> str:
+    return TOKENS + token_id
+
+
+# ---- a lost ledger on its way back: what nodes handed over until `import ledger` puts it together
+
+REBUILT = "meta/rebuilt"
+SALVAGED_LINKS = "salvage/link/"
+SALVAGED_MANIFESTS = "salvage/manifest/"
+
+
+def salvaged_link(number: int) -> str:
+    return f"{SALVAGED_LINKS}{number:012d}"
+
+
+def salvaged_manifest(node: str) -> str:
+    return SALVAGED_MANIFESTS + node

@@ -12,7 +12,7 @@ from holdfast.model.ids import kind_of
 from holdfast.model.plan import Blast, Change, ChangeKind, Demand, FieldChange
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import higher
-from holdfast.planning import grades
+from holdfast.planning import alerts, grades, identity
 from holdfast.planning.fields import differences
 from holdfast.planning.placement import Placed
 
@@ -63,12 +63,13 @@ def _changed(
         (lambda: content(old, stone.digest, f"the removed {address}")) if stone else None,
     )
     node = "" if after.node is UNSET else after.node
+    why = where.why or (identity.why(before, after) if before != after and kind_of(address) == "node" else "")
     if before is None:
-        return Change(address, "create", node, grade_of(demands), where.why, demands)
+        return Change(address, "create", node, grade_of(demands), why, demands)
     moved_from = "" if before.node is UNSET or before.node == node else before.node
     kind: ChangeKind = "destroy" if any(demand.gives_up_data for demand in demands) else "update"
     kind = "move" if moved_from else kind
-    return Change(address, kind, node, grade_of(demands), where.why, demands, moved_from=moved_from)
+    return Change(address, kind, node, grade_of(demands), why, demands, moved_from=moved_from)
 
 
 def _detailed(
@@ -105,8 +106,12 @@ def _field_changes(
         was, becomes = content(old, before.digest, address), content(new, after.digest, address)
         if kind_of(address) == "policy":
             yield FieldChange("text", before.digest[:12], after.digest[:12])
+        elif kind_of(address) == "alert":
+            yield from differences(alerts.masked(was), alerts.masked(becomes))
         else:
             yield from differences(plain(was), plain(becomes))
+    if before.identity != after.identity:
+        yield from differences({"identity": _identity(before)}, {"identity": _identity(after)})
     if before.node != after.node:
         yield FieldChange("placement", before.node or None, after.node or None)
     if before.epoch != after.epoch:
@@ -117,6 +122,14 @@ def _field_changes(
         was_digest, is_digest = before.images.get(reference), after.images.get(reference)
         if was_digest != is_digest:
             yield FieldChange(f"image {reference}", was_digest, is_digest)
+
+
+def _identity(entry: Entry) -> dict[str, str]:
+    known = entry.identity
+    if known is UNSET:
+        return {}
+    issuer = {"issuer": known.issuer} if known.issuer else {}
+    return {"fingerprint": identity.short(known.key), "key": known.key, **issuer}
 
 
 def _blast(before: Entry, after: Entry, service: bytes | None) -> Blast:

@@ -39,6 +39,8 @@ def documents(fleet: Fleet) -> dict[str, bytes]:
         FLEET: encode(FleetDocument(fleet.settings, fleet.backups, fleet.timeouts)),
         TRUST: encode(trust.of(fleet.operators, fleet.thresholds)),
     }
+    for name, alert in fleet.alerts.items():
+        found["alert." + name] = encode(alert)
     for name, node in fleet.nodes.items():
         found["node." + name] = encode(node)
     for name, policy in fleet.policies.items():

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from holdfast.errors import Invalid
 from holdfast.model import ssh_key, trust
 from holdfast.model.applied import content
-from holdfast.model.fleet import Node, Service, Storage, Volume
+from holdfast.model.fleet import AlertTarget, Node, Service, Storage, Volume
 from holdfast.model.ids import kind_of, parse_address
 from holdfast.model.revision import Entry, Table
 from holdfast.planning import images
@@ -31,16 +31,20 @@ def check_entry(address: str, before: Table, after: Table, contents: Mapping[str
     if kind == "service":
         _check_service(address, before, after, contents)
         return
-    if entry != Entry(entry.digest, applies_to=entry.applies_to if kind == "policy" else UNSET):
-        raise Unsound(f"{address} carries what only a service has")
+    own_identity = entry.identity if kind == "node" else UNSET
+    bound = entry.applies_to if kind == "policy" else UNSET
+    if entry != Entry(entry.digest, applies_to=bound, identity=own_identity):
+        raise Unsound(f"{address} carries what only another kind of resource has")
     if kind == "trust":
         _check_trust(read(contents, entry, address, trust.Trust))
     elif kind == "fleet":
         read(contents, entry, address, FleetDocument)
     elif kind == "node":
-        _check_name(address, read(contents, entry, address, Node).name)
+        _check_node(address, read(contents, entry, address, Node), entry)
     elif kind == "storage":
         _check_name(address, read(contents, entry, address, Storage).name)
+    elif kind == "alert":
+        _check_alert(address, read(contents, entry, address, AlertTarget))
 
 
 def _check_name(address: str, name: str) -> None:
@@ -48,10 +52,36 @@ def _check_name(address: str, name: str) -> None:
         raise Unsound(f"the content of {address} calls itself {name}")
 
 
+def _check_node(address: str, node: Node, entry: Entry) -> None:
+    _check_name(address, node.name)
+    known = entry.identity
+    if known is UNSET:
+        if node.key:
+            raise Unsound(f"{address} declares a key that the table does not pin")
+        return
+    try:
+        key = ssh_key.parse(known.key)
+        declared = ssh_key.line(ssh_key.parse(node.key)) if node.key else known.key
+    except Invalid as trouble:
+        raise Unsound(f"the key of {address} is unusable: {trouble.message}") from trouble
+    if key.type != "ssh-ed25519" or ssh_key.line(key) != known.key:
+        raise Unsound(f"the key of {address} is not a plain ssh-ed25519 line")
+    if declared != known.key:
+        raise Unsound(f"{address} declares one key and the table pins another")
+
+
+def _check_alert(address: str, target: AlertTarget) -> None:
+    _check_name(address, target.name)
+    if (target.webhook is UNSET) == (target.apprise is UNSET):
+        raise Unsound(f"{address} must say exactly one of webhook and apprise")
+
+
 def check_table(table: Table) -> None:
     """What must hold between resources, also between those that did not change."""
     owners: dict[str, str] = {}
     for address, entry in table.entries.items():
+        if entry.identity is not UNSET and owners.setdefault(entry.identity.key, address) != address:
+            raise Unsound(f"{address} and {owners[entry.identity.key]} both have one key")
         if kind_of(address) != "service":
             continue
         if entry.node is UNSET or f"node.{entry.node}" not in table.entries:
@@ -101,8 +131,8 @@ def _check_images(address: str, service: Service, entry: Entry) -> None:
     known = set(images.unpinned((service,)))
     if not entry.images.keys() <= known or not all(map(_IMAGE_DIGEST.match, entry.images.values())):
         raise Unsound(f"the table resolves images that {address} does not use, or to no digest")
-    if entry.secrets or entry.applies_to is not UNSET:
-        raise Unsound(f"{address} carries secrets or bindings, which services do not have yet")
+    if entry.secrets or entry.applies_to is not UNSET or entry.identity is not UNSET:
+        raise Unsound(f"{address} carries secrets, bindings or a key, which services do not have yet")
 
 
 def _check_place(address: str, service: Service, entry: Entry, after: Table, contents: Mapping[str, bytes]) -> None:

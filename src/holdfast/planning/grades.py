@@ -11,10 +11,11 @@ import msgspec
 from msgspec import UNSET
 
 from holdfast.model import duration
-from holdfast.model.fleet import Node, Service, Snapshot, Storage, Volume
+from holdfast.model.fleet import AlertTarget, Node, Service, Settings, Snapshot, Storage, Volume
 from holdfast.model.ids import kind_of
 from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
+from holdfast.planning import identity
 from holdfast.planning.documents import FleetDocument
 
 T = TypeVar("T")
@@ -25,6 +26,7 @@ def destroy(reason: str, gives_up_data: bool = False) -> Demand:
 
 
 def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Demand]:
+    yield from settings_demands(before.settings, after.settings)
     if after.settings.removals_max > before.settings.removals_max:
         yield destroy("raises removals_max")
     if after.backups.retain < before.backups.retain:
@@ -35,7 +37,36 @@ def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Deman
             yield destroy(f"makes backups.{key} longer ({old} → {new})")
 
 
+def settings_demands(before: Settings, after: Settings) -> Iterator[Demand]:
+    """The reasons are in docs/adr/0015. Not here, so grade apply: name, nodes_max, parallel, and what only narrows."""
+    if after.hub_key != before.hub_key:  # whoever has that key is the hub for every agent and operator
+        yield destroy("pins another key of the hub" if before.hub_key else "pins the key of the hub")
+    elif after.hub != before.hub and not after.hub_key:  # with a pinned key a wrong address only fails
+        yield destroy("sends everybody to another hub while no hub_key pins it")
+    if after.internal_zone != before.internal_zone:  # every node may hold certificates for names in it
+        yield destroy("changes the zone that nodes may hold certificates for")
+    if more := sorted(set(after.public_domains) - set(before.public_domains)):
+        yield destroy(f"adds domains that edges may hold certificates for ({', '.join(more)})")
+    if after.overlay_cidr != before.overlay_cidr and not _within(after.overlay_cidr, before.overlay_cidr):
+        yield destroy(f"lets nodes have addresses outside {before.overlay_cidr} ({after.overlay_cidr})")
+
+
+def _within(inner: str, outer: str) -> bool:
+    from ipaddress import ip_network  # 5 ms that a plan without such a change need not pay
+
+    try:
+        one, other = ip_network(inner), ip_network(outer)
+    except ValueError:
+        return False
+    return one.version == other.version and one.subnet_of(other)  # type: ignore[arg-type]  # same version, checked
+
+
+# From the least to the most: a relayed call goes through the hub's mailbox, a declared one straight to a peer.
+_PEER_CALLS = ("off", "relay", "declared")
+
+
 def node_demands(before: Node, after: Node) -> Iterator[Demand]:
+    """Not here, so grade apply: address, public_address (peers prove their key), reconcile, labels (docs/adr/0015)."""
     if after.key != before.key:
         yield destroy("changes the node's key")
     if set(after.roles) - set(before.roles):  # a role decides which names a node may hold certificates for
@@ -46,6 +77,18 @@ def node_demands(before: Node, after: Node) -> Iterator[Demand]:
         yield destroy("lets the agent touch containers it did not make (orphans_foreign)")
     if after.direct == "on" != before.direct:
         yield destroy('opens the node for direct control (direct = "on")')
+    if after.link == "dial" != before.link:  # the node gets a listener, and the hub an arm to reach it with
+        yield destroy('lets the hub call the node (link = "dial")')
+    if after.proxy == "public" != before.proxy and "edge" not in before.roles:  # what an edge is for anyway
+        yield destroy('opens the node\'s proxy to the internet (proxy = "public")')
+    if _PEER_CALLS.index(after.peer_calls) > _PEER_CALLS.index(before.peer_calls):
+        yield destroy(f"lets the agent call peers more freely (peer_calls = {after.peer_calls})")
+
+
+def identity_demands(before: Entry, after: Entry) -> Iterator[Demand]:
+    """A key is who the node is: whoever swaps it gets its services, its secrets and its names."""
+    if reason := identity.why(before, after):
+        yield destroy(reason)
 
 
 def volumes(service: Service) -> dict[tuple[str, str], Volume | str]:
@@ -115,6 +158,11 @@ def storage_demands(before: Storage, after: Storage) -> Iterator[Demand]:
         yield destroy("changes when this target is written")
 
 
+def alert_demands(before: AlertTarget, after: AlertTarget) -> Iterator[Demand]:
+    """None: who is told of trouble neither protects nor endangers anything that could be lost."""
+    return iter(())
+
+
 def created(address: str, after: bytes, buried: bytes | None = None) -> Iterator[Demand]:
     """`buried` is what the address held before it was removed: its data may still be there, so it counts as before."""
     kind = kind_of(address)
@@ -153,6 +201,7 @@ def _node(content: bytes) -> Node:
 
 
 _BY_KIND: dict[str, tuple[type, Callable[..., Iterator[Demand]]]] = {
+    "alert": (AlertTarget, alert_demands),
     "fleet": (FleetDocument, fleet_demands),
     "node": (Node, node_demands),
     "service": (Service, service_demands),
@@ -179,8 +228,9 @@ def demands(
         return tuple(removed(address))
     if kind == "policy":
         return tuple(policy_demands(before, after))
+    keyed = tuple(identity_demands(before, after)) if kind == "node" else ()
     if before.digest == after.digest:
-        return ()
+        return keyed
     schema, rule = _BY_KIND[kind]
     named = (address[8:],) if kind == "service" else ()
-    return tuple(rule(_read(content_before(), schema), _read(content_after(), schema), *named))
+    return (*keyed, *rule(_read(content_before(), schema), _read(content_after(), schema), *named))

@@ -5,11 +5,14 @@ from msgspec import UNSET
 from holdfast.model import canonical
 from holdfast.model.ids import FLEET
 from holdfast.model.manifest import NodeManifest
-from holdfast.model.revision import Entry, Table
+from holdfast.model.revision import Entry, Table, Tombstone
 
 
 def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
-    """Node name → manifest bytes. A node learns of its own services, the policies that bind it, and storage."""
+    """Node name → manifest bytes. A node learns of its own services, the policies that bind it, and storage.
+
+    Alerts are in nobody's manifest: their URLs are often secrets, and only the hub sends.
+    """
     settings = table.entries[FLEET].digest
     services: dict[str, dict[str, Entry]] = {}
     fleet_policies: dict[str, Entry] = {}
@@ -25,6 +28,7 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
                 scope[address] = entry
         elif address.startswith("storage."):
             storage[address] = entry
+    everywhere, retired = _retired(table)
     found: dict[str, bytes] = {}
     for address in sorted(table.entries):
         if not address.startswith("node."):
@@ -34,6 +38,20 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
         policies = dict(fleet_policies)
         for service in service_policies.keys() & mine.keys():
             policies |= service_policies[service]
-        manifest = NodeManifest(fleet_id, node, settings, table.entries[address].digest, mine, policies, storage)
+        gone = everywhere | retired[node] if node in retired else everywhere
+        manifest = NodeManifest(fleet_id, node, settings, table.entries[address], mine, policies, storage, gone)
         found[node] = canonical.encode(manifest)
     return found
+
+
+def _retired(table: Table) -> tuple[dict[str, Tombstone], dict[str, dict[str, Tombstone]]]:
+    """Each tombstone goes to the node it was removed from. What lay nowhere, or on a node that left too, goes to all:
+    a lost ledger is rebuilt from manifests, and somebody must remember it."""
+    everywhere: dict[str, Tombstone] = {}
+    retired: dict[str, dict[str, Tombstone]] = {}
+    for address, stone in table.tombstones.items():
+        if stone.node is UNSET or f"node.{stone.node}" not in table.entries:
+            everywhere[address] = stone
+        else:
+            retired.setdefault(stone.node, {})[address] = stone
+    return everywhere, retired

@@ -1,6 +1,6 @@
 """Declared × applied × observed → Plan. Pure and deterministic (I-22): the same inputs give the same signed bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import msgspec
 from msgspec import Struct
@@ -8,17 +8,17 @@ from msgspec.structs import replace
 
 from holdfast.errors import Conflict, Invalid
 from holdfast.model.applied import Applied, content, head_of, table_of
-from holdfast.model.fleet import Fleet, Service
+from holdfast.model.fleet import Fleet, Node, Service
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
-from holdfast.model.revision import Entry, Table
-from holdfast.planning import images
+from holdfast.model.revision import Entry, NodeIdentity, Table
+from holdfast.planning import identity, images
 from holdfast.planning.compile import Compiled, compile_revision
 from holdfast.planning.contents import layered
 from holdfast.planning.diff import changes, grade_of
 from holdfast.planning.documents import documents
 from holdfast.planning.placement import Placed, has_data
-from holdfast.planning.table import draft, limited, moved_data, tombstones, without
+from holdfast.planning.table import Drafted, draft, limited, moved_data, tombstones, without
 
 
 class Inputs(Struct, frozen=True):
@@ -26,13 +26,14 @@ class Inputs(Struct, frozen=True):
 
     seen: Mapping[str, NodeObservation] = {}
     image_digests: Mapping[str, str] = {}  # what registries answered, tag → digest
+    identities: Mapping[str, NodeIdentity] = {}  # node → the key it proved to have, and its issuing certificate
+    revoked: Set[str] = frozenset()  # key lines that operators shut out
     only: str | None = None  # plan this one address, leave the rest as applied
 
 
 def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Plan:  # noqa: B008 (frozen value)
     texts = documents(fleet)
-    number = head_of(applied).number + 1
-    drafted = draft(fleet, texts, table_of(applied), inputs.seen, inputs.image_digests, number)
+    drafted = _draft(fleet, texts, applied, inputs)
     table = drafted.table
     if inputs.only is not None:
         if inputs.only not in table.entries:
@@ -44,6 +45,12 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
         table = limited(table_of(applied), table, inputs.only)
     fresh = {entry.digest: texts[address] for address, entry in drafted.table.entries.items()}
     return _between(table, applied, fresh, drafted.placed, _warnings(fleet, table))
+
+
+def _draft(fleet: Fleet, texts: Mapping[str, bytes], applied: Applied | None, inputs: Inputs) -> Drafted:
+    number = head_of(applied).number + 1
+    known = (inputs.seen, inputs.image_digests, number, inputs.identities, inputs.revoked)
+    return draft(fleet, texts, table_of(applied), *known)
 
 
 def plan_undeploy(address: str, applied: Applied | None) -> Plan:
@@ -62,6 +69,9 @@ def plan_rollback(target: Table, applied: Applied) -> Plan:
     entries = {}
     for address, entry in target.entries.items():
         now, stone = applied.table.entries.get(address), applied.table.tombstones.get(address)
+        if address.startswith("node."):
+            entries[address] = _with_identity(entry, now, applied)
+            continue
         if not address.startswith("service."):
             entries[address] = entry
             continue
@@ -72,6 +82,12 @@ def plan_rollback(target: Table, applied: Applied) -> Plan:
         entries[address] = replace(entry, epoch=newest)
     table = Table(entries, tombstones(applied.table, entries, applied.head.number + 1))
     return _between(table, applied, {}, {}, ())
+
+
+def _with_identity(target: Entry, now: Entry | None, applied: Applied) -> Entry:
+    """A key that was replaced or revoked since does not come back with the settings of that time."""
+    node = msgspec.json.decode(content(applied.contents, target.digest, "a node"), type=Node)
+    return replace(target, identity=identity.drafted(node, now, None))
 
 
 def _refuse_moving_data(address: str, now: Entry, target: Entry, applied: Applied) -> None:
@@ -128,7 +144,7 @@ def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
 def explain(fleet: Fleet, applied: Applied | None, inputs: Inputs, address: str) -> tuple[str, tuple[str, ...]]:
     """Why this node: the decision, and every other node with the reason it was passed over. Replayed on demand."""
     texts = documents(fleet)
-    drafted = draft(fleet, texts, table_of(applied), inputs.seen, inputs.image_digests, head_of(applied).number + 1)
+    drafted = _draft(fleet, texts, applied, inputs)
     if address not in drafted.placed:
         raise Invalid(
             f"{address} is not a declared service, so no node was chosen for it",

@@ -1,6 +1,6 @@
 """The resource table a fleet directory stands for: entries with placement, epochs and serving metadata. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from msgspec import UNSET, Struct
 
@@ -9,8 +9,8 @@ from holdfast.model import canonical
 from holdfast.model.fleet import Fleet, Service
 from holdfast.model.ids import FLEET
 from holdfast.model.observation import NodeObservation
-from holdfast.model.revision import Entry, Table, Tombstone
-from holdfast.planning import images
+from holdfast.model.revision import Entry, NodeIdentity, Table, Tombstone
+from holdfast.planning import identity, images
 from holdfast.planning.placement import Placed, Placer, containers, has_data
 
 
@@ -29,6 +29,8 @@ def draft(
     seen: Mapping[str, NodeObservation],
     answers: Mapping[str, str],
     number: int,
+    identities: Mapping[str, NodeIdentity] = {},
+    revoked: Set[str] = frozenset(),
 ) -> Drafted:
     placer = Placer(fleet.nodes, seen, applied)
     placed: dict[str, Placed] = {}
@@ -40,6 +42,9 @@ def draft(
         if kind == "service":
             entry, why = _service_entry(name, fleet.services[name], digest, applied, placer, answers)
             entries[address], placed[address] = entry, why
+        elif kind == "node":
+            is_key = identity.drafted(fleet.nodes[name], applied.entries.get(address), identities.get(name), revoked)
+            entries[address] = Entry(digest, identity=is_key)
         elif kind == "policy":
             entries[address] = Entry(digest, applies_to=fleet.policies[name].applies_to)
         else:

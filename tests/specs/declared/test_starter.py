@@ -11,6 +11,7 @@ from tests.specs.declared.declared_fleets import fleet_of, key_line
 
 ADA = Operator("ada", key_line(1), "root")
 ID = "0123456789abcdef"
+HUB_KEY = key_line(2)
 
 
 def test_the_starter_loads_without_a_problem_m124() -> None:
@@ -48,11 +49,14 @@ def test_every_operator_is_written_with_all_they_have() -> None:
 def test_its_examples_work_once_their_comment_signs_are_removed() -> None:
     files = starter("home", [ADA], ID)
     text = re.sub(r"(?m)^# (?=\[\[|\w+ = )", "", files["fleet.toml"].decode())
+    text = text.replace("ssh-ed25519 AAAA…", HUB_KEY)
     fleet = fleet_of({**files, "fleet.toml": text.encode(), "policies/base.cedar": b"permit;"})
     assert list(fleet.nodes) == ["hub1", "w1"]
     assert list(fleet.policies) == ["base"]
     assert fleet.settings.hub == "https://hub.example.com:9555"
     assert fleet.settings.public_domains == ("example.com",)
+    assert fleet.settings.hub_key == HUB_KEY
+    assert list(fleet.alerts) == ["chat"]
 
 
 def test_it_survives_being_edited_because_it_is_plain() -> None:

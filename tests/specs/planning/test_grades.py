@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.model import canonical
 from holdfast.model.fleet import (
+    AlertTarget,
     Backups,
     Component,
     Node,
@@ -44,6 +45,8 @@ def fleet(settings: Settings | None = None, backups: Backups | None = None) -> F
 DATA = Volume("data", "/data", "backup")
 NAS = Storage("nas", "nfs", "server:/x")
 W1 = Node("w1", ("worker",))
+CHAT = AlertTarget("chat", webhook="https://a.test/x")
+KEY = "ssh-ed25519 AAAA"
 
 # (address, before, after, the reason that is expected, None: grade apply is enough)
 TABLE: list[tuple[str, Any, Any, str | None]] = [
@@ -77,7 +80,29 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
     ("fleet", fleet(), fleet(backups=Backups(interval="25h")), "makes backups.interval longer"),
     ("fleet", fleet(), fleet(backups=Backups(interval="1440m")), None),
     ("fleet", fleet(), fleet(backups=Backups(drill_interval="30d")), "makes backups.drill_interval longer"),
+    ("fleet", fleet(), fleet(Settings("home", hub_key=KEY)), "pins the key of the hub"),
+    ("fleet", fleet(Settings("home", hub_key=KEY)), fleet(), "pins another key of the hub"),
+    ("fleet", fleet(), fleet(Settings("home", hub="https://a.test")), "another hub while no hub_key pins it"),
+    ("fleet", fleet(Settings("home", "https://a.test", KEY)), fleet(Settings("home", "https://b.test", KEY)), None),
+    ("fleet", fleet(), fleet(Settings("home", internal_zone="svc.test")), "changes the zone"),
+    ("fleet", fleet(), fleet(Settings("home", public_domains=("a.test",))), "adds domains that edges may"),
+    ("fleet", fleet(Settings("home", public_domains=("a.test",))), fleet(), None),
+    ("fleet", fleet(), fleet(Settings("home", overlay_cidr="10.0.0.0/8")), "outside 100.64.0.0/10"),
+    ("fleet", fleet(), fleet(Settings("home", overlay_cidr="fd00::/8")), "outside 100.64.0.0/10"),
+    ("fleet", fleet(), fleet(Settings("home", overlay_cidr="100.64.0.0/16")), None),
+    ("fleet", fleet(), fleet(Settings("home", nodes_max=300, parallel=8)), None),
     ("node.w1", W1, replace(W1, address="100.64.0.9"), None),
+    ("node.w1", W1, replace(W1, public_address="198.51.100.7"), None),
+    ("node.w1", W1, replace(W1, link="dial"), "lets the hub call the node"),
+    ("node.w1", replace(W1, link="dial"), W1, None),
+    ("node.w1", W1, replace(W1, proxy="public"), "opens the node's proxy to the internet"),
+    ("node.w1", replace(W1, roles=("edge",)), replace(W1, roles=("edge",), proxy="public"), None),
+    ("node.w1", W1, replace(W1, proxy="none"), None),
+    ("node.w1", replace(W1, peer_calls="off"), replace(W1, peer_calls="relay"), "call peers more freely"),
+    ("node.w1", replace(W1, peer_calls="relay"), W1, "call peers more freely"),
+    ("node.w1", W1, replace(W1, peer_calls="relay"), None),
+    ("node.w1", W1, replace(W1, reconcile="observe", labels={"RACK": "3"}), None),
+    ("alert.chat", CHAT, replace(CHAT, webhook="https://b.test/x"), None),
     ("node.w1", W1, replace(W1, key="ssh-ed25519 AAAA"), "changes the node's key"),
     ("node.w1", W1, replace(W1, roles=("edge", "worker")), "more roles (edge)"),
     ("node.w1", replace(W1, roles=("edge", "worker")), W1, None),

@@ -1,0 +1,143 @@
+"""A lost resource table put together again from the manifests nodes still hold. Pure.
+
+Nothing is believed: the result must have the digest that operators signed, or it is refused and what is missing is
+named.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import UNSET, Struct
+
+from holdfast.errors import Corrupt
+from holdfast.model import canonical
+from holdfast.model.ids import FLEET, TRUST
+from holdfast.model.manifest import NodeManifest
+from holdfast.model.revision import Entry, Header, Table, Tombstone
+
+NAMES_MAX = 8
+
+
+class Spare(Struct, frozen=True):
+    """What the fleet directory says of one address: good enough only if the digests prove it."""
+
+    entry: Entry
+    content: bytes
+
+
+class Rebuilt(Struct, frozen=True):
+    table: Table
+    table_bytes: bytes
+    contents: dict[str, bytes]  # of every entry
+    guessed: tuple[str, ...]  # addresses that no node held; the directory had them
+
+
+class Incomplete(Corrupt):
+    """Something that no node handed over and the directory does not have either."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"the ledger cannot be rebuilt yet: {what}", remedy=remedy, code="salvage_incomplete")
+
+
+def manifests_at(header: Header, handed: Mapping[str, bytes]) -> dict[str, NodeManifest]:
+    """Those that are exactly what this revision says of their node; an older one is as good if nothing changed."""
+    return {
+        node: canonical.decode(text, NodeManifest, f"the manifest of {node}")
+        for node, text in handed.items()
+        if node in header.manifests and canonical.digest(text) == header.manifests[node]
+    }
+
+
+def rebuild(
+    header: Header, handed: Mapping[str, bytes], contents: Mapping[str, bytes], spares: Mapping[str, Spare]
+) -> Rebuilt:
+    """`handed`: node → manifest; `contents`: by digest; `spares`: by address, from the fleet directory."""
+    manifests = manifests_at(header, handed)
+    absent = sorted(header.manifests.keys() - manifests.keys())
+    if not manifests and header.manifests:
+        raise Incomplete("no node handed over its part of the newest revision yet", _wait(absent))
+    known, stones = _known(header, manifests)
+    for guess in _guesses(known, absent, spares):
+        table = Table({**known, **{address: spares[address].entry for address in guess}}, stones)
+        table_bytes = canonical.encode(table)
+        if canonical.digest(table_bytes) == header.resources:
+            return Rebuilt(table, table_bytes, _contents(table, contents, spares), guess)
+    raise _unknown(header, absent)
+
+
+def _known(header: Header, manifests: Mapping[str, NodeManifest]) -> tuple[dict[str, Entry], dict[str, Tombstone]]:
+    entries: dict[str, Entry] = {TRUST: Entry(header.trust)}
+    stones: dict[str, Tombstone] = {}
+    for node, manifest in manifests.items():
+        entries[FLEET] = Entry(manifest.settings)
+        entries[f"node.{node}"] = manifest.own
+        entries |= manifest.services | manifest.policies | manifest.storage
+        stones |= manifest.retired
+    return entries, stones
+
+
+def _guesses(
+    known: Mapping[str, Entry], absent: Sequence[str], spares: Mapping[str, Spare]
+) -> Iterator[tuple[str, ...]]:
+    """What the directory may add: what lies on nodes that said nothing, and alerts, which no node holds.
+
+    The directory may be newer than the revision: with its alerts first, then without.
+    """
+    lost = [address for address, spare in spares.items() if address not in known and _was_on(address, spare, absent)]
+    alerts = [address for address in spares if address.startswith("alert.")]
+    for more in (alerts, []) if alerts else ([],):
+        yield tuple(sorted(lost + more))
+
+
+def _was_on(address: str, spare: Spare, absent: Sequence[str]) -> bool:
+    kind, _, name = address.partition(".")
+    if kind == "node":
+        return name in absent
+    if kind == "service":
+        return spare.entry.node is not UNSET and spare.entry.node in absent
+    if kind == "policy":  # one for the whole fleet is in every manifest; one for a service only where that is
+        return bool(absent) and FLEET not in (spare.entry.applies_to or ())
+    return False
+
+
+def _contents(table: Table, contents: Mapping[str, bytes], spares: Mapping[str, Spare]) -> dict[str, bytes]:
+    at_hand = {spare.entry.digest: spare.content for spare in spares.values()}
+    found: dict[str, bytes] = {}
+    lacking: list[str] = []
+    for address, entry in table.entries.items():
+        content = contents.get(entry.digest)
+        if content is None:  # an empty one is a content too
+            content = at_hand.get(entry.digest)
+        if content is None or canonical.digest(content) != entry.digest:
+            lacking.append(address)
+        else:
+            found[entry.digest] = content
+    if lacking:
+        raise Incomplete(
+            f"nobody has the content of {_some(lacking)}",
+            "put the file back as it was applied (version control has it), or wait until its node checks in; "
+            "then run holdfast import ledger again",
+        )
+    return found
+
+
+def _unknown(header: Header, absent: Sequence[str]) -> Incomplete:
+    if absent:
+        return Incomplete(
+            f"revision {header.number} is not known whole: {_some(absent)} did not hand over", _wait(absent)
+        )
+    return Incomplete(
+        f"every node handed over, but together they are not revision {header.number}: what no node holds (alerts) "
+        "is not in the fleet directory as it was applied",
+        "check out the version of the fleet directory that was applied last (--fleet DIR), and run the same again",
+    )
+
+
+def _wait(absent: Sequence[str]) -> str:
+    return (
+        f"start holdfast agent run on {_some(absent)} and let the hub run for a minute, then run the same again; a "
+        "machine that is gone for good can be stood in for by the fleet directory as it was applied last (--fleet DIR)"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMES_MAX]) + (f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else "")

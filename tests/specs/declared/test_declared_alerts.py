@@ -1,0 +1,70 @@
+"""Alert targets and keys of machines as fleet.toml declares them."""
+
+import pytest
+
+from holdfast.model.fleet import AlertTarget
+from tests.specs.declared.declared_fleets import BASE, FLEET, fleet_of, key_line, lines_of, only_problem, with_fleet
+
+CHAT = '[[alerts]]\nname = "chat"\nwebhook = "https://chat.example.com:8443/hooks/abc?x=1"\n'
+
+
+def test_a_webhook_and_an_apprise_url_are_targets() -> None:
+    more = '[[alerts]]\nname = "app"\napprise = "ntfys://ntfy.example.com/fleet"\non = ["node_silent"]\n'
+    fleet = fleet_of(with_fleet(FLEET + CHAT + more))
+    assert list(fleet.alerts) == ["app", "chat"]
+    assert fleet.alerts["app"] == AlertTarget("app", apprise="ntfys://ntfy.example.com/fleet", on=("node_silent",))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('name = "x"\n', "says neither webhook nor apprise"),
+        ('name = "x"\nwebhook = "https://a.test/"\napprise = "ntfy://a/b"\n', "says both"),
+        ('name = "x"\nwebhook = "http://a.test/"\n', "must be an https:// address"),
+        ('name = "x"\nwebhook = "https://user@a.test/"\n', "must be an https:// address"),
+        ('name = "x"\napprise = "no url"\n', "must be an Apprise URL"),
+        ('name = "x"\nwebhook = "https://a.test/"\non = ["Node Silent"]\n', "must be the code of an alert"),
+    ],
+)
+def test_a_target_that_could_tell_nobody_is_refused(text: str, what: str) -> None:
+    found = only_problem(with_fleet(FLEET + "[[alerts]]\n" + text))
+    assert what in found[3]
+
+
+def test_a_command_is_only_a_flag_of_the_hub_process() -> None:
+    """No revision may ever make the hub run a program."""
+    found = lines_of(with_fleet(FLEET + '[[alerts]]\nname = "x"\ncommand = "rm -rf /"\nwebhook = "https://a.test/"\n'))
+    assert len(found) == 1
+    assert "a command is only ever a flag of the hub process" in found[0]
+    assert "--alert-command" in found[0]
+
+
+def test_two_targets_of_one_name_are_refused() -> None:
+    assert "already the name of another alert target" in only_problem(with_fleet(FLEET + CHAT + CHAT))[3]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("ssh-ed25519 nonsense", "not a usable SSH public key"),
+        ("ssh-rsa " + "A" * 16, "not a usable SSH public key"),
+    ],
+)
+def test_the_hub_key_must_be_a_key(line: str, what: str) -> None:
+    text = FLEET.replace("[fleet]\n", f'[fleet]\nhub_key = "{line}"\n', 1)
+    found = only_problem(with_fleet(text))
+    assert found[2] == "fleet.hub_key"
+    assert what in found[3]
+
+
+def test_the_hub_key_is_part_of_the_settings() -> None:
+    text = FLEET.replace("[fleet]\n", f'[fleet]\nhub_key = "{key_line(7)}"\n', 1)
+    assert fleet_of(with_fleet(text)).settings.hub_key == key_line(7)
+    assert fleet_of(BASE).settings.hub_key == ""
+
+
+def test_two_machines_cannot_have_one_key() -> None:
+    text = FLEET + "".join(
+        f'[[nodes]]\nname = "{name}"\nroles = ["worker"]\nkey = "{key_line(7)} {name}"\n' for name in ("x1", "x2")
+    )
+    assert 'is also the key of node "x1"' in only_problem(with_fleet(text))[3]
