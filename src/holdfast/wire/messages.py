@@ -12,6 +12,7 @@ from holdfast.model.hub_status import HubStatus
 from holdfast.model.observation import NodeObservation
 from holdfast.model.record import Link, RevisionRecord
 from holdfast.model.revision import Candidate, DigestText, Head
+from holdfast.model.token import EXPIRES_S_DEFAULT, EXPIRES_S_MAX, Token
 
 GENERATION = 1
 
@@ -103,6 +104,65 @@ class MendRequest(Struct, frozen=True):
 
 class MendAnswer(Struct, frozen=True):
     mended: int
+    wire: Wire = GENERATION
+
+
+class TokenRequest(Struct, frozen=True):
+    """Asks for a token that reads. `name` "" is named by its id."""
+
+    name: Annotated[str, Meta(pattern=r"^([!-~][ -~]{0,63})?(?!\n)$")] = ""
+    expires_in_s: Annotated[int, Meta(ge=1, le=EXPIRES_S_MAX)] = EXPIRES_S_DEFAULT
+    wire: Wire = GENERATION
+
+
+class TokenMade(Struct, frozen=True):
+    """The only time that `text`, the secret, is said."""
+
+    token: Token
+    text: str
+    wire: Wire = GENERATION
+
+    def __repr__(self) -> str:
+        return f"TokenMade({self.token.id})"
+
+
+class TokenAnswer(Struct, frozen=True):
+    token: Token
+    wire: Wire = GENERATION
+
+
+class TokensAnswer(Struct, frozen=True):
+    """Newest first; ended ones are listed for another 30 days."""
+
+    tokens: tuple[Token, ...]
+    wire: Wire = GENERATION
+
+
+class RevokeTokenRequest(Struct, frozen=True):
+    """The path says which."""
+
+    wire: Wire = GENERATION
+
+
+class OrderTaken(Struct, frozen=True):
+    """The order is durable at the hub and on its way."""
+
+    id: str
+    wire: Wire = GENERATION
+
+
+class RevocationTaken(Struct, frozen=True):
+    """The key is refused from now on."""
+
+    revoked: bool = True
+    wire: Wire = GENERATION
+
+
+class AuditPage(Struct, frozen=True):
+    """Lines exactly as written, oldest first; an empty page is the end. `entries`: number of the newest line."""
+
+    lines: tuple[bytes, ...]
+    entries: int = 0
     wire: Wire = GENERATION
 
 

@@ -1,17 +1,21 @@
 """One HTTP/1.1 request and its answer over a socket, bounded in bytes and in time. Follows nothing, trusts nothing.
 
-Not http.client: that imports ssl and the whole email package for a loopback call (33 ms instead of 9), and its time-out
-starts anew with every byte, so that a hub that drips could hold a command for hours.
+Not http.client: that imports the whole email package (ADR 0011), and its time-out starts anew with every byte, so that
+a hub that drips could hold a command for hours.
 """
 
 from __future__ import annotations
 
 import re
 import socket
+import ssl
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
 from msgspec import Struct
+
+from holdfast.adapters.hub_link import hub_tls
 
 HEAD_BYTES_MAX = 32 * 1024
 PIECE_BYTES = 256 * 1024
@@ -34,7 +38,8 @@ class Answer(Struct, frozen=True):
 class Line:
     """A connected socket that gives up at `deadline_s` (monotonic), whatever it is doing."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, peer: str = "") -> None:
+        self.peer = peer  # public line of the key that the other side has proven to hold
         self._sock = sock
         self._deadline_s = 0.0
         self._read = bytearray()
@@ -44,8 +49,8 @@ class Line:
         self._deadline_s = deadline_s
         self.reusable = False  # until this exchange is known to be complete
         self._patience()
-        with suppress(ConnectionError):  # refused before all of it was sent: the reason may be waiting to be read
-            self._sock.sendall(request)
+        with suppress(ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            self._sock.sendall(request)  # refused before all of it was sent: the reason may be waiting to be read
         for _ in range(INTERIM_MAX):
             status, headers = self._head()
             if status >= 200:
@@ -114,38 +119,52 @@ class Line:
 
     def _more(self) -> None:
         self._patience()
-        piece = self._sock.recv(PIECE_BYTES)
+        try:
+            piece = self._sock.recv(PIECE_BYTES)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            piece = b""
         if not piece:
             raise ConnectionResetError("the hub closed the connection before its answer was complete")
         self._read += piece
 
     def _patience(self) -> None:
-        left_s = self._deadline_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError("it took too long")
-        self._sock.settimeout(left_s)
+        self._sock.settimeout(_left_s(self._deadline_s))
 
 
-def connect(host: str, port: int, tls: bool, timeout_s: float) -> Line:
-    sock = socket.create_connection((host, port), timeout_s)
+def connect(host: str, port: int, hub_key: str, deadline_s: float, now_s: float) -> Line:
+    """TLS 1.3 to a peer that has proven to be the hub; no byte of ours was sent before that."""
+    sock = _dialled(host, port, deadline_s)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return Line(_secured(sock, host) if tls else sock)
+        sock.settimeout(_left_s(deadline_s))
+        secured, peer = hub_tls.secured(sock, host, hub_key, now_s)
+        return Line(secured, peer)
     except BaseException:
         sock.close()
         raise
 
 
-def _secured(sock: socket.socket, host: str) -> socket.socket:
-    import ssl
+def _dialled(host: str, port: int, deadline_s: float) -> socket.socket:
+    """The first address of this name that answers, all of them within the one deadline."""
+    trouble: OSError = ConnectionRefusedError("the name has no address")
+    for _, _, _, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        try:
+            return socket.create_connection((str(place[0]), port), _left_s(deadline_s))
+        except OSError as failed:
+            trouble = failed
+    raise trouble
 
-    context = ssl.create_default_context()
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    return context.wrap_socket(sock, server_hostname=host)
+
+def _left_s(deadline_s: float) -> float:
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("it took too long")
+    return left_s
 
 
-def request(method: str, target: str, authority: str, body: bytes | None) -> bytes:
+def request(method: str, target: str, authority: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
     lines = [f"{method} {target} HTTP/1.1", f"Host: {authority}", "Accept: application/json", "User-Agent: holdfast"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
     if body is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "", ""]).encode("ascii") + (body or b"")

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
 
-from holdfast.adapters.hub_link.exchange import Answer, Garbled, Line, connect, request
-from holdfast.errors import Corrupt, HoldfastError, Invalid, Unreachable
+from holdfast.adapters.hub_link.asking import Asking
+from holdfast.errors import Corrupt
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
+from holdfast.model.checkin import NodesAnswer
 from holdfast.model.hub_status import HubStatus
 from holdfast.model.ids import TRUST
+from holdfast.model.invite import SignedRevocation
 from holdfast.model.observation import NodeObservation
+from holdfast.model.order import SignedOrder
+from holdfast.model.order_view import OrdersAnswer, OrderView
 from holdfast.model.record import Link, RevisionRecord
 from holdfast.model.revision import Candidate, Head, decode_header, decode_table
+from holdfast.model.token import NewToken, Token
 from holdfast.model.trust import Trust
-from holdfast.wire import codec, faults, messages
+from holdfast.wire import messages
 
-T = TypeVar("T")
-
-TIMEOUT_S = 30.0
-ANSWER_BYTES_MAX = 64 * 1024 * 1024
 RECORDS_MAX = 1_000
 HEADS_MAX = 10_000_000  # one a minute for nineteen years
-_URL = re.compile(
-    r"(https?)://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(?::([0-9]{1,5}))?/?"
-)
-_LOOPBACK = re.compile(r"127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\]|localhost")
-_PORT = {"http": 80, "https": 443}
-
-
-UNKNOWN = (
-    "holdfast history shows whether it arrived; repeating it is safe: a revision is never committed twice; "
-    "else check --hub, and that the hub runs there"
-)
 
 
 class Contents(Mapping[str, bytes]):
@@ -58,31 +45,11 @@ class Contents(Mapping[str, bytes]):
         return len(self._known)
 
 
-class HttpHub:
-    def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
-        parsed = _URL.fullmatch(url)
-        port = int(parsed[3] or _PORT[parsed[1]]) if parsed else 0
-        if parsed is None or not 0 < port < 65536:
-            raise Invalid(
-                f"{url!r} is not the address of a hub", remedy='give a URL such as "https://hub.example:9555"'
-            )
-        self._tls = parsed[1] == "https"
-        if not self._tls and not _LOOPBACK.fullmatch(parsed[2]):
-            raise Invalid(
-                f"{url} would be asked without encryption, and it is not on this machine",
-                remedy="use https://, or forward a port: ssh -L 9555:127.0.0.1:9555 HOST, then http://127.0.0.1:9555",
-                code="insecure_hub",
-            )
-        self._url = url
-        self._authority = url.partition("://")[2].rstrip("/")
-        self._host, self._port = parsed[2].strip("[]"), port
-        self._timeout_s = timeout_s
-        self._line: Line | None = None
-
+class HttpHub(Asking):
     # ---- reading
 
     def applied(self) -> Applied | None:
-        said = self._get("/v1/applied", messages.AppliedAnswer).revision
+        said = self.get("/v1/applied", messages.AppliedAnswer).revision
         if said is None:
             return None
         try:
@@ -106,7 +73,7 @@ class HttpHub:
         found: list[RevisionRecord] = []
         while len(found) < limit:
             ask = f"/v1/history?newest={max(newest, 0)}&limit={min(limit - len(found), messages.PAGE_RECORDS)}"
-            page = self._get(ask, messages.HistoryPage).revisions
+            page = self.get(ask, messages.HistoryPage).revisions
             found += page
             if not page or page[-1].number <= 1:
                 break
@@ -120,105 +87,71 @@ class HttpHub:
         found: list[Link] = []
         while (at := first + len(found)) <= last:
             ask = f"/v1/links?first={at}&last={min(last, at + messages.PAGE_LINKS - 1)}"
-            page = self._get(ask, messages.LinksPage).links
+            page = self.get(ask, messages.LinksPage).links
             if not page:
                 raise _lie(f"it gives no revision {at}, and does not say why")
             found += page
         return found[: max(last - first + 1, 0)]
 
     def blob(self, digest: str) -> bytes | None:
-        answer = self._ask("GET", f"/v1/blobs/{digest}", None)
+        answer = self.ask("GET", f"/v1/blobs/{digest}", None)
         if answer.status == 404:
             return None
-        return _proven(self._checked(answer).body, digest, "the content")
+        return _proven(self.checked(answer).body, digest, "the content")
 
     def observations(self) -> dict[str, NodeObservation]:
-        return self._get("/v1/observations", messages.ObservationsAnswer).nodes
+        return self.get("/v1/observations", messages.ObservationsAnswer).nodes
 
     def damaged(self) -> list[str]:
-        return list(self._get("/v1/damaged", messages.DamagedAnswer).digests)
+        return list(self.get("/v1/damaged", messages.DamagedAnswer).digests)
 
     def status(self) -> HubStatus:
-        return messages.status_of(self._get("/v1/status", messages.StatusAnswer))
+        return messages.status_of(self.get("/v1/status", messages.StatusAnswer))
 
     # ---- writing
 
     def commit(self, candidate: Candidate) -> Head:
-        return self._post("/v1/revisions", messages.commit_request(candidate), messages.HeadAnswer).head
+        head = self.post("/v1/revisions", messages.commit_request(candidate), messages.HeadAnswer).head
+        self.visit.fleet = decode_header(candidate.header).fleet  # the first revision founds the fleet
+        return head
 
     def mend(self, blobs: Mapping[str, bytes]) -> int:
-        return self._post("/v1/blobs", messages.MendRequest(dict(blobs)), messages.MendAnswer).mended
+        return self.post("/v1/blobs", messages.MendRequest(dict(blobs)), messages.MendAnswer).mended
 
-    def close(self) -> None:
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+    # ---- nodes and orders
 
-    # ---- asking
+    def nodes(self) -> NodesAnswer:
+        return self.get("/v1/nodes", NodesAnswer)
 
-    def _get(self, target: str, kind: type[T]) -> T:
-        return self._message(self._ask("GET", target, None), kind)
+    def submit(self, order: SignedOrder) -> str:
+        return self.post("/v1/orders", order, messages.OrderTaken).id
 
-    def _post(self, target: str, message: object, kind: type[T]) -> T:
-        self.close()  # on a connection of its own: one that had gone stale would leave open whether it was heard
-        return self._message(self._ask("POST", target, codec.write(message)), kind)
+    def orders(self, node: str = "", limit: int = 20) -> tuple[OrderView, ...]:
+        of = f"node={node}&" if node else ""
+        return self.get(f"/v1/orders?{of}limit={limit}", OrdersAnswer).orders
 
-    def _message(self, answer: Answer, kind: type[T]) -> T:
-        try:
-            return codec.read(self._checked(answer).body, kind)
-        except Invalid as trouble:
-            if answer.status != 200:
-                raise
-            raise self._unreachable(f"its answer makes no sense: {trouble.message}") from trouble
+    def revoke(self, revocation: SignedRevocation) -> None:
+        self.post("/v1/revocations", revocation, messages.RevocationTaken)
 
-    def _checked(self, answer: Answer) -> Answer:
-        if answer.status == 200:
-            return answer
-        raise self._trouble(answer)
+    def audit_lines(self, node: str = "", after: int = 0, limit: int = 1_000) -> tuple[bytes, ...]:
+        of = f"node={node}&" if node else ""
+        return self.get(f"/v1/audit?{of}after={after}&limit={limit}", messages.AuditPage).lines
 
-    def _trouble(self, answer: Answer) -> HoldfastError:
-        if 300 <= answer.status < 400:
-            return self._unreachable("it points to another address, and redirects are not followed")
-        try:
-            said = codec.read(answer.body, faults.Fault)
-        except Invalid:
-            return self._unreachable(f"it answers {answer.status} in words that are not a hub's")
-        return faults.trouble(said, answer.status, answer.headers.get(faults.EXIT_HEADER.lower(), ""))
+    def audit_entries(self, node: str = "") -> int:
+        of = f"node={node}&" if node else ""
+        return self.get(f"/v1/audit?{of}after=0&limit=1", messages.AuditPage).entries
 
-    def _ask(self, method: str, target: str, body: bytes | None) -> Answer:
-        deadline_s = time.monotonic() + self._timeout_s
-        text = request(method, target, self._authority, body)
-        kept = self._line
-        try:
-            if kept is not None:
-                try:
-                    return self._through(kept, text, deadline_s)
-                except ConnectionError:
-                    self.close()  # closed while idle; ask once more on a fresh one
-            return self._through(connect(self._host, self._port, self._tls, self._timeout_s), text, deadline_s)
-        except (OSError, Garbled) as trouble:
-            self.close()
-            raise self._unreachable(_reason(trouble), UNKNOWN if body is not None else "") from trouble
+    # ---- tokens
 
-    def _through(self, line: Line, text: bytes, deadline_s: float) -> Answer:
-        self._line = line
-        answer = line.ask(text, ANSWER_BYTES_MAX, deadline_s)
-        if not line.reusable:
-            self.close()
-        return answer
+    def create_token(self, name: str, expires_in_s: int) -> NewToken:
+        made = self.post("/v1/tokens", messages.TokenRequest(name, expires_in_s), messages.TokenMade)
+        return NewToken(made.token, made.text)
 
-    def _unreachable(self, why: str, remedy: str = "") -> Unreachable:
-        return Unreachable(
-            f"the hub at {self._url} did not answer as a hub does: {why}",
-            remedy=remedy or "check --hub, and that the hub runs there: holdfast hub run; then try again",
-            code="unreachable",
-        )
+    def tokens(self) -> tuple[Token, ...]:
+        return self.get("/v1/tokens", messages.TokensAnswer).tokens
 
-
-def _reason(trouble: Exception) -> str:
-    if isinstance(trouble, TimeoutError):
-        return "it took too long"
-    return str(getattr(trouble, "strerror", "") or trouble)
+    def revoke_token(self, token_id: str) -> Token:
+        return self.post(f"/v1/tokens/{token_id}/revocation", messages.RevokeTokenRequest(), messages.TokenAnswer).token
 
 
 def _proven(content: bytes, digest: str, what: str) -> bytes:

@@ -1,0 +1,227 @@
+"""An agent's line to its hub over HTTPS: one connection, every request signed anew, nothing said to a stranger."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+import aiohttp
+from msgspec import Struct
+from yarl import URL
+
+from holdfast.adapters.tls import client
+from holdfast.errors import Corrupt, HoldfastError, Invalid, Limited, Unauthenticated, Unreachable
+from holdfast.model import canonical, ssh_key
+from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest
+from holdfast.model.salvage import SalvageAnswer, SalvagePart
+from holdfast.wire import codec, faults, http_signature, messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.model.record import Link
+    from holdfast.ports.clock import Clock
+    from holdfast.ports.entropy import Entropy
+    from holdfast.ports.identity_key import IdentityKey
+
+T = TypeVar("T")
+
+CONNECT_S = 10.0  # TCP and TLS together
+ANSWER_S = 15.0  # beyond what the hub was allowed to hold
+IDLE_S = 60.0
+MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+BLOB_BYTES_MAX = 64 * 1024 * 1024
+REFUSAL_BYTES_MAX = 64 * 1024
+RETRY_AFTER_S_MAX = 3600.0
+_URL = re.compile(
+    r"https://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(?::([0-9]{1,5}))?/?"
+)
+
+
+class Said(Struct, frozen=True):
+    """A hub's whole answer, and the nonce of the request it answers."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    nonce: str
+
+
+class HttpFleetLink:
+    """`fleet` is asked for every request: it is "" until the first revision was accepted."""
+
+    def __init__(
+        self, url: str, hub_key: str, key: IdentityKey, fleet: Callable[[], str], clock: Clock, entropy: Entropy
+    ) -> None:
+        parsed = _URL.fullmatch(url)
+        if parsed is None or not 0 < int(parsed[2] or 443) < 65536:
+            raise Invalid(f"{url!r} is not the address of a hub", remedy='give one such as "https://hub.example:9555"')
+        self._url = url.rstrip("/")
+        self._context = client.pinned_context(hub_key, parsed[1].strip("[]"), clock.now_s)
+        self._hub_key = hub_key
+        self._to = ssh_key.fingerprint(ssh_key.parse(hub_key))
+        self._key = key
+        self._fleet = fleet
+        self._clock = clock
+        self._entropy = entropy
+        self._session: aiohttp.ClientSession | None = None
+
+    async def join(self, request: JoinRequest) -> JoinAnswer:
+        return await self._post("/v1/join", request, JoinAnswer, ANSWER_S)
+
+    async def check_in(self, message: CheckIn) -> CheckInAnswer:
+        return await self._post("/v1/check-in", message, CheckInAnswer, message.wait_s + ANSWER_S)
+
+    async def salvage(self, part: SalvagePart) -> SalvageAnswer:
+        return await self._post("/v1/salvage", part, SalvageAnswer, ANSWER_S)
+
+    async def links(self, first: int, last: int) -> list[Link]:
+        first = max(first, 1)
+        found: list[Link] = []
+        while (at := first + len(found)) <= last:
+            target = f"/v1/links?first={at}&last={min(last, at + messages.PAGE_LINKS - 1)}"
+            page = self._message(await self._ask("GET", target, None, MESSAGE_BYTES_MAX), messages.LinksPage).links
+            if not page:
+                raise self._unreachable(f"it gives no revision {at}, and does not say why")
+            found += page
+        return found[: max(last - first + 1, 0)]
+
+    async def blob(self, digest: str) -> bytes | None:
+        said = await self._ask("GET", f"/v1/node/blobs/{digest}", None, BLOB_BYTES_MAX)
+        if said.status == 404:
+            return None
+        content = self._checked(said).body
+        if canonical.digest(content) != digest:
+            raise Corrupt(
+                f"the hub gave other bytes than those named {digest[:12]}…",
+                remedy="look at the hub's ledger: holdfast hub check",
+                code="blob_digest",
+            )
+        return content
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # ---- asking
+
+    async def _post(self, target: str, message: object, kind: type[T], answer_s: float) -> T:
+        return self._message(await self._ask("POST", target, codec.write(message), MESSAGE_BYTES_MAX, answer_s), kind)
+
+    async def _ask(
+        self, method: str, target: str, body: bytes | None, bytes_max: int, answer_s: float = ANSWER_S
+    ) -> Said:
+        nonce = ""
+
+        async def signed(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+            """Runs for every attempt, also for one that aiohttp repeats by itself: a nonce is never sent twice."""
+            nonlocal nonce
+            nonce = binascii.b2a_base64(self._entropy.token(http_signature.NONCE_BYTES), newline=False).decode()
+            created_s = int(self._clock.now_s())
+            proof = http_signature.sign(self._key, method, target, body, self._fleet(), self._to, created_s, nonce)
+            request.headers.update(proof)
+            return await handler(request)
+
+        limit = aiohttp.ClientTimeout(total=CONNECT_S + answer_s, sock_connect=CONNECT_S)
+        about = {"Content-Type": "application/json"} if body is not None else None
+        try:
+            async with self._open().request(
+                method,
+                URL(self._url + target, encoded=True),
+                data=body,
+                headers=about,
+                timeout=limit,
+                allow_redirects=False,
+                middlewares=(signed,),
+            ) as answer:
+                content = await self._content(answer, bytes_max if answer.status == 200 else REFUSAL_BYTES_MAX)
+                return Said(answer.status, dict(answer.headers), content, nonce)
+        except TimeoutError as trouble:
+            raise self._unreachable("it took too long") from trouble
+        except (aiohttp.ClientError, OSError, ValueError) as trouble:
+            raise client.refusal(trouble) or self._unreachable(_reason(trouble)) from trouble
+
+    async def _content(self, answer: aiohttp.ClientResponse, bytes_max: int) -> bytes:
+        content = bytearray()
+        while piece := await answer.content.readany():
+            content += piece
+            if len(content) > bytes_max:
+                answer.close()
+                raise self._unreachable(f"its answer is longer than {bytes_max:,} bytes")
+        return bytes(content)
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    ssl=self._context, limit=2, keepalive_timeout=IDLE_S, use_dns_cache=False
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,  # no proxy out of the environment
+                auto_decompress=False,  # nothing that grows while it is read
+                headers={"User-Agent": "holdfast", "Accept": "application/json", "Accept-Encoding": "identity"},
+            )
+        return self._session
+
+    # ---- answers
+
+    def _message(self, said: Said, kind: type[T]) -> T:
+        content = self._checked(said).body
+        try:
+            return codec.read(content, kind)
+        except Invalid as trouble:
+            raise self._unreachable(f"its answer makes no sense: {trouble.message}") from trouble
+
+    def _checked(self, said: Said) -> Said:
+        if said.status == 200:
+            return said
+        try:
+            fault = codec.read(said.body, faults.Fault)
+        except Invalid:
+            raise self._unreachable(f"it answers {said.status} in words that are not a hub's") from None
+        if said.status == 429:
+            raise Limited(
+                fault.message, remedy=fault.remedy, code=fault.code, retry_after_s=_retry_after_s(said.headers)
+            )
+        if said.status == 401 and fault.code == "clock_skew":
+            raise self._skewed(said)
+        raise faults.trouble(fault, said.status, _header(said.headers, faults.EXIT_HEADER))
+
+    def _skewed(self, said: Said) -> HoldfastError:
+        """The hub's word about time counts only with its signature under it, made for this very request."""
+        try:
+            hub_s = http_signature.verify_response(said.status, said.headers, self._hub_key, said.nonce)
+        except Unauthenticated as trouble:
+            return self._unreachable(f"it speaks of the time, and does not prove it: {trouble.message}")
+        off_s = int(self._clock.now_s()) - hub_s
+        return Unreachable(
+            f"the clock of this machine is {abs(off_s):,} s {'ahead of' if off_s > 0 else 'behind'} the hub's",
+            remedy="set the clock of whichever machine is wrong: timedatectl set-ntp true; it is tried again",
+            code="clock_skew",
+        )
+
+    def _unreachable(self, why: str) -> Unreachable:
+        return Unreachable(
+            f"the hub at {self._url} did not answer as a hub does: {why}",
+            remedy="see that the hub runs there and can be reached from here; it is tried again",
+        )
+
+
+def _header(headers: dict[str, str], name: str) -> str:
+    return next((value for key, value in headers.items() if key.lower() == name.lower()), "")
+
+
+def _retry_after_s(headers: dict[str, str]) -> float:
+    text = _header(headers, "Retry-After")
+    seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else faults.RETRY_AFTER_S
+    return min(max(float(seconds), 0.1), RETRY_AFTER_S_MAX)
+
+
+def _reason(trouble: BaseException) -> str:
+    if isinstance(trouble, aiohttp.ServerDisconnectedError):
+        return "it closed the connection without an answer"
+    if isinstance(trouble, aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError):
+        return str(trouble.__cause__ or trouble)
+    return str(trouble) or type(trouble).__name__

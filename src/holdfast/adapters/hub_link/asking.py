@@ -1,0 +1,148 @@
+"""Asking a hub behind a URL: connections, signatures, failures. Knows no question; waits for no answer for ever."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast.adapters.hub_link.exchange import Answer, Garbled, Line, connect, request
+from holdfast.adapters.hub_link.visit import Visit
+from holdfast.errors import HoldfastError, Invalid, Unreachable
+from holdfast.wire import codec, faults
+
+if TYPE_CHECKING:
+    from holdfast.ports.clock import Clock
+    from holdfast.ports.entropy import Entropy
+    from holdfast.ports.sessions import Sessions
+
+T = TypeVar("T")
+
+TIMEOUT_S = 30.0
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+_URL = re.compile(
+    r"(https?)://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(?::([0-9]{1,5}))?/?"
+)
+_PORT = 443
+
+UNKNOWN = (
+    "holdfast history shows whether it arrived; repeating it is safe: a revision is never committed twice; "
+    "else check --hub, and that the hub runs there"
+)
+
+
+class Asking:
+    """`pin` is the hub's public line; without it the system's authorities say who is at the other end."""
+
+    def __init__(
+        self,
+        url: str,
+        sessions: Sessions,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        pin: str = "",
+        fleet: str = "",
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        parsed = _URL.fullmatch(url)
+        port = int(parsed[3] or _PORT) if parsed else 0
+        if parsed is None or not 0 < port < 65536:
+            raise Invalid(
+                f"{url!r} is not the address of a hub", remedy='give a URL such as "https://hub.example:9555"'
+            )
+        if parsed[1] == "http":
+            raise Invalid(
+                f"{url} would be asked without encryption; a hub speaks TLS only",
+                remedy=f"use https{url.removeprefix('http')}",
+                code="insecure_hub",
+            )
+        self._url = url
+        self._authority = url.partition("://")[2].rstrip("/")
+        self._host, self._port = parsed[2].strip("[]"), port
+        self._pin = pin
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._line: Line | None = None
+        self.visit = Visit(sessions, clock, entropy, fleet)
+
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    # ---- asking
+
+    def get(self, target: str, kind: type[T]) -> T:
+        return self._message(self.ask("GET", target, None), kind)
+
+    def post(self, target: str, message: object, kind: type[T]) -> T:
+        self.close()  # on a connection of its own: one that had gone stale would leave open whether it was heard
+        return self._message(self.ask("POST", target, codec.write(message)), kind)
+
+    def _message(self, answer: Answer, kind: type[T]) -> T:
+        try:
+            return codec.read(self.checked(answer).body, kind)
+        except Invalid as trouble:
+            if answer.status != 200:
+                raise
+            raise self._unreachable(f"its answer makes no sense: {trouble.message}") from trouble
+
+    def checked(self, answer: Answer) -> Answer:
+        if answer.status == 200:
+            return answer
+        raise self._trouble(answer)
+
+    def _trouble(self, answer: Answer) -> HoldfastError:
+        self.visit.check_clock(answer)
+        if 300 <= answer.status < 400:
+            return self._unreachable("it points to another address, and redirects are not followed")
+        try:
+            said = codec.read(answer.body, faults.Fault)
+        except Invalid:
+            return self._unreachable(f"it answers {answer.status} in words that are not a hub's")
+        return faults.trouble(said, answer.status, answer.headers.get(faults.EXIT_HEADER.lower(), ""))
+
+    def ask(self, method: str, target: str, body: bytes | None) -> Answer:
+        answer = self._once(method, target, body)
+        if answer.status == 401 and self.visit.mended(answer):
+            if body is not None:
+                self.close()
+            return self._once(method, target, body)
+        return answer
+
+    def _once(self, method: str, target: str, body: bytes | None) -> Answer:
+        self.visit.prepare()  # before the time of the hub runs: a person may have to touch a key
+        deadline_s = time.monotonic() + self._timeout_s
+        try:
+            if self._line is not None:
+                try:
+                    return self._through(self._line, method, target, body, deadline_s)
+                except ConnectionError:
+                    self.close()  # closed while idle; ask once more on a fresh one, with a nonce of its own
+            line = connect(self._host, self._port, self._pin, deadline_s, self._clock.now_s())
+            return self._through(line, method, target, body, deadline_s)
+        except (OSError, Garbled) as trouble:
+            self.close()
+            raise self._unreachable(_reason(trouble), UNKNOWN if body is not None else "") from trouble
+
+    def _through(self, line: Line, method: str, target: str, body: bytes | None, deadline_s: float) -> Answer:
+        self._line = line
+        text = request(method, target, self._authority, self.visit.signed(line.peer, method, target, body), body)
+        answer = line.ask(text, ANSWER_BYTES_MAX, deadline_s)
+        if not line.reusable:
+            self.close()
+        return answer
+
+    def _unreachable(self, why: str, remedy: str = "") -> Unreachable:
+        return Unreachable(
+            f"the hub at {self._url} did not answer as a hub does: {why}",
+            remedy=remedy or "check --hub, and that the hub runs there: holdfast hub run; then try again",
+            code="unreachable",
+        )
+
+
+def _reason(trouble: Exception) -> str:
+    if isinstance(trouble, TimeoutError):
+        return "it took too long"
+    return str(getattr(trouble, "strerror", "") or trouble)

@@ -1,0 +1,104 @@
+"""How a person's command introduces itself to a hub: a session, a signature per request, and what a 401 teaches it."""
+
+from __future__ import annotations
+
+import binascii
+from typing import TYPE_CHECKING
+
+from holdfast.errors import Corrupt, HoldfastError, Invalid, Unauthenticated
+from holdfast.model import ssh_key
+from holdfast.wire import codec, faults, http_signature, session_header
+
+if TYPE_CHECKING:
+    from holdfast.adapters.hub_link.exchange import Answer
+    from holdfast.ports.clock import Clock
+    from holdfast.ports.entropy import Entropy
+    from holdfast.ports.sessions import Sessions
+
+CLOCK_SKEW, OTHER_FLEET = "clock_skew", "other_fleet"
+SPENT = frozenset({"session_expired", "session_refused", "session_early"})
+
+
+class Visit:
+    """`fleet` is "" as long as none is known."""
+
+    def __init__(self, sessions: Sessions, clock: Clock, entropy: Entropy, fleet: str) -> None:
+        self.fleet = fleet
+        self._sessions = sessions
+        self._clock = clock
+        self._entropy = entropy
+        self._peer = ""
+        self._nonce = ""
+        self._learnt = False  # once is enough: a hub that always refuses must not keep us asking
+
+    def prepare(self) -> None:
+        self._sessions.session(self.fleet)
+
+    def signed(self, peer: str, method: str, target: str, body: bytes | None) -> dict[str, str]:
+        """The headers of one request to the hub with this key; every call has a nonce of its own."""
+        if not peer:
+            raise Invalid(
+                "the hub's certificate does not carry a key that requests can be addressed to",
+                remedy='write hub_key = "ssh-ed25519 …" into [fleet] of fleet.toml, as holdfast hub init prints it',
+                code="hub_key_unknown",
+            )
+        session = self._sessions.session(self.fleet)
+        self._peer = peer
+        self._nonce = binascii.b2a_base64(self._entropy.token(http_signature.NONCE_BYTES), newline=False).decode()
+        to, created_s = ssh_key.fingerprint(ssh_key.parse(peer)), int(self._clock.now_s())
+        headers = http_signature.sign(session.key, method, target, body, self.fleet, to, created_s, self._nonce)
+        return headers | {session_header.HEADER: session_header.write(session.certificate)}
+
+    def mended(self, answer: Answer) -> bool:
+        """Whether what was wrong with us is put right by now, so that the same question may be asked once more."""
+        code = _fault(answer).code
+        if self._learnt or code not in SPENT | {OTHER_FLEET}:
+            return False
+        self._learnt = True
+        if code == OTHER_FLEET:
+            # A fleet id is no secret and a request is bound to this one hub, so believing it gives nothing away;
+            # whether it is the fleet we remember is checked with what it has applied.
+            said = answer.headers.get(http_signature.FLEET.lower(), "")
+            if not http_signature.is_fleet(said) or said.replace(http_signature.NO_FLEET, "") == self.fleet:
+                return False
+            self.fleet = said.replace(http_signature.NO_FLEET, "")
+        else:
+            self._sessions.forget(self.fleet)
+        return True
+
+    def check_clock(self, answer: Answer) -> None:
+        """A hub that finds our clock wrong proves its own time; then say both, else say that it lies."""
+        if answer.status != 401 or _fault(answer).code != CLOCK_SKEW:
+            return
+        try:
+            hub_s = http_signature.verify_response(answer.status, answer.headers, self._peer, self._nonce)
+        except HoldfastError as trouble:
+            raise Corrupt(
+                f"the hub says that this machine's clock is wrong, and does not prove its own: {trouble.message}",
+                remedy="compare both clocks (date -u), and look at the machine the hub runs on",
+                code="hub_lies",
+            ) from trouble
+        here_s = int(self._clock.now_s())
+        off_s = here_s - hub_s
+        raise Unauthenticated(
+            f"the clocks differ by {abs(off_s):,} s: this machine says {_utc(here_s)}, the hub says {_utc(hub_s)}; "
+            f"allowed are {http_signature.WINDOW_S} s",
+            remedy="set the clock of the machine that is wrong (timedatectl set-ntp true; date -u), then try again",
+            code=CLOCK_SKEW,
+        )
+
+
+def _fault(answer: Answer) -> faults.Fault:
+    try:
+        return codec.read(answer.body, faults.Fault)
+    except Invalid:
+        return faults.Fault("", "", "")
+
+
+def _utc(seconds: int) -> str:
+    import time
+
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+    except (OverflowError, ValueError):
+        return str(seconds)

@@ -1,0 +1,147 @@
+"""A key of our own in an OpenSSH private key file that only its owner may read. Made here, never asked for, never sent.
+
+The file is read with a parser of our own: it is always the one unlocked Ed25519 form that `make` writes, so whatever
+else lies there is refused, and signing costs no more than the library's signature itself.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from holdfast.errors import Corrupt, Failed, NotPermitted
+from holdfast.model import ssh_key
+from holdfast.model.ssh_key import PublicKey
+from holdfast.ports.disk import Disk
+from holdfast.ports.entropy import Entropy
+
+if TYPE_CHECKING:  # 30 ms that naming a key need not pay
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+FILE_BYTES_MAX = 4096
+_TYPE = "ssh-ed25519"
+_MAGIC = b"openssh-key-v1\0"
+_BEGIN, _END = "-----BEGIN OPENSSH PRIVATE KEY-----\n", "-----END OPENSSH PRIVATE KEY-----\n"
+_LINE_CHARS, _BLOCK_BYTES = 70, 8
+
+
+class FileIdentityKey:
+    def __init__(self, line: str, seed: bytes) -> None:
+        """Use `load`, `make` or `load_or_make`."""
+        self.line = line
+        self._seed = seed
+        self._private: Ed25519PrivateKey | None = None
+
+    def sign(self, message: bytes) -> bytes:
+        if self._private is None:
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+            private = Ed25519PrivateKey.from_private_bytes(self._seed)
+            if _line(private.public_key().public_bytes_raw()) != self.line:
+                raise _damaged("the key file", "its two halves do not belong together")
+            self._private = private
+        return self._private.sign(message)
+
+    def __repr__(self) -> str:  # never the seed, whatever a traceback or a log prints
+        return f"FileIdentityKey({self.line})"
+
+
+def load(path: str) -> FileIdentityKey | None:
+    """None if there is no file; whatever is there but is not such a key is refused."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as trouble:
+        raise _unusable(path, trouble) from trouble
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise _damaged(path, "it is not a plain file")
+        if about.st_mode & 0o077:
+            raise NotPermitted(
+                f"others than its owner may use {path}, a private key",
+                remedy=f"chmod 600 {path}; if it may have been read, have the machine revoked and joined anew",
+                code="key_exposed",
+            )
+        return read(os.read(handle, FILE_BYTES_MAX + 1), path)
+    except OSError as trouble:
+        raise _unusable(path, trouble) from trouble
+    finally:
+        os.close(handle)
+
+
+def make(path: str, disk: Disk, entropy: Entropy) -> FileIdentityKey:
+    """A fresh key, durable before it is used. Replaces what is there, so ask `load` first."""
+    key, content = made(entropy)
+    disk.make_directory(os.path.dirname(os.path.abspath(path)), 0o700)
+    disk.replace(path, content, 0o600)
+    return key
+
+
+def load_or_make(path: str, disk: Disk, entropy: Entropy) -> FileIdentityKey:
+    return load(path) or make(path, disk, entropy)
+
+
+def made(entropy: Entropy) -> tuple[FileIdentityKey, bytes]:
+    """A fresh key and the file it is kept in."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    seed = entropy.token(32)
+    point = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+    return FileIdentityKey(_line(point), seed), _render(point, seed, entropy.token(4))
+
+
+def read(content: bytes, path: str) -> FileIdentityKey:
+    """A key from the content of its file, however that was read."""
+    try:
+        return _key(content)
+    except ValueError as trouble:
+        raise _damaged(path, str(trouble)) from None
+
+
+def _line(point: bytes) -> str:
+    return ssh_key.line(PublicKey(_TYPE, ssh_key.pack(_TYPE.encode(), point)))
+
+
+def _render(point: bytes, seed: bytes, check: bytes) -> bytes:
+    public = ssh_key.pack(_TYPE.encode(), point)
+    private = check + check + public + ssh_key.pack(seed + point, b"")
+    private += bytes(range(1, 1 + -len(private) % _BLOCK_BYTES))
+    blob = _MAGIC + ssh_key.pack(b"none", b"none", b"") + (1).to_bytes(4, "big") + ssh_key.pack(public, private)
+    text = binascii.b2a_base64(blob, newline=False).decode("ascii")
+    lines = (text[at : at + _LINE_CHARS] + "\n" for at in range(0, len(text), _LINE_CHARS))
+    return (_BEGIN + "".join(lines) + _END).encode("ascii")
+
+
+def _key(content: bytes) -> FileIdentityKey:
+    """Read it, and write it again: one key has one file, so any bit that differs is damage."""
+    text = content.decode("ascii")
+    if len(content) > FILE_BYTES_MAX or not text.startswith(_BEGIN) or not text.endswith(_END):
+        raise ValueError("it is not an OpenSSH private key file")
+    blob = binascii.a2b_base64(text.removeprefix(_BEGIN).removesuffix(_END).replace("\n", ""), strict_mode=True)
+    head = len(_MAGIC + ssh_key.pack(b"none", b"none", b"")) + 4
+    public, private = ssh_key.strings(blob[head:])
+    _, point = ssh_key.strings(public)
+    check, pair = private[:4], ssh_key.take(private, 8 + len(public))[0]
+    if len(pair) != 64 or pair[32:] != point or _render(point, pair[:32], check) != content:
+        raise ValueError("it is not one unlocked Ed25519 key without comment, as holdfast writes it")
+    return FileIdentityKey(_line(point), pair[:32])
+
+
+def _damaged(path: str, why: str) -> Corrupt:
+    return Corrupt(
+        f"{path} is not a machine's own key: {why}",
+        remedy=f"restore {path} from a backup of this machine; or remove it and have the machine join anew",
+        code="key_damaged",
+    )
+
+
+def _unusable(path: str, trouble: OSError) -> Failed:
+    return Failed(
+        f"{path}, a private key, cannot be read: {trouble.strerror}",
+        remedy=f"run this as the owner of {path}: sudo ls -l {path}",
+        code="key_unreadable",
+    )

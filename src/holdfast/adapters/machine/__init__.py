@@ -1,0 +1,1 @@
+"""The machine below an agent: Linux, or whatever a test says it is."""

@@ -1,0 +1,51 @@
+"""The SSH host key of a machine, taken over as the node's own key. Reads it; the file itself stays as it is."""
+
+import os
+
+from holdfast.adapters.identity_key import file
+from holdfast.adapters.identity_key.file import FileIdentityKey
+from holdfast.errors import Failed, Invalid
+from holdfast.ports.disk import Disk
+from holdfast.ports.entropy import Entropy
+
+_BYTES_MAX = 16 * 1024
+
+
+class _Given:
+    """Entropy whose first word is a seed that exists already."""
+
+    def __init__(self, seed: bytes, rest: Entropy) -> None:
+        self._seed = seed
+        self._rest = rest
+
+    def token(self, size_bytes: int) -> bytes:
+        return self._seed if size_bytes == len(self._seed) else self._rest.token(size_bytes)
+
+
+def adopt(source: str, path: str, disk: Disk, entropy: Entropy) -> FileIdentityKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
+    content = _read(source, disk)
+    try:
+        private = load_ssh_private_key(content, None)
+    except (ValueError, TypeError) as trouble:
+        raise _unfit(source, "it is not an unlocked OpenSSH private key") from trouble
+    if not isinstance(private, Ed25519PrivateKey):
+        raise _unfit(source, "it is not an Ed25519 key")
+    return file.make(path, disk, _Given(private.private_bytes_raw(), entropy))
+
+
+def _read(source: str, disk: Disk) -> bytes:
+    content = disk.read(os.path.abspath(source), _BYTES_MAX)
+    if content is None:
+        raise Failed(f"there is no key at {source}", remedy="ls /etc/ssh/ssh_host_ed25519_key", code="no_key")
+    return content
+
+
+def _unfit(source: str, why: str) -> Invalid:
+    return Invalid(
+        f"{source} cannot become this node's key: {why}",
+        remedy="name the Ed25519 host key: --host-key /etc/ssh/ssh_host_ed25519_key, or let the agent make its own",
+        code="key_form",
+    )

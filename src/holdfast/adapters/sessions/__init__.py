@@ -1,0 +1,1 @@
+"""Where a person's sessions are kept between two commands."""

@@ -1,0 +1,116 @@
+"""How a client of ours calls: TLS 1.3 only, and a handshake that fails unless the one who answers is proven.
+
+The proof is part of the handshake itself, not something to remember after it: whoever writes through a context made
+here, be it a plain socket, asyncio or uvloop, cannot write a byte to anybody else.
+"""
+
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.errors import HoldfastError, Unreachable
+from holdfast.trust import certificates
+
+Judge = Callable[[bytes | None], None]
+
+
+class WrongHub(Unreachable):
+    """Somebody answered, and it is not our hub. Loops go on trying; a command ends as with anything forged."""
+
+    code = "wrong_hub"
+    exit_code = 7
+
+
+class PeerRefused(ssl.SSLCertVerificationError):
+    """How a refusal travels through libraries that know only TLS's own failures; `refusal` finds it again."""
+
+    def __init__(self, trouble: HoldfastError) -> None:
+        super().__init__(1, trouble.message)
+        self.trouble = trouble
+
+
+def pinned_context(hub_key: str, host: str, now_s: Callable[[], float]) -> ssl.SSLContext:
+    """For calling `host` and finding there the hub with this key, whatever its certificate of the season is."""
+    return judged_context(lambda der: check_peer(der, hub_key, host, now_s()))
+
+
+def public_context() -> ssl.SSLContext:
+    """For a hub whose key is not pinned: the system's authorities, ordinary verification."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
+
+
+def judged_context(judge: Judge) -> ssl.SSLContext:
+    """OpenSSL proves that the peer holds the key of its certificate; whether that is the right one, `judge` says."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+
+    class Judged(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            _judge(judge, self.getpeercert(binary_form=True))
+
+    class JudgedSocket(ssl.SSLSocket):
+        def do_handshake(self, *settings: Any) -> None:
+            super().do_handshake(*settings)
+            _judge(judge, self.getpeercert(binary_form=True))
+
+    context.sslobject_class = Judged
+    context.sslsocket_class = JudgedSocket
+    return context
+
+
+def _judge(judge: Judge, der: bytes | None) -> None:
+    try:
+        judge(der)
+    except HoldfastError as trouble:
+        raise PeerRefused(trouble) from trouble
+
+
+def refusal(trouble: BaseException | None) -> HoldfastError | None:
+    """Why the peer was refused, if that is what lies at the bottom of this failure."""
+    while trouble is not None:
+        if isinstance(trouble, PeerRefused):
+            return trouble.trouble
+        trouble = trouble.__cause__ or trouble.__context__
+    return None
+
+
+def check_peer(der: bytes | None, hub_key: str, host: str, now_s: float) -> None:
+    """Key, self-signature, period and name of what the peer showed; raises WrongHub with the reason."""
+    from holdfast.adapters.certificates import x509
+
+    if not der:
+        raise _wrong(host, "it showed no certificate")
+    try:
+        shown = x509.facts(der)
+    except HoldfastError as trouble:
+        raise _wrong(host, trouble.message) from None
+    complaint = certificates.hub_complaint(shown, hub_key, host, now_s)
+    if complaint is not None:
+        raise _wrong(host, complaint)
+
+
+def secured(sock: socket.socket, host: str, hub_key: str, now_s: Callable[[], float]) -> ssl.SSLSocket:
+    """A connected socket inside TLS whose peer is proven; `hub_key` "" asks the system's authorities instead.
+
+    Raises WrongHub, or OSError as sockets do; the socket is closed then.
+    """
+    context = pinned_context(hub_key, host, now_s) if hub_key else public_context()
+    try:
+        return context.wrap_socket(sock, server_hostname=host)
+    except PeerRefused as refused:
+        raise refused.trouble from None
+    except ssl.SSLCertVerificationError as trouble:
+        raise _wrong(host, f"{trouble.verify_message}, and no key of it is pinned") from None
+
+
+def _wrong(host: str, why: str) -> WrongHub:
+    return WrongHub(
+        f"what answers at {host} is not proven to be the hub: {why}; nothing was sent to it",
+        remedy="compare [fleet] hub_key with what the hub says: holdfast hub init --json; and look at both clocks",
+    )

@@ -1,0 +1,44 @@
+"""A session certificate in a header: base64 of its JSON, one spelling, bounded. Pure; proves nothing."""
+
+import binascii
+
+from holdfast.errors import Invalid, Unauthenticated
+from holdfast.model.session import SessionCertificate
+from holdfast.wire import codec
+
+HEADER = "Holdfast-Session"
+CHARS_MAX = 8000
+
+
+def write(certificate: SessionCertificate) -> str:
+    text = binascii.b2a_base64(codec.write(certificate), newline=False).decode("ascii")
+    if len(text) > CHARS_MAX:
+        raise Invalid(
+            "the key of this operator is too long for a session",
+            remedy="use an ed25519 key, or RSA of at most 4096 bits: ssh-keygen -t ed25519",
+            code="key_too_long",
+        )
+    return text
+
+
+def read(text: str) -> SessionCertificate:
+    try:
+        if len(text) > CHARS_MAX:
+            raise ValueError("it is too long")
+        content = binascii.a2b_base64(text, strict_mode=True)
+        certificate = codec.read(content, SessionCertificate)
+    except ValueError:
+        raise _refused() from None
+    except Invalid:
+        raise _refused() from None
+    if write(certificate) != text:
+        raise _refused()
+    return certificate
+
+
+def _refused() -> Unauthenticated:
+    return Unauthenticated(
+        f"the request is refused: {HEADER} is not as holdfast writes it",
+        remedy="send it with holdfast of the same release",
+        code="session_refused",
+    )
