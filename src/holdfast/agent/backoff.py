@@ -1,0 +1,29 @@
+"""How long to wait before asking again: 1, 2, 4 … 60 s, never less, spread so that a herd does not come together."""
+
+from holdfast.ports.entropy import Entropy
+
+FIRST_S = 1.0
+LONGEST_S = 60.0
+ASKED_S_MAX = 300.0  # a hub may slow an agent down, not silence it (W3)
+_SPREAD = 0.25
+
+
+class Backoff:
+    def __init__(self, entropy: Entropy) -> None:
+        self._entropy = entropy
+        self._next_s = FIRST_S
+
+    def reset(self) -> None:
+        self._next_s = FIRST_S
+
+    def grow(self) -> float:
+        base_s = self._next_s
+        self._next_s = min(base_s * 2, LONGEST_S)
+        return min(base_s * (1 + self._spread()), LONGEST_S)
+
+    def asked(self, retry_after_s: float) -> float:
+        """What a hub asked for (M-28), and a little more."""
+        return min(max(retry_after_s, FIRST_S), ASKED_S_MAX) * (1 + self._spread())
+
+    def _spread(self) -> float:
+        return _SPREAD * int.from_bytes(self._entropy.token(4), "big") / 2**32

@@ -1,0 +1,45 @@
+"""Lanes: one thing at a time for one service, several services at a time. Bounded; what runs is never cut off."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from holdfast.errors import Limited
+
+PARALLEL = 4
+WAITING_MAX = 64  # in one lane
+
+
+class Lanes:
+    def __init__(self, parallel: int = PARALLEL) -> None:
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._waiting: dict[str, int] = {}
+        self._places = asyncio.Semaphore(parallel)
+        self.running: set[asyncio.Task[None]] = set()
+
+    def check_room(self, lane: str) -> None:
+        if self._waiting.get(lane, 0) >= WAITING_MAX:
+            raise Limited(
+                f"{WAITING_MAX} operations already wait for {lane}", remedy="wait until some are done: agent journal"
+            )
+
+    def put(self, lane: str, work: Callable[[], Awaitable[None]]) -> None:
+        self._waiting[lane] = self._waiting.get(lane, 0) + 1
+        task = asyncio.ensure_future(self._run(lane, work))
+        self.running.add(task)
+        task.add_done_callback(self.running.discard)
+
+    async def _run(self, lane: str, work: Callable[[], Awaitable[None]]) -> None:
+        turn = self._turns.setdefault(lane, asyncio.Lock())
+        try:
+            async with turn, self._places:
+                await work()
+        finally:
+            self._waiting[lane] -= 1
+            if self._waiting[lane] == 0:  # nobody waits for this lock any more
+                del self._waiting[lane], self._turns[lane]
+
+    async def quiet(self, at_most_s: float) -> bool:
+        """Wait for everything under way; False if something still is."""
+        if self.running:
+            await asyncio.wait(set(self.running), timeout=at_most_s)
+        return not self.running

@@ -1,0 +1,34 @@
+"""The time this node believes: the wall clock, held above a floor that survives restarts (W16)."""
+
+from holdfast.ports.clock import Clock
+from holdfast.ports.journal import Journal
+from holdfast.trust import time_floor
+
+FACT = "time-floor"
+KEEP_EVERY_S = 60.0
+
+
+class NodeTime:
+    def __init__(self, clock: Clock, journal: Journal) -> None:
+        self._clock = clock
+        self._journal = journal
+        self._state = time_floor.restored(journal.fact(FACT))
+        self._kept_floor_s = self._state.floor_s
+        self.alarm: str | None = None
+
+    def now_s(self) -> float:
+        return time_floor.now_s(self._state, self._clock.now_s())
+
+    def heard(self, hub_time_s: float | None) -> None:
+        """With every answer of the hub: the floor rises where the two clocks agree, else somebody is told."""
+        self._state, self.alarm = time_floor.advance(
+            self._state, self._clock.now_s(), self._clock.monotonic_s(), hub_time_s
+        )
+        if self._state.floor_s - self._kept_floor_s >= KEEP_EVERY_S:
+            self.keep()
+
+    def keep(self) -> None:
+        """On the disk, before an order is judged by it."""
+        if int(self._state.floor_s) > int(self._kept_floor_s):
+            self._journal.set_aside(FACT, time_floor.stored(self._state))
+            self._kept_floor_s = self._state.floor_s

@@ -1,0 +1,63 @@
+"""What an agent uses of the world, handed to it by wiring: ports, and two small callbacks. Names no product."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.model.fleet import Node, Settings
+from holdfast.ports.acceptance import Acceptance
+from holdfast.ports.audit_log import AuditLog
+from holdfast.ports.clock import Clock
+from holdfast.ports.entropy import Entropy
+from holdfast.ports.fleet_link import FleetLink
+from holdfast.ports.identity_key import IdentityKey
+from holdfast.ports.journal import Journal
+from holdfast.ports.machine import Machine
+from holdfast.ports.storage import Storage
+
+
+class Renewer(Protocol):
+    """Whoever keeps the certificates of this node."""
+
+    def follow(self, node: Node, settings: Settings) -> None:
+        """A revision was accepted, or the agent started with one."""
+        ...
+
+    async def renew(self) -> str:
+        """Issue the serving certificate anew; answers what was done, in a sentence."""
+        ...
+
+    def shown(self) -> tuple[bytes, str]:
+        """DER of the issuing certificate and the digest of the serving one; empty where there is none."""
+        ...
+
+
+class NoCertificates:
+    """A node without a listener has nothing to renew."""
+
+    def follow(self, node: Node, settings: Settings) -> None:
+        """Nothing depends on it."""
+
+    async def renew(self) -> str:
+        return "this agent has no listener, so there is no certificate to renew"
+
+    def shown(self) -> tuple[bytes, str]:
+        return b"", ""
+
+
+Say = Callable[[str, dict[str, object]], None]
+
+
+class World(Struct, frozen=True):
+    link: FleetLink
+    journal: Journal
+    acceptance: Acceptance
+    storage: Storage
+    audit: AuditLog
+    machine: Machine
+    key: IdentityKey
+    clock: Clock
+    entropy: Entropy
+    certificates: Renewer
+    say: Say  # one event of the log: its name and its fields
