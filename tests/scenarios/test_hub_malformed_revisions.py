@@ -60,11 +60,11 @@ def test_a_malformed_revision_is_refused_and_the_head_stays() -> None:
     hub = grown_mailbox(1)
     good = next_candidate(small_fleet({"web": 2, "api": 1}, nodes=("w1", "w2")), hub.applied())
     answers: dict[int, int] = {}
-    with served(hub) as port:
+    with served(hub) as far:
         for broken in broken_revisions(good):
-            answer = post(port, "/v1/revisions", codec.write(messages.commit_request(broken)))
+            answer = post(far, "/v1/revisions", codec.write(messages.commit_request(broken)))
             answers[answer.status] = answers.get(answer.status, 0) + 1
             assert answer.status in (400, 403, 409), (answer, broken)
-        assert get(port, "/v1/head").json()["head"]["number"] == 1
-        assert post(port, "/v1/revisions", codec.write(messages.commit_request(good))).status == 200
+        assert get(far, "/v1/head").json()["head"]["number"] == 1
+        assert post(far, "/v1/revisions", codec.write(messages.commit_request(good))).status == 200
     assert sum(answers.values()) > 400

@@ -1,32 +1,33 @@
-"""One source and one address: the old file or the ledger, never both, nowhere others reach (C-33, O-02, O-10)."""
+"""One source and one door: the old file or the ledger, never both; on any address, TLS 1.3 alone (O-02, O-10, S01)."""
 
 import json
+import socket
+import ssl
 
 import pytest
 
-from holdfast.adapters.hub_link.http import HttpHub
 from holdfast.errors import Conflict, Invalid
-from holdfast.hub.daemon import Daemon, loopback
+from holdfast.hub.daemon import Daemon
 from holdfast.hub.legacy import LegacySource, one_source
 from holdfast.wire import codec, messages
 from tests.fleets.build import mailbox, next_candidate, small_fleet
-from tests.fleets.serving import get, post, raw, served
+from tests.fleets.serving import NOBODY, Served, get, parts_of, post, raw, running, served
 
 
 def test_a_configuration_file_is_served_read_only_and_says_so() -> None:
     hub = LegacySource(small_fleet(("web", "api"), nodes=("w1",)))
-    with served(hub) as port:
-        status = get(port, "/v1/status").json()
+    with served(hub) as far:
+        status = get(far, "/v1/status").json()
         assert status["source"] == "config"
         assert status["resources"] == {"fleet": 1, "trust": 1, "node": 1, "service": 2}
-        assert get(port, "/v1/applied").json()["revision"] is None
-        assert get(port, "/v1/history").json()["revisions"] == []
-        assert get(port, "/v1/revisions/1").status == get(port, "/v1/links?first=1&last=1").status == 404
-        refused = post(port, "/v1/revisions", codec.write(messages.commit_request(next_candidate(small_fleet(), None))))
+        assert get(far, "/v1/applied").json()["revision"] is None
+        assert get(far, "/v1/history").json()["revisions"] == []
+        assert get(far, "/v1/revisions/1").status == get(far, "/v1/links?first=1&last=1").status == 404
+        refused = post(far, "/v1/revisions", codec.write(messages.commit_request(next_candidate(small_fleet(), None))))
         assert (refused.status, refused.json()["code"]) == (409, "legacy_source")
         assert "--state-dir" in refused.json()["remedy"]
         with pytest.raises(Conflict, match="read-only"):
-            HttpHub(f"http://127.0.0.1:{port}").mend({})
+            far.link().mend({})
 
 
 def test_two_sources_are_refused_before_either_is_opened() -> None:
@@ -40,30 +41,51 @@ def test_two_sources_are_refused_before_either_is_opened() -> None:
 # ---- where it listens
 
 
-@pytest.mark.parametrize(
-    "host", ["0.0.0.0", "::", "", "192.0.2.1", "hub.example", "127.0.0.1.example", "::ffff:127.0.0.1"]
-)
-def test_an_address_that_others_can_reach_is_refused(host: str) -> None:
-    with pytest.raises(Invalid) as raised:
-        Daemon(mailbox(), host, 0)
-    assert raised.value.code == "unauthenticated_listen"
-    assert "127.0.0.1" in raised.value.remedy
+@pytest.mark.parametrize(("host", "dialled"), [("0.0.0.0", "127.0.0.1"), ("127.8.8.8", "127.8.8.8"), ("::", "::1")])
+def test_it_listens_wherever_it_is_told_to_and_everybody_needs_an_identity(host: str, dialled: str) -> None:
+    """There is no unauthenticated mode any more, hence no address that would be unsafe for it (C-33)."""
+    hub = Served(*parts_of(mailbox(), names=(dialled,)), host=dialled)
+    with running(hub, listen=host):
+        assert get(hub, "/healthz", NOBODY).status == 200
+        assert get(hub, "/v1/head", NOBODY).status == 401
+        assert get(hub, "/v1/head").status == 200
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost"])
-def test_a_loopback_address_is_accepted(host: str) -> None:
-    assert loopback(host) in ("127.0.0.1", "127.8.8.8", "::1")
+def shaken(hub: Served, oldest: ssl.TLSVersion, newest: ssl.TLSVersion) -> str | None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version, context.maximum_version = oldest, newest
+    with socket.create_connection((hub.host, hub.port), 5) as line:
+        try:
+            with context.wrap_socket(line) as inside:
+                return inside.version()
+        except (ssl.SSLError, ConnectionError):
+            return None
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+def test_it_speaks_tls_1_3_and_nothing_else() -> None:
+    """S01: plaintext and every older version end before a request is heard."""
+    with served(mailbox()) as hub:
+        assert shaken(hub, ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
+        for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2):
+            assert shaken(hub, version, version) is None
+        with socket.create_connection((hub.host, hub.port), 5) as line:
+            line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert not line.recv(100).startswith(b"HTTP")
+        assert get(hub, "/healthz").status == 200
 
 
 def test_a_taken_port_is_a_conflict_with_a_remedy() -> None:
-    with served(mailbox()) as port, pytest.raises(Conflict) as raised:
-        Daemon(mailbox(), "127.0.0.1", port).run(lambda _: None)
+    with served(mailbox()) as hub, pytest.raises(Conflict) as raised:
+        Daemon(parts_of(mailbox())[0], "127.0.0.1", hub.port).run(lambda _: None)
     assert raised.value.code == "address_in_use"
 
 
 def test_no_answer_reveals_a_version_of_what_runs_here() -> None:
-    with served(mailbox()) as port:
-        for answer in (get(port, "/healthz"), get(port, "/nope"), raw(port, b"nonsense\r\n\r\n")):
+    with served(mailbox()) as far:
+        for answer in (get(far, "/healthz"), get(far, "/nope"), raw(far, b"nonsense\r\n\r\n")):
             assert answer.headers["server"] == "holdfast"
             assert "aiohttp" not in json.dumps(answer.headers).lower()
             assert "python" not in json.dumps(answer.headers).lower()

@@ -7,7 +7,7 @@ from msgspec import Struct
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.hub import reading
 from holdfast.hub.boot import inspect
-from holdfast.hub.history import follow, from_the_start
+from holdfast.hub.history import follow, from_the_start, pass_over
 from holdfast.ledger import keys
 from holdfast.ledger.readiness import CONTENT_CODES, Finding, finding, from_error
 from holdfast.model.applied import needed
@@ -21,6 +21,7 @@ class Verdict(Struct, frozen=True):
     revisions: int
     signatures: int
     contents: int
+    notes: tuple[str, ...] = ()  # worth knowing, and nothing to be done about
 
     @property
     def sound(self) -> bool:
@@ -42,17 +43,24 @@ def examine(store: LedgerReader, high_water: HighWater) -> Verdict:
             findings.append(_finding(trouble))
     wanted = needed(applied)
     findings += _litter(store, applied.head)
-    return Verdict(tuple(findings), applied.head.number, signatures, len(wanted))
+    first = reading.kept_from(store)
+    notes = (f"history before revision {first} was not kept: the ledger was rebuilt from what nodes held",)
+    return Verdict(tuple(findings), applied.head.number, signatures, len(wanted), notes if first > 1 else ())
 
 
 def _history(store: LedgerReader, head: Head) -> Iterator[int]:
-    """Every revision judged again on top of the one before it; yields how many signatures it carried."""
+    """Every revision judged again on top of the one before it; yields how many signatures it carried.
+
+    Where a rebuilt ledger has no tables, the chain and its signatures are all there is to judge.
+    """
     contents = reading.Contents(store)
     pinned = reading.pin(store)
+    first = reading.kept_from(store)
     so_far = from_the_start(pinned.fleet if pinned else reading.link_of(store, 1).header.fleet)
     for number in range(1, head.number + 1):
         link = reading.link_of(store, number)
-        so_far = follow(so_far, link, contents)
+        known = number > first or first == 1
+        so_far = follow(so_far, link, contents) if known else pass_over(so_far, link, contents, number == first)
         yield len(link.signatures)
     if so_far.at.head != head:
         raise _broken(head.number, "head is not the end of the chain")

@@ -81,6 +81,12 @@ def _check_base(store: Reading, applied: Applied | None, header: Header) -> None
     if applied is not None:
         check_succession(applied.fleet_id, head, header)
         return
+    if store.scan(keys.SALVAGED_LINKS):  # a second revision 1 would fork every node that holds the first
+        raise Conflict(
+            "nodes hold revisions of this fleet that this ledger lost",
+            remedy="holdfast import ledger --state-dir DIR on the hub's machine rebuilds it; then apply",
+            code="ledger_lost",
+        )
     if header.trust != header.fleet:
         raise Unsound("a first revision founds the fleet whose id it carries")
     if (pinned := reading.pin(store)) is not None:  # else an offline ledger's first apply pins its own fleet
@@ -211,12 +217,15 @@ def _settle(store: LedgerStore, record: Recovery) -> str | None:
 def _referenced(store: LedgerStore, head: Head) -> set[str]:
     """Digests that any stored revision needs."""
     needed: set[str] = set()
+    first = reading.kept_from(store)
     for number in range(1, head.number + 1):
         digest = reading.record_of(store, number).digest
         header = decode_header(store.blob(digest) or b"")
-        table = decode_table(store.blob(header.resources) or b"")
         needed |= {digest, header.resources, header.trust, *header.manifests.values()}
-        needed |= {entry.digest for entry in table.entries.values()}
+        content = store.blob(header.resources)
+        if content is None and number < first:
+            continue  # not kept when the ledger was rebuilt
+        needed |= {entry.digest for entry in decode_table(content or b"").entries.values()}
     return needed
 
 

@@ -1,12 +1,16 @@
-"""One TCP connection and its patience: aiohttp's protocol, with a clock on every state in which a peer makes us wait.
+"""One TLS connection and its patience: aiohttp's protocol, with a clock on every state in which a peer makes us wait.
 
-aiohttp bounds sizes but has one timer only. Here a connection is always in one of three states: listening for a request
-(HEAD_S or IDLE_S), being served (the body and the answer have their own clocks), or closed.
+aiohttp bounds sizes but has one timer only. Here a connection is always in one of four states: shaking hands
+(HANDSHAKE_S), listening for a request (HEAD_S, IDLE_S or IDLE_KNOWN_S), being served (the body and the answer have
+their own clocks, and a held check-in ends by itself), or closed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import web
@@ -14,9 +18,10 @@ from aiohttp import web
 from holdfast.errors import Invalid
 from holdfast.hub import limits
 from holdfast.hub.errors_http import refusal
+from holdfast.hub.places import Place, Places, neighbourhood
 
 if TYPE_CHECKING:
-    import asyncio
+    import ssl
 
 log = logging.getLogger("holdfast.hub")
 
@@ -24,28 +29,27 @@ AIOHTTP_PATIENCE_S = 24 * 3600.0  # its own timer stays out of the way of ours
 
 
 class Connection(web.RequestHandler):
-    def __init__(self, manager: Listener, **settings: Any) -> None:
+    def __init__(self, manager: Listener, place: Place, source: str, **settings: Any) -> None:
         super().__init__(manager, **settings)
         self._listener = manager
+        self.place = place
+        self.source = source  # network address of the peer
         self._clock: asyncio.TimerHandle | None = None
         self._heard = False  # a byte of the request that is being waited for
         self._resting = False  # an answer was given on this connection, and another request may follow
-        self._request: web.BaseRequest | None = None  # being served
-        self._ended = False  # the peer will send nothing more
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not self._listener.admit(self):
-            cast("asyncio.Transport", transport).abort()
-            return
         super().connection_made(transport)
-        # An answer is done when none of it is left here, so that the clock of the next state cuts nothing off.
-        cast("asyncio.Transport", transport).set_write_buffer_limits(0)
+        self.place.leave_now = self.hang_up
+        # An answer is done when next to none of it is left here, so that the clock of the next state cuts nothing off.
+        # Not zero: uvloop's TLS would call an empty buffer full.
+        cast("asyncio.Transport", transport).set_write_buffer_limits(high=1, low=0)
         self._wait_at_most(limits.HEAD_S)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_clock()
-        if self._listener.dismiss(self):
-            super().connection_lost(exc)
+        self._listener.places.leave(self.place)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if data and self._resting and not self._heard:
@@ -53,26 +57,21 @@ class Connection(web.RequestHandler):
         self._heard = self._heard or bool(data)
         super().data_received(data)
 
-    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio takes either, aiohttp says None
-        """Whoever says goodbye after a whole request still gets his answer; true keeps the connection open for it."""
-        self._ended = True
-        if self._request is not None:
-            return self._request.content.is_eof()
-        if self._heard:
-            self._wait_at_most(limits.EOF_S)  # a request may have come with the goodbye, not yet begun
-        return self._heard
+    def identify(self, identity: str) -> None:
+        """A request on this connection proved who sends it."""
+        self._listener.places.identify(self.place, identity)
 
-    def begin(self, request: web.BaseRequest) -> None:
+    def begin(self) -> None:
         """The head of a request is complete."""
-        self._request = request
+        self.place.waiting = False
         self._resting = False
         self._stop_clock()
 
     def rest(self) -> None:
         """The answer is written; another request may follow on this connection."""
-        self._request = None
+        self.place.waiting = True
         self._heard, self._resting = False, True
-        self._wait_at_most(limits.EOF_S if self._ended else limits.IDLE_S)
+        self._wait_at_most(limits.IDLE_KNOWN_S if self.place.identity else limits.IDLE_S)
 
     def hang_up(self) -> None:
         """Close without waiting for bytes that the peer does not fetch."""
@@ -110,16 +109,62 @@ class Connection(web.RequestHandler):
 
 
 class Listener(web.Server):
-    """Makes a connection for everybody who calls, up to CONNECTIONS_MAX."""
+    """Opens the door to everybody who calls, as long as there are places."""
 
     def __init__(self, handler: Any, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(handler, loop=loop)
         self.loop = loop
-        self._present: set[Connection] = set()
+        self.places = Places()
+        self._greetings: set[asyncio.Task[None]] = set()
 
-    def __call__(self) -> Connection:
+    async def listen(self, door: socket.socket, context: ssl.SSLContext) -> None:
+        """Until cancelled. Accepts by hand, because a handshake that does not end takes a place too."""
+        try:
+            while True:
+                try:
+                    line, peer = await self.loop.sock_accept(door)
+                except OSError as trouble:  # out of handles, or he was gone again before we said hello
+                    log.warning("a caller could not be let in: %s", trouble)
+                    await asyncio.sleep(limits.ACCEPT_PAUSE_S)
+                    continue
+                place = Place(neighbourhood(peer[0]), lambda line=line: _cut(line))  # type: ignore[misc]
+                if not self.places.admit(place):
+                    line.close()
+                    continue
+                greeting = self.loop.create_task(self._greet(line, place, peer[0], context))
+                self._greetings.add(greeting)
+                greeting.add_done_callback(self._greetings.discard)
+        finally:
+            for greeting in self._greetings:
+                greeting.cancel()
+
+    async def _greet(self, line: socket.socket, place: Place, source: str, context: ssl.SSLContext) -> None:
+        try:
+            line.setblocking(False)
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await self.loop.connect_accepted_socket(
+                lambda: self._connection(place, source),
+                line,
+                ssl=context,
+                ssl_handshake_timeout=limits.HANDSHAKE_S,
+                ssl_shutdown_timeout=limits.LINGER_S,
+            )
+        except OSError as trouble:  # also what ssl and asyncio raise
+            log.debug("no handshake with %s: %s", source, trouble)
+            self._forget(line, place)
+        except BaseException:
+            self._forget(line, place)
+            raise
+
+    def _forget(self, line: socket.socket, place: Place) -> None:
+        self.places.leave(place)
+        line.close()
+
+    def _connection(self, place: Place, source: str) -> Connection:
         return Connection(
             self,
+            place,
+            source,
             loop=self.loop,
             access_log=None,
             keepalive_timeout=AIOHTTP_PATIENCE_S,
@@ -130,13 +175,8 @@ class Listener(web.Server):
             auto_decompress=False,  # nothing that grows while it is read
         )
 
-    def admit(self, connection: Connection) -> bool:
-        if len(self._present) >= limits.CONNECTIONS_MAX:
-            return False
-        self._present.add(connection)
-        return True
 
-    def dismiss(self, connection: Connection) -> bool:
-        known = connection in self._present
-        self._present.discard(connection)
-        return known
+def _cut(line: socket.socket) -> None:
+    """While hands are being shaken the loop owns the socket; this makes its reading end."""
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)

@@ -3,69 +3,80 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
-import sys
+import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Protocol
 
-from aiohttp import web
+from msgspec import Struct
 
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid
-from holdfast.hub import limits
-from holdfast.hub.api import Api
+from holdfast.hub import limits, openapi
+from holdfast.hub.api import Api, Staff
+from holdfast.hub.authentication import Authentication
 from holdfast.hub.connection import Listener
+from holdfast.hub.counter import Counter, FleetCore
+from holdfast.hub.denials import Denials
+from holdfast.hub.desk import Desk, SalvageDesk, TokenBook
+from holdfast.hub.limiter import Limiter, Rates
 from holdfast.hub.notify import notify
+from holdfast.model.trust import Trust
+from holdfast.ports.audit_log import AuditLog
+from holdfast.ports.clock import Clock
 from holdfast.ports.hub_link import HubLink
+from holdfast.ports.identity_key import IdentityKey
+from holdfast.ports.nonces import Nonces
+
+log = logging.getLogger("holdfast.hub")
 
 READERS = 4
-BACKLOG = 512
-UNAUTHENTICATED = (
-    "warning: requests to this hub are not authenticated: whoever reaches this address may read everything; "
-    "commits are taken only with valid operator signatures"
-)
+BACKLOG = 1_024
+RENEWAL_S = 3_600.0  # how often the certificate is looked at
 
 
-def loopback(host: str) -> str:
-    """The address to listen on. There is no way yet to tell callers apart, so only this machine may call (C-33)."""
-    plain = host.strip("[]")
-    if plain == "localhost":
-        return "127.0.0.1"
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            packed = socket.inet_pton(family, plain)
-        except OSError:
-            continue
-        if packed[0] == 127 if family == socket.AF_INET else packed == bytes(15) + b"\x01":
-            return plain
-    raise Invalid(
-        f"{host or 'every address'} can be reached from outside this machine, and requests are not authenticated yet",
-        remedy="listen on a loopback address (--listen 127.0.0.1:9555) and reach it from outside through ssh -L",
-        code="unauthenticated_listen",
-    )
+class Shown(Protocol):
+    """What the hub shows in a handshake: TLS 1.3 with a certificate of its own key."""
+
+    @property
+    def context(self) -> ssl.SSLContext: ...
+
+    def renew(self) -> bool:
+        """A new certificate for the same context if the old one is due; blocking. True if there is a new one."""
+        ...
 
 
-def serve(
-    hub: HubLink, host: str, port: int, ready: Callable[[int], None], say: Callable[[str], object] | None = None
-) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` hears the port, which is chosen by the system if 0 was asked for."""
-    Daemon(hub, host, port, say).run(ready)
+class Parts(Struct, frozen=True):
+    """Everything a hub is made of, chosen by wiring. `hub` has booted: there is something to say before we listen."""
+
+    hub: HubLink
+    key: IdentityKey
+    shown: Shown
+    nonces: Nonces
+    audit: AuditLog
+    tokens: TokenBook
+    fleet: FleetCore
+    clock: Clock
+    salvage: SalvageDesk | None = None
+    rates: Rates = Rates()
+    founding: str = ""  # the fleet this ledger is pinned to
+    declared: Trust | None = None  # of a fleet directory that is served unsigned
 
 
 class Daemon:
-    """Takes a hub that already booted: nothing here listens before there is something to say."""
-
-    def __init__(self, hub: HubLink, host: str, port: int, say: Callable[[str], object] | None = None) -> None:
-        self._hub = hub
-        self._host = loopback(host)
+    def __init__(self, parts: Parts, host: str, port: int) -> None:
+        self._parts = parts
+        self._host = plain_host(host)
         self._port = port
-        self._say = say or _to_stderr
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told = asyncio.Event()
 
     def run(self, ready: Callable[[int], None]) -> None:
+        """Serve until SIGTERM, SIGINT or `stop`. `ready` hears the port, chosen by the system if 0 was asked for."""
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(self._live(ready))
 
@@ -76,29 +87,88 @@ class Daemon:
 
     async def _live(self, ready: Callable[[int], None]) -> None:
         loop = self._loop = asyncio.get_running_loop()
+        parts = self._parts
         with _threads(READERS, "hub-read") as reads, _threads(1, "hub-write") as writes, _signals(loop, self._told.set):
-            api = Api(self._hub, reads, writes)
+            denials = Denials(parts.audit)
+            api = Api(_staff(parts, denials), reads, writes)
             listener = Listener(api, loop)
-            runner = web.ServerRunner(listener, shutdown_timeout=0.1)
-            await runner.setup()
             try:
                 with _listen(self._host, self._port) as door:
-                    await web.SockSite(runner, door, backlog=BACKLOG).start()
-                    self._say(UNAUTHENTICATED)
-                    notify("READY=1")
-                    ready(door.getsockname()[1])
-                    await self._told.wait()
-                    notify("STOPPING=1")
-                    await _drain(api, listener, runner)
+                    async with _running(
+                        listener.listen(door, parts.shown.context), self._renewing(reads), parts.fleet.run()
+                    ) as tasks:
+                        notify("READY=1")
+                        ready(door.getsockname()[1])
+                        await self._ended(tasks)
+                        notify("STOPPING=1")
+                await _drain(api, listener)
             finally:
-                await runner.cleanup()
+                await listener.shutdown(0.1)
+                await denials.close()
+
+    async def _ended(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Told to stop; or something that should run for ever did not, and then the process must not pretend."""
+        told = asyncio.ensure_future(self._told.wait())
+        try:
+            await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+        for task in tasks:
+            if task.done():
+                task.result()
+
+    async def _renewing(self, reads: ThreadPoolExecutor) -> None:
+        while True:
+            await asyncio.sleep(RENEWAL_S)
+            try:
+                if await asyncio.get_running_loop().run_in_executor(reads, self._parts.shown.renew):
+                    log.info("the hub shows a new certificate, made with the same key")
+            except HoldfastError as trouble:
+                log.error("the certificate could not be renewed: %s; %s", trouble.message, trouble.remedy)
 
 
-async def _drain(api: Api, listener: Listener, runner: web.ServerRunner) -> None:
-    """No new callers, idle ones dismissed, and time for what is under way."""
-    for site in list(runner.sites):
-        await site.stop()
+def _staff(parts: Parts, denials: Denials) -> Staff:
+    limiter = Limiter(parts.rates)
+    return Staff(
+        Desk(parts.hub, openapi.document(), parts.tokens, parts.fleet, parts.salvage),
+        Counter(parts.fleet, limiter, parts.clock),
+        Authentication(
+            parts.key.line,
+            parts.hub.applied,
+            parts.fleet,
+            parts.tokens,
+            parts.nonces,
+            parts.clock,
+            parts.founding,
+            parts.declared,
+        ),
+        limiter,
+        denials,
+        parts.key,
+        parts.clock,
+    )
+
+
+@asynccontextmanager
+async def _running(*work: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """These run beside us, and have ended when the block is left."""
+    tasks = [asyncio.get_running_loop().create_task(each) for each in work]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def plain_host(host: str) -> str:
+    return host.removeprefix("[").removesuffix("]")
+
+
+async def _drain(api: Api, listener: Listener) -> None:
+    """The door is closed; idle callers and held check-ins are dismissed; there is time for what is under way."""
     listener.pre_shutdown()
+    api.let_go()
     loop = asyncio.get_running_loop()
     until_s = loop.time() + limits.DRAIN_S
     while api.serving and loop.time() < until_s:
@@ -136,6 +206,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind((host, port))
+        door.listen(BACKLOG)
         door.setblocking(False)
     except OSError as trouble:
         door.close()
@@ -161,8 +232,3 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
-
-
-def _to_stderr(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()

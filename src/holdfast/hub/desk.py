@@ -1,31 +1,59 @@
-"""What the hub answers at its HTTP counter, one method per route. Blocking, so it runs off the event loop."""
+"""What the hub answers from its ledger, one method per route. Blocking, so it runs off the event loop."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.errors import Invalid
 from holdfast.hub import limits
+from holdfast.hub.belongings import Belongings
+from holdfast.hub.counter import FleetCore
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, content, head_of
+from holdfast.model.principal import ANONYMOUS, Principal
 from holdfast.model.record import Link
-from holdfast.model.revision import encode_header
+from holdfast.model.revision import NO_HEAD, encode_header
+from holdfast.model.salvage import SalvageAnswer, SalvagePart
+from holdfast.model.token import NewToken, Token
 from holdfast.ports.hub_link import HubLink
 from holdfast.wire import codec, messages
 
 
 class Ask(Struct, frozen=True):
-    """A request after every check of its form."""
+    """A request after every check: of its form, of who sends it, and that he may."""
 
     path: dict[str, Any] = {}
-    query: dict[str, int] = {}
+    query: dict[str, Any] = {}
     body: bytes | bytearray = b""
+    principal: Principal = ANONYMOUS
+    source: str = ""
+
+
+class TokenBook(Protocol):
+    def create(self, by: Principal, name: str, expires_in_s: int) -> NewToken: ...
+
+    def list(self) -> tuple[Token, ...]: ...
+
+    def revoke(self, token_id: str) -> Token: ...
+
+    def principal_of(self, text: str) -> Principal: ...
+
+
+class SalvageDesk(Protocol):
+    def take(self, part: SalvagePart) -> SalvageAnswer: ...
 
 
 class Desk:
-    def __init__(self, hub: HubLink, openapi: bytes) -> None:
+    def __init__(
+        self, hub: HubLink, openapi: bytes, tokens: TokenBook, fleet: FleetCore, salvage: SalvageDesk | None = None
+    ) -> None:
         self._hub = hub
         self._openapi = openapi
+        self._tokens = tokens
+        self._fleet = fleet
+        self._salvage = salvage
+        self._belongings = Belongings()
         self._written: tuple[Applied | None, bytes] = (None, codec.write(messages.AppliedAnswer(None)))
 
     def health(self, ask: Ask) -> bytes:
@@ -47,10 +75,13 @@ class Desk:
         return written
 
     def status(self, ask: Ask) -> bytes:
-        return codec.write(messages.status_answer(self._hub.status()))
+        status = self._hub.status()
+        found = (*status.findings, *self._fleet.status_findings())
+        return codec.write(messages.status_answer(replace(status, findings=found)))
 
     def observations(self, ask: Ask) -> bytes:
-        return codec.write(messages.ObservationsAnswer(dict(self._hub.observations())))
+        """What was written down once, and over it what is seen now."""
+        return codec.write(messages.ObservationsAnswer({**self._hub.observations(), **self._fleet.observations()}))
 
     def history(self, ask: Ask) -> bytes:
         return codec.write(messages.HistoryPage(tuple(self._hub.records(ask.query["newest"], ask.query["limit"]))))
@@ -86,16 +117,67 @@ class Desk:
             raise _not_found(f"no stored revision has the content {digest[:12]}…", "holdfast hub check lists damage")
         return content({digest: found}, digest, "this blob")
 
+    def own_blob(self, ask: Ask) -> bytes:
+        """Of a node's own manifest and nobody else's (D8); what others have is for it as if it were not there."""
+        applied = self._hub.applied()
+        if applied is None or ask.path["digest"] not in self._belongings.of(applied, ask.principal.name):
+            raise _not_found(
+                f"the manifest of {ask.principal.name} names no content {ask.path['digest'][:12]}…",
+                "check in first: the manifest in its answer names what there is",
+            )
+        return self.blob(ask)
+
     def damaged(self, ask: Ask) -> bytes:
         return codec.write(messages.DamagedAnswer(tuple(self._hub.damaged())))
 
     def commit(self, ask: Ask) -> bytes:
         candidate = messages.candidate_of(codec.read(ask.body, messages.CommitRequest))
-        return codec.write(messages.HeadAnswer(self._hub.commit(candidate)))
+        before = _manifests(self._hub.applied())
+        head = self._hub.commit(candidate)
+        after = _manifests(self._hub.applied())
+        self._fleet.committed(
+            sorted(node for node in before.keys() | after.keys() if before.get(node) != after.get(node))
+        )
+        return codec.write(messages.HeadAnswer(head))
 
     def mend(self, ask: Ask) -> bytes:
         request = codec.read(ask.body, messages.MendRequest)
         return codec.write(messages.MendAnswer(self._hub.mend(request.blobs)))
+
+    # ---- the fleet
+
+    def nodes(self, ask: Ask) -> bytes:
+        return codec.write(self._fleet.nodes())
+
+    def orders(self, ask: Ask) -> bytes:
+        return codec.write(self._fleet.orders(ask.query["node"] or None, ask.query["limit"]))
+
+    def audit(self, ask: Ask) -> bytes:
+        query = ask.query
+        lines = self._fleet.audit_lines(query["node"] or None, query["after"], query["limit"])
+        entries = self._fleet.audit_entries(query["node"] or None)
+        return codec.write(messages.AuditPage(tuple(lines), entries))
+
+    def salvage(self, ask: Ask) -> bytes:
+        part = codec.read(ask.body, SalvagePart)
+        return codec.write(self._salvage.take(part) if self._salvage is not None else SalvageAnswer(False, NO_HEAD))
+
+    # ---- tokens
+
+    def tokens(self, ask: Ask) -> bytes:
+        return codec.write(messages.TokensAnswer(self._tokens.list()))
+
+    def make_token(self, ask: Ask) -> bytes:
+        wanted = codec.read(ask.body, messages.TokenRequest)
+        made = self._tokens.create(ask.principal, wanted.name, wanted.expires_in_s)
+        return codec.write(messages.TokenMade(made.token, made.text))
+
+    def revoke_token(self, ask: Ask) -> bytes:
+        return codec.write(messages.TokenAnswer(self._tokens.revoke(ask.path["token"])))
+
+
+def _manifests(applied: Applied | None) -> dict[str, str]:
+    return dict(applied.header.manifests) if applied else {}
 
 
 def _revision(applied: Applied) -> messages.AppliedRevision:

@@ -16,6 +16,7 @@ from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.observation import NodeObservation
 from holdfast.model.record import Link, RevisionRecord
 from holdfast.model.revision import NO_HEAD, Candidate, Head
+from holdfast.model.trust import of
 
 MIGRATE = (
     "run holdfast hub init, then holdfast plan and holdfast apply in the same fleet directory, "
@@ -56,6 +57,7 @@ class LegacySource:
             "service": fleet.services,
             "storage": fleet.storage,
         }
+        self.trust = of(fleet.operators, fleet.thresholds)  # declared, not signed: who may read here
         self._resources = {"fleet": 1, "trust": 1} | {kind: len(found) for kind, found in kinds.items() if found}
 
     def applied(self) -> None:

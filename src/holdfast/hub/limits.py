@@ -15,10 +15,11 @@ KIB = 1024
 MIB = 1024 * KIB
 
 # ---- a connection
-CONNECTIONS_MAX = 256  # one more is closed at once
-HEAD_S = 15.0  # from the first moment, or the first byte of a later request, to the end of its headers
+HANDSHAKE_S = 10.0  # from the first moment until TLS stands
+HEAD_S = 15.0  # from then on, or from the first byte of a later request, to the end of its headers
 IDLE_S = 5.0  # between an answer and the first byte of the next request
-EOF_S = 1.0  # after the peer said that nothing more will come
+IDLE_KNOWN_S = 75.0  # the same for whoever proved who he is: an agent keeps its one connection
+ACCEPT_PAUSE_S = 0.1  # after the system refused to accept
 LINGER_S = 2.0  # reading on after a refusal, so that the refusal arrives instead of a reset
 ANSWER_S = 60.0  # for taking an answer away
 
@@ -39,12 +40,14 @@ LARGE_WAIT_S = 30.0
 BODIES_BYTES_MAX = 16 * MIB  # of ordinary bodies, sum over all connections
 ANSWERS_BYTES_MAX = 64 * MIB  # of answers on their way out
 SMALL_ANSWER_BYTES = 64 * KIB  # always given, above all the one that says a commit is durable
+PIECE_BYTES = 64 * KIB  # in which a larger one is written
 SWEEPS_WAITING = 2  # readers of the whole ledger, one at a time
 
 # ---- a page
 HISTORY_MAX = 200
 LINKS_MAX = 500
 LINKS_PAGE_BYTES = 4 * MIB
+AUDIT_LINES_MAX = 1_000
 
 DRAIN_S = 5.0  # for what runs when the hub is told to stop
 

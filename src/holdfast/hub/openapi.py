@@ -6,13 +6,16 @@ from typing import Any
 import msgspec
 
 from holdfast.hub.errors_http import BYTES, JSON
-from holdfast.hub.routes import ROUTES, Parameter, Route
+from holdfast.hub.routes import ROUTES, Parameter, Route, Word
 from holdfast.model.ids import DIGEST_PATTERN
+from holdfast.model.token import TOKEN_ID_PATTERN
+from holdfast.trust import permissions
 from holdfast.wire.faults import EXIT_HEADER, Fault
 
 REASONS = {
     400: "The request cannot be understood, its body is not called JSON, or its bytes are not what they claim to be",
-    403: "Sent by a web page (`cross_site`), meant for another host (`foreign_host`), or not signed well enough",
+    401: "No credential, or one that does not hold; `clock_skew` is signed by the hub and tells its time",
+    403: "Sent by a web page (`cross_site`), not permitted to who asks, or lacking operators' signatures",
     404: "There is no such thing",
     408: "The request did not arrive in time",
     409: "Somebody was faster, or the hub's own ledger is damaged; `code` tells which",
@@ -22,10 +25,22 @@ REASONS = {
     429: "Too much at once; try again",
     503: "Not now; try again",
 }
-ALWAYS = (403, 429, 503)
+ALWAYS = (401, 403, 429, 503)
+_SIGNED, _TOKEN = "signature", "token"
+SCHEMES = {
+    _SIGNED: {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Signature-Input",
+        "description": "RFC 9421 over method, path, query, body digest, fleet and recipient, by an Ed25519 key; people "
+        "add the certificate of their session in Holdfast-Session",
+    },
+    _TOKEN: {"type": "http", "scheme": "bearer", "description": "holdfast token create; reads only"},
+}
 _PATH_SCHEMA: dict[str, dict[str, Any]] = {
     "number": {"type": "integer", "minimum": 1, "maximum": 999_999_999_999_999},
     "digest": {"type": "string", "pattern": DIGEST_PATTERN},
+    "token": {"type": "string", "pattern": TOKEN_ID_PATTERN},
 }
 
 
@@ -47,7 +62,7 @@ def description() -> dict[str, Any]:
             "description": "The hub keeps what operators signed and hands it out. Bytes are base64 in JSON.",
         },
         "paths": paths,
-        "components": {"schemas": components},
+        "components": {"schemas": components, "securitySchemes": SCHEMES},
     }
 
 
@@ -60,16 +75,28 @@ def _operation(route: Route) -> dict[str, Any]:
         "responses": {"200": _answer(route)} | {str(s): _fault(REASONS[s]) for s in sorted({*route.refusals, *ALWAYS})},
     }
     operation["responses"]["default"] = _fault("Anything else that went wrong")
+    operation["security"] = _security(route)
     if route.request is not None:
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _schema(route.request)}}}
     return operation
+
+
+def _security(route: Route) -> list[dict[str, list[str]]]:
+    """None needed, a signature, or either of signature and token."""
+    if route.operation in permissions.PUBLIC:
+        return []
+    schemes = (_SIGNED, _TOKEN) if "viewer" in permissions.ALLOWED[route.operation] else (_SIGNED,)
+    return [{scheme: []} for scheme in schemes]
 
 
 def _in_path(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": _PATH_SCHEMA[name]}
 
 
-def _in_query(parameter: Parameter) -> dict[str, Any]:
+def _in_query(parameter: Parameter | Word) -> dict[str, Any]:
+    if isinstance(parameter, Word):
+        named: dict[str, Any] = {"type": "string", "pattern": f"^{parameter.form}$"}
+        return {"name": parameter.name, "in": "query", "required": False, "schema": named}
     schema: dict[str, Any] = {"type": "integer", "minimum": parameter.least, "maximum": parameter.most}
     if parameter.default is not None:
         schema["default"] = parameter.default

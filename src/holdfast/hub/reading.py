@@ -13,7 +13,7 @@ from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.ids import TRUST
 from holdfast.model.observation import NodeObservation
-from holdfast.model.record import Link, Pin, Recovery, RevisionRecord
+from holdfast.model.record import Link, Pin, Rebuilt, Recovery, RevisionRecord
 from holdfast.model.revision import Head, decode_header, decode_table
 from holdfast.model.trust import Trust
 from holdfast.ports.ledger_store import LedgerReader, Reading
@@ -61,6 +61,12 @@ def pin(store: Reading) -> Pin | None:
             code="ledger_newer",
         )
     return found
+
+
+def kept_from(store: Reading) -> int:
+    """The first revision whose table this ledger has: 1, unless it was rebuilt from what nodes held."""
+    record = store.get(keys.REBUILT)
+    return _decode(record.value, Rebuilt, "the ledger's note of its rebuilding").first if record else 1
 
 
 def load(store: LedgerReader) -> Loaded:

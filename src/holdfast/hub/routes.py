@@ -8,12 +8,20 @@ from msgspec import Struct
 
 from holdfast.errors import Invalid
 from holdfast.hub import limits
+from holdfast.hub.counter import Counter
 from holdfast.hub.desk import Ask, Desk
 from holdfast.model.canonical import INT_MAX
+from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest, NodesAnswer
+from holdfast.model.invite import SignedRevocation
+from holdfast.model.order import SignedOrder
+from holdfast.model.order_view import OrdersAnswer
+from holdfast.model.salvage import BODY_BYTES_MAX as SALVAGE_BYTES_MAX
+from holdfast.model.salvage import SalvageAnswer, SalvagePart
 from holdfast.wire import messages
 
-# read: beside others, commits included; sweep: reads the whole ledger, one at a time; write: one at a time.
-Cost = Literal["read", "sweep", "write"]
+# read: beside others, commits included; sweep: reads the whole ledger, one at a time; write: one at a time; fleet: on
+# the event loop, where the fleet lives, for as long as the fleet likes.
+Cost = Literal["read", "sweep", "write", "fleet"]
 
 
 class Parameter(Struct, frozen=True):
@@ -23,14 +31,24 @@ class Parameter(Struct, frozen=True):
     default: int | None = None
 
 
+class Word(Struct, frozen=True):
+    """A parameter that is a name; may be left out, and is "" then."""
+
+    name: str
+    form: str
+
+
 class Route(Struct, frozen=True):
+    """`run` is a method of the Desk and blocks; of cost "fleet", it is one of the Counter and is awaited."""
+
     method: str
     path: str
+    operation: str  # trust/permissions.py says who may
     summary: str
-    run: Callable[[Desk, Ask], bytes]
+    run: Callable[[Any, Ask], Any]
     answer: type | None  # None: plain bytes
     request: type | None = None
-    query: tuple[Parameter, ...] = ()
+    query: tuple[Parameter | Word, ...] = ()
     cost: Cost = "read"
     body_bytes_max: int = limits.BODY_BYTES_MAX
     refusals: tuple[int, ...] = ()
@@ -40,17 +58,21 @@ NEWEST = Parameter("newest", 0, INT_MAX, 0)
 LIMIT = Parameter("limit", 1, limits.HISTORY_MAX, 20)
 FIRST = Parameter("first", 1, INT_MAX)
 LAST = Parameter("last", 1, INT_MAX)
+AFTER = Parameter("after", 0, INT_MAX, 0)
+LINES = Parameter("limit", 1, limits.AUDIT_LINES_MAX, limits.AUDIT_LINES_MAX)
+NODE = Word("node", r"[a-z][a-z0-9-]{0,39}")
 LARGE = limits.LARGE_BODY_BYTES_MAX
-REFUSED = (400, 403, 408, 409, 413, 415, 417)
+REFUSED = (400, 408, 409, 413, 415, 417)
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/healthz", "Is this process answering?", Desk.health, messages.HealthAnswer),
-    Route("GET", "/openapi.json", "This description", Desk.openapi, dict),
-    Route("GET", "/v1/head", "Number and digest of the revision served", Desk.head, messages.HeadAnswer),
-    Route("GET", "/v1/applied", "The revision served, whole", Desk.applied, messages.AppliedAnswer),
+    Route("GET", "/healthz", "health", "Is this process answering?", Desk.health, messages.HealthAnswer),
+    Route("GET", "/openapi.json", "describe", "This description", Desk.openapi, dict),
+    Route("GET", "/v1/head", "read-head", "Number and digest of the revision served", Desk.head, messages.HeadAnswer),
+    Route("GET", "/v1/applied", "read-applied", "The revision served, whole", Desk.applied, messages.AppliedAnswer),
     Route(
         "GET",
         "/v1/history",
+        "read-history",
         "Records of revisions, newest first; newest=0 begins at the head",
         Desk.history,
         messages.HistoryPage,
@@ -60,6 +82,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/v1/revisions/{number}",
+        "read-history",
         "One revision: its record and the text that was signed",
         Desk.revision,
         messages.RevisionAnswer,
@@ -68,6 +91,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/v1/links",
+        "read-links",
         "The chain of revisions as a verifier needs it, in pages",
         Desk.links,
         messages.LinksPage,
@@ -77,6 +101,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/v1/blobs/{digest}",
+        "read-content",
         "Content by its sha256, exactly as stored",
         Desk.blob,
         None,
@@ -85,15 +110,25 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/v1/observations",
+        "read-observations",
         "What nodes were last seen to be",
         Desk.observations,
         messages.ObservationsAnswer,
         refusals=(409,),
     ),
-    Route("GET", "/v1/status", "What this hub says of itself", Desk.status, messages.StatusAnswer, refusals=(409,)),
+    Route(
+        "GET",
+        "/v1/status",
+        "read-status",
+        "What this hub says of itself",
+        Desk.status,
+        messages.StatusAnswer,
+        refusals=(409,),
+    ),
     Route(
         "GET",
         "/v1/damaged",
+        "read-damage",
         "Contents that the revision served needs and the ledger cannot give",
         Desk.damaged,
         messages.DamagedAnswer,
@@ -103,6 +138,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "POST",
         "/v1/revisions",
+        "commit",
         "Commit a signed revision; answers when it is durable",
         Desk.commit,
         messages.HeadAnswer,
@@ -114,6 +150,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "POST",
         "/v1/blobs",
+        "mend",
         "Store damaged or missing contents anew",
         Desk.mend,
         messages.MendAnswer,
@@ -122,11 +159,123 @@ ROUTES: tuple[Route, ...] = (
         body_bytes_max=LARGE,
         refusals=REFUSED,
     ),
+    # ---- tokens
+    Route("GET", "/v1/tokens", "read-tokens", "Every token, newest first", Desk.tokens, messages.TokensAnswer),
+    Route(
+        "POST",
+        "/v1/tokens",
+        "make-token",
+        "Make a token that reads; its secret is in this answer and nowhere else",
+        Desk.make_token,
+        messages.TokenMade,
+        messages.TokenRequest,
+        cost="write",
+        refusals=REFUSED,
+    ),
+    Route(
+        "POST",
+        "/v1/tokens/{token}/revocation",
+        "revoke-token",
+        "End a token",
+        Desk.revoke_token,
+        messages.TokenAnswer,
+        messages.RevokeTokenRequest,
+        cost="write",
+        refusals=(*REFUSED, 404),
+    ),
+    # ---- nodes
+    Route(
+        "POST",
+        "/v1/salvage",
+        "salvage",
+        "Hand over signed revisions to a hub that lost its ledger",
+        Desk.salvage,
+        SalvageAnswer,
+        SalvagePart,
+        cost="write",
+        body_bytes_max=SALVAGE_BYTES_MAX,
+        refusals=REFUSED,
+    ),
+    Route(
+        "POST",
+        "/v1/join",
+        "join",
+        "Enrol with a signed invite",
+        Counter.join,
+        JoinAnswer,
+        JoinRequest,
+        cost="fleet",
+        refusals=REFUSED,
+    ),
+    Route(
+        "POST",
+        "/v1/check-in",
+        "check-in",
+        "Report, and fetch what is new; held until there is something, at most wait_s",
+        Counter.check_in,
+        CheckInAnswer,
+        CheckIn,
+        cost="fleet",
+        refusals=REFUSED,
+    ),
+    Route(
+        "GET",
+        "/v1/node/blobs/{digest}",
+        "read-own-content",
+        "Content that the calling node's manifest names, exactly as stored",
+        Desk.own_blob,
+        None,
+        refusals=(400, 404, 409),
+    ),
+    Route("GET", "/v1/nodes", "read-nodes", "Every node, its health and what it signed", Desk.nodes, NodesAnswer),
+    Route(
+        "POST",
+        "/v1/orders",
+        "order",
+        "Hand in a signed order; answers when it is durable",
+        Counter.order,
+        messages.OrderTaken,
+        SignedOrder,
+        cost="fleet",
+        refusals=REFUSED,
+    ),
+    Route(
+        "GET",
+        "/v1/orders",
+        "read-orders",
+        "Orders and what became of them, newest first",
+        Desk.orders,
+        OrdersAnswer,
+        query=(NODE, LIMIT),
+        refusals=(400, 404, 409),
+    ),
+    Route(
+        "POST",
+        "/v1/revocations",
+        "revoke",
+        "Shut a node's key out at once; needs operators' signatures",
+        Counter.revoke,
+        messages.RevocationTaken,
+        SignedRevocation,
+        cost="fleet",
+        refusals=REFUSED,
+    ),
+    Route(
+        "GET",
+        "/v1/audit",
+        "read-audit",
+        "Audit lines of the hub, or of a node as it sent them",
+        Desk.audit,
+        messages.AuditPage,
+        query=(NODE, AFTER, LINES),
+        refusals=(400, 404, 409),
+    ),
 )
 
 _FORM: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "number": (r"[1-9][0-9]{0,14}", int),
     "digest": (r"[0-9a-f]{64}", str),
+    "token": (r"[0-9a-f]{16}", str),
 }
 _PATTERNS = {
     path: re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", re.escape(path).replace(r"\{", "{").replace(r"\}", "}")))
@@ -164,12 +313,23 @@ def path_values(written: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def query_values(route: Route, written: Iterable[tuple[str, str]]) -> dict[str, int]:
+def query_values(route: Route, written: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Parameters nobody here knows are ignored: a newer client may send them."""
     texts: dict[str, list[str]] = {}
     for name, text in written:
         texts.setdefault(name, []).append(text)
-    return {p.name: _number(p, texts.get(p.name, [])) for p in route.query}
+    return {
+        p.name: _word(p, texts.get(p.name, [])) if isinstance(p, Word) else _number(p, texts.get(p.name, []))
+        for p in route.query
+    }
+
+
+def _word(word: Word, texts: list[str]) -> str:
+    if not texts:
+        return ""
+    if len(texts) != 1 or not re.fullmatch(word.form, texts[0], re.ASCII):
+        raise _malformed(word.name, word.form)
+    return texts[0]
 
 
 def _number(parameter: Parameter, texts: list[str]) -> int:

@@ -1,7 +1,8 @@
-"""Who may speak to the hub at all: programs on this machine, never a web page that a browser here has open. Pure.
+"""Whom the hub listens to at all: programs, never a web page that somebody's browser has open. Pure.
 
-The hub listens on loopback only, but so does every browser's reach: a page may point a name of its own at 127.0.0.1
-(then Host tells), or simply send a form there (then Origin, Sec-Fetch-Site or the content type tells).
+Whose request it is, and that it was meant for this very hub, its signature says (hub/authentication.py); the name in
+Host proves nothing and is not looked at. But a browser sends what a page tells it to, so a page is refused before
+anything else: Origin, Sec-Fetch-Site or the content type give it away. There are no pages of this hub yet.
 """
 
 import re
@@ -11,8 +12,6 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError, Invalid, NotPermitted
 
-_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_HERE = re.compile(rf"(?:127(?:\.{_OCTET}){{3}}|\[::1\]|localhost)(?::[0-9]{{1,5}})?", re.ASCII | re.IGNORECASE)
 _JSON = re.compile(r"application/json[ \t]*(?:;.*)?", re.ASCII | re.IGNORECASE)
 _OWN_SITES = ("none", "same-origin")  # typed by a person; or from a page of this very hub
 
@@ -21,21 +20,9 @@ class Visit(Struct, frozen=True):
     """What a request says of where it comes from; every header as often as it was sent."""
 
     method: str
-    hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()  # Sec-Fetch-Site
     content_types: tuple[str, ...] = ()
-
-
-def is_for_this_machine(visit: Visit) -> HoldfastError | None:
-    if len(visit.hosts) == 1 and _HERE.fullmatch(visit.hosts[0]):
-        return None
-    return NotPermitted(
-        "this request was meant for another host, and this hub answers for this machine only",
-        remedy="call it by a loopback address, for instance http://127.0.0.1:9555; from outside through ssh -L; a "
-        "proxy on this machine must send Host: localhost",
-        code="foreign_host",
-    )
 
 
 def is_no_web_page(visit: Visit) -> HoldfastError | None:
@@ -59,7 +46,7 @@ def brings_json(visit: Visit) -> HoldfastError | None:
     )
 
 
-RULES: tuple[Callable[[Visit], HoldfastError | None], ...] = (is_for_this_machine, is_no_web_page, brings_json)
+RULES: tuple[Callable[[Visit], HoldfastError | None], ...] = (is_no_web_page, brings_json)
 
 
 def refusal(visit: Visit) -> HoldfastError | None:

@@ -7,13 +7,22 @@ import jsonschema_rs
 import pytest
 from msgspec import json
 
+from holdfast.errors import Invalid
 from holdfast.hub import openapi, routes
 from holdfast.hub.desk import Ask, Desk
-from holdfast.hub.routes import ROUTES, Route
+from holdfast.hub.routes import ROUTES, Parameter, Route
 from holdfast.model.applied import Applied
+from holdfast.model.checkin import CheckIn, JoinRequest
+from holdfast.model.invite import Enrolment, SignedInvite, SignedRevocation
+from holdfast.model.order import SignedOrder
+from holdfast.model.principal import Principal
+from holdfast.model.report import SignedPulse
 from holdfast.model.revision import Candidate
+from holdfast.model.salvage import SalvagePart
+from holdfast.trust import permissions
 from holdfast.wire import codec, faults, messages
 from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
+from tests.fleets.serving import parts_of
 
 DOCUMENT: dict[str, Any] = json.decode(openapi.document())
 
@@ -24,10 +33,16 @@ def schema_of(route: Route, status: str) -> dict[str, Any]:
     return {**content["application/json"]["schema"], "components": DOCUMENT["components"]}
 
 
-def ask_of(route: Route, applied: Applied, candidate: Candidate) -> Ask:
-    bodies = {"commit": codec.write(messages.commit_request(candidate)), "mend": b'{"blobs":{}}'}
-    path = {"number": 1, "digest": applied.table.entries["fleet"].digest}
-    return Ask(path, {"newest": 0, "limit": 5, "first": 1, "last": 2}, bodies.get(route.run.__name__, b""))
+def ask_of(route: Route, applied: Applied, candidate: Candidate, token: str) -> Ask:
+    bodies = {
+        "commit": codec.write(messages.commit_request(candidate)),
+        "mend": b'{"blobs":{}}',
+        "make_token": b"{}",
+        "salvage": codec.write(SalvagePart(applied.fleet_id, "w1")),
+    }
+    path = {"number": 1, "digest": applied.table.entries["fleet"].digest, "token": token}
+    query = {"newest": 0, "limit": 5, "first": 1, "last": 2, "node": "", "after": 0}
+    return Ask(path, query, bodies.get(route.run.__name__, b""), Principal("operator", "alice"))
 
 
 def test_every_route_is_described_and_nothing_else() -> None:
@@ -45,20 +60,27 @@ def test_every_reference_leads_somewhere() -> None:
     assert named == set(DOCUMENT["components"]["schemas"])
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.answer is not None], ids=lambda r: r.path)
+AT_THE_DESK = [route for route in ROUTES if route.answer is not None and route.cost != "fleet"]
+
+
+@pytest.mark.parametrize("route", AT_THE_DESK, ids=lambda r: f"{r.method} {r.path}")
 def test_what_is_sent_is_what_is_described(route: Route) -> None:
+    """The others, which need a fleet that lives, are tried in tests/scenarios/test_schemathesis.py."""
     hub = grown_mailbox(2)
+    parts, _ = parts_of(hub)
     applied = hub.applied()
     assert applied is not None
-    ask = ask_of(route, applied, next_candidate(small_fleet({"web": 3}), applied))
-    sent = json.decode(route.run(Desk(hub, openapi.document()), ask))
+    token = parts.tokens.create(Principal("operator", "alice"), "t", 60).token.id
+    ask = ask_of(route, applied, next_candidate(small_fleet({"web": 3}), applied), token)
+    desk = Desk(hub, openapi.document(), parts.tokens, parts.fleet)
+    sent = json.decode(route.run(desk, ask))
     jsonschema_rs.validator_for(schema_of(route, "200")).validate(sent)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda r: f"{r.method} {r.path}")
 def test_every_refusal_is_described_with_the_same_three_words(route: Route) -> None:
     described = DOCUMENT["paths"][route.path][route.method.lower()]["responses"]
-    assert set(described) >= {"200", "403", "429", "503", "default", *map(str, route.refusals)}
+    assert set(described) >= {"200", "401", "403", "429", "503", "default", *map(str, route.refusals)}
     fault = json.decode(codec.write(faults.Fault("code", "message", "remedy")))
     for status in set(described) - {"200"}:
         check = jsonschema_rs.validator_for(schema_of(route, status))
@@ -71,18 +93,52 @@ def test_what_is_described_as_a_request_is_what_is_read(route: Route) -> None:
     body = DOCUMENT["paths"][route.path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     check = jsonschema_rs.validator_for({**body, "components": DOCUMENT["components"]})
     request = messages.commit_request(next_candidate(small_fleet(), None))
-    for message in (request, messages.MendRequest(request.blobs)):
-        if type(message) is route.request:
-            check.validate(json.decode(codec.write(message)))
-    assert not check.is_valid({"blobs": []})
+    signed = SignedOrder(b"{}", b"{}", ("s",))
+    enrolment = Enrolment(SignedInvite(b"{}", ("s",)), b"{}", "s", "p")
+    samples = (
+        request,
+        messages.MendRequest(request.blobs),
+        messages.TokenRequest("ci", 60),
+        messages.RevokeTokenRequest(),
+        signed,
+        SignedRevocation(b"{}", ("s",)),
+        CheckIn("w1", heartbeat=True, pulse=SignedPulse(b"{}", "s"), wait_s=10.0),
+        JoinRequest(enrolment, "w1", ("worker",)),
+        SalvagePart("f", "w1", manifest=b"{}"),
+    )
+    fitting = [message for message in samples if type(message) is route.request]
+    assert len(fitting) == 1
+    check.validate(json.decode(codec.write(fitting[0])))
+    assert not check.is_valid([])
 
 
 def test_a_query_parameter_has_the_bounds_it_is_checked_with() -> None:
     for route in ROUTES:
         written = DOCUMENT["paths"][route.path][route.method.lower()]["parameters"]
-        for parameter in route.query:
+        for parameter in (p for p in route.query if isinstance(p, Parameter)):
             schema = next(p["schema"] for p in written if p["name"] == parameter.name)
             assert (schema["minimum"], schema["maximum"]) == (parameter.least, parameter.most)
             for good in (parameter.least, parameter.most):
-                others = [(p.name, "1") for p in route.query if p is not parameter]
+                others = [(p.name, "1") for p in route.query if p is not parameter and isinstance(p, Parameter)]
                 assert routes.query_values(route, [(parameter.name, str(good)), *others])[parameter.name] == good
+
+
+def test_a_name_in_a_query_is_checked_as_it_is_described() -> None:
+    route = next(route for route in ROUTES if route.path == "/v1/audit")
+    assert routes.query_values(route, [])["node"] == ""
+    assert routes.query_values(route, [("node", "w1")])["node"] == "w1"
+    for wrong in ("", "W1", "w 1", "../w1", "w" * 41, "w1\n"):
+        with pytest.raises(Invalid):
+            routes.query_values(route, [("node", wrong)])
+    with pytest.raises(Invalid):
+        routes.query_values(route, [("node", "w1"), ("node", "w1")])
+
+
+def test_every_route_says_what_it_needs_and_public_ones_that_they_need_nothing() -> None:
+    for route in ROUTES:
+        schemes = {
+            name for choice in DOCUMENT["paths"][route.path][route.method.lower()]["security"] for name in choice
+        }
+        kinds = permissions.ALLOWED[route.operation]
+        assert ("signature" in schemes) == (route.operation not in permissions.PUBLIC)
+        assert ("token" in schemes) == ("viewer" in kinds and route.operation not in permissions.PUBLIC)

@@ -1,71 +1,18 @@
-"""Programs on this machine may speak to the hub; web pages that a browser here has open may not (C-33)."""
+"""Programs may speak to the hub; web pages that somebody's browser has open may not."""
 
 import pytest
 from msgspec.structs import replace
 
 from holdfast.hub.visitor import Visit, refusal
 
-HERE = ("127.0.0.1:9555",)
-GET = Visit("GET", HERE)
-POST = Visit("POST", HERE, content_types=("application/json",))
+GET = Visit("GET")
+POST = Visit("POST", content_types=("application/json",))
 
 
 def code(visit: Visit) -> str | None:
     found = refusal(visit)
     assert found is None or found.remedy
     return found.code if found else None
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "127.0.0.1",
-        "127.0.0.1:9555",
-        "127.8.255.8:1",
-        "[::1]",
-        "[::1]:9555",
-        "localhost",
-        "localhost:80",
-        "LocalHost:80",
-    ],
-)
-def test_whoever_calls_this_machine_is_let_in(host: str) -> None:
-    assert code(replace(GET, hosts=(host,))) is None
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "",
-        "hub",
-        "evil.example:9555",
-        "127.0.0.1.evil.example",
-        "localhost.evil.example:9555",
-        "evil.localhost",
-        "127.0.0.256",
-        "127.0.0.01",
-        "127.1",
-        "128.0.0.1",
-        "10.0.0.1:9555",
-        "0.0.0.0:9555",
-        "[::]",
-        "[::ffff:127.0.0.1]",
-        "::1",
-        "127.0.0.1:",
-        "127.0.0.1:x",
-        "evil@127.0.0.1",
-        "127.0.0.1\n",
-        "127.0.0.١",
-    ],
-)
-def test_a_name_that_only_leads_here_is_refused(host: str) -> None:
-    """DNS rebinding: the page's own name, pointed at 127.0.0.1."""
-    assert code(replace(GET, hosts=(host,))) == "foreign_host"
-
-
-@pytest.mark.parametrize("hosts", [(), HERE * 2, (*HERE, "evil.example")])
-def test_one_host_is_named_and_not_none_or_two(hosts: tuple[str, ...]) -> None:
-    assert code(replace(GET, hosts=hosts)) == "foreign_host"
 
 
 @pytest.mark.parametrize(

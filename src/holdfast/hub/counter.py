@@ -1,0 +1,90 @@
+"""What the hub does with nodes: decode, count, ask the fleet, encode. Runs on the event loop, where the fleet lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.model.checkin import CheckIn, JoinRequest
+from holdfast.model.invite import SignedRevocation
+from holdfast.model.order import SignedOrder
+from holdfast.wire import codec, messages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.hub.desk import Ask
+    from holdfast.hub.limiter import Limiter
+    from holdfast.model.checkin import CheckInAnswer, JoinAnswer, NodesAnswer
+    from holdfast.model.hub_status import StatusFinding
+    from holdfast.model.observation import NodeObservation
+    from holdfast.model.order_view import OrdersAnswer
+    from holdfast.model.principal import Principal
+    from holdfast.ports.clock import Clock
+
+
+class FleetCore(Protocol):
+    """The fleet as the HTTP server needs it (hub/fleet.py). It audits what it refuses itself."""
+
+    # ---- on the event loop
+
+    def node_of_key(self, line: str) -> Principal | None: ...
+
+    async def join(self, principal: Principal, request: JoinRequest, source: str) -> JoinAnswer: ...
+
+    async def check_in(self, principal: Principal, message: CheckIn, source: str) -> CheckInAnswer:
+        """Held for as long as the message allows and there is nothing to say."""
+        ...
+
+    async def submit(self, principal: Principal, signed: SignedOrder, source: str) -> str: ...
+
+    async def revoke(self, principal: Principal, signed: SignedRevocation, source: str) -> None: ...
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        ...
+
+    # ---- from any thread
+
+    def committed(self, nodes: Iterable[str] | None) -> None: ...
+
+    def nodes(self) -> NodesAnswer: ...
+
+    def orders(self, node: str | None, newest: int) -> OrdersAnswer: ...
+
+    def audit_lines(self, node: str | None, after: int, limit: int) -> Sequence[bytes]: ...
+
+    def audit_entries(self, node: str | None) -> int: ...
+
+    def observations(self) -> Mapping[str, NodeObservation]: ...
+
+    def status_findings(self) -> Sequence[StatusFinding]: ...
+
+
+class Counter:
+    def __init__(self, fleet: FleetCore, limiter: Limiter, clock: Clock) -> None:
+        self._fleet = fleet
+        self._limiter = limiter
+        self._clock = clock
+
+    async def join(self, ask: Ask) -> bytes:
+        """Only a join that was accepted counts against the limit: the others cost nobody a minute (D-08)."""
+        request = codec.read(ask.body, JoinRequest)
+        self._limiter.register(ask.principal, self._clock.monotonic_s())
+        answer = await self._fleet.join(ask.principal, request, ask.source)
+        if answer.accepted:
+            self._limiter.registered(ask.principal, self._clock.monotonic_s())
+        return codec.write(answer)
+
+    async def check_in(self, ask: Ask) -> bytes:
+        message = codec.read(ask.body, CheckIn)
+        self._limiter.check_in(ask.principal, message.heartbeat, self._clock.monotonic_s())
+        return codec.write(await self._fleet.check_in(ask.principal, message, ask.source))
+
+    async def order(self, ask: Ask) -> bytes:
+        order = codec.read(ask.body, SignedOrder)
+        return codec.write(messages.OrderTaken(await self._fleet.submit(ask.principal, order, ask.source)))
+
+    async def revoke(self, ask: Ask) -> bytes:
+        await self._fleet.revoke(ask.principal, codec.read(ask.body, SignedRevocation), ask.source)
+        return codec.write(messages.RevocationTaken())

@@ -1,0 +1,95 @@
+"""What the hub keeps in memory of one node of the applied revision: who it is, what it said last, how it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.hub.bells import Bell
+from holdfast.hub.health import Condition
+from holdfast.model.audit import AuditHead
+from holdfast.model.report import Facts
+from holdfast.model.revision import NO_HEAD, Head
+
+if TYPE_CHECKING:
+    from holdfast.hub.mailboxes import Waiting
+    from holdfast.hub.registry import EnrolmentRecord
+    from holdfast.model.invite import SignedRevocation
+    from holdfast.model.report import Report, SignedPulse
+
+
+class Member:
+    """Plain and mutable, as it is touched by every check-in. Belongs to the event loop; others only look."""
+
+    __slots__ = (
+        "address",
+        "audit_head",
+        "audit_trouble",
+        "bell",
+        "condition",
+        "entry_digest",
+        "facts",
+        "heard_before",
+        "heard_s",
+        "heartbeat_s",
+        "key",
+        "link",
+        "name",
+        "orders",
+        "probe_until_s",
+        "pulse",
+        "pulse_at_s",
+        "pulse_report",
+        "record",
+        "report",
+        "report_bytes",
+        "report_digest",
+        "revocation",
+        "roles",
+        "seen",
+        "sequence",
+        "skew_s",
+        "told",
+        "told_first_s",
+        "told_s",
+        "turn_s",
+    )
+
+    def __init__(self, name: str, turn_s: float, condition: Condition) -> None:
+        self.name = name
+        self.roles: tuple[str, ...] = ()
+        self.link = "poll"
+        self.entry_digest = ""
+        self.key = ""  # in force; "" while the node has not joined or is revoked
+        self.revocation: SignedRevocation | None = None  # of the key that would be in force
+        self.record: EnrolmentRecord | None = None
+        self.address = ""
+        self.bell = Bell()
+        self.orders: dict[str, Waiting] = {}
+        # health: times of the event loop
+        self.condition = condition
+        self.turn_s = turn_s  # since when it is the node's turn to speak
+        self.probe_until_s = 0.0
+        self.heard_s: float | None = None  # last word of any kind
+        self.heard_before = False  # by this hub or one before it
+        self.heartbeat_s: float | None = None
+        # what it said
+        self.pulse: SignedPulse | None = None
+        self.pulse_at_s = 0.0
+        self.pulse_report = ""  # digest the pulse names
+        self.sequence = 0
+        self.facts = Facts()  # claimed, clamped
+        self.report: Report | None = None
+        self.report_bytes = b""
+        self.report_digest = ""
+        self.seen = NO_HEAD
+        self.skew_s = 0.0
+        self.audit_head: AuditHead | None = None
+        self.audit_trouble = ""
+        # what it was told, so that a node that does not follow is not told the same in a circle
+        self.told: tuple[Head, Head] | None = None
+        self.told_s = 0.0
+        self.told_first_s = 0.0
+
+    @property
+    def joined(self) -> bool:
+        return self.key != ""

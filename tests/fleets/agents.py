@@ -1,0 +1,283 @@
+"""Whole agents over memory adapters, on a direct line to a hub's fleet desk. Nothing is random, nothing is opened."""
+
+import asyncio
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.adapters.acceptance.memory import MemoryAcceptance
+from holdfast.adapters.audit_log.memory import MemoryAuditLog
+from holdfast.adapters.clock.loop import LoopClock
+from holdfast.adapters.entropy.seeded import SeededEntropy
+from holdfast.adapters.identity_key.memory import MemoryIdentityKey
+from holdfast.adapters.journal.memory import MemoryJournal
+from holdfast.adapters.machine.memory import MemoryMachine
+from holdfast.adapters.storage.memory import MemoryStorage
+from holdfast.agent.loop import Agent
+from holdfast.agent.membership import Membership, enrol
+from holdfast.agent.world import NoCertificates, World
+from holdfast.errors import HoldfastError
+from holdfast.model import canonical
+from holdfast.model.applied import Applied
+from holdfast.model.audit import AuditEntry, Event
+from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest
+from holdfast.model.invite import Enrolment, JoinToken, SignedInvite
+from holdfast.model.order import Delivered
+from holdfast.model.principal import Principal
+from holdfast.model.record import Link
+from holdfast.model.revision import Candidate, Head, decode_header, decode_table
+from holdfast.model.salvage import SalvageAnswer, SalvagePart
+from holdfast.model.trust import Trust
+from tests.fleets.build import START_S
+from tests.fleets.desks import Rig, key_of
+from tests.fleets.virtual import VirtualLoop
+
+Filter = Callable[[CheckInAnswer], CheckInAnswer]
+
+
+class DirectLink:
+    """The desk of whichever hub is up; `down` cuts the line, `bend` lets a hub lie."""
+
+    def __init__(self, rig: Rig, key: MemoryIdentityKey) -> None:
+        self.rig = rig
+        self.key = key
+        self.down: Exception | None = None
+        self.bend: Filter | None = None
+        self.blobs: Callable[[str], bytes | None] | None = None
+        self.said: list[CheckIn] = []
+        self.said_at_s: list[float] = []
+        self.keep = False
+
+    def _principal(self) -> Principal:
+        return self.rig.desk.node_of_key(self.key.line) or Principal("joining", "", self.key.line)
+
+    def _try(self) -> None:
+        if self.down is not None:
+            raise self.down
+
+    async def join(self, request: JoinRequest) -> JoinAnswer:
+        self._try()
+        return await self.rig.desk.join(self._principal(), request, "192.0.2.7")
+
+    async def check_in(self, message: CheckIn) -> CheckInAnswer:
+        self._try()
+        if self.keep:
+            self.said.append(message)
+            self.said_at_s.append(self.rig.loop.time())
+        answer = await self.rig.desk.check_in(self._principal(), message, "192.0.2.7")
+        self._try()
+        return self.bend(answer) if self.bend is not None else answer
+
+    async def links(self, first: int, last: int) -> list[Link]:
+        self._try()
+        return list(self.rig.hub.links(first, last))
+
+    async def blob(self, digest: str) -> bytes | None:
+        self._try()
+        if self.blobs is not None:
+            return self.blobs(digest)
+        applied = self.rig.hub.applied()
+        return applied.contents.get(digest) if applied is not None else None
+
+    async def salvage(self, part: SalvagePart) -> SalvageAnswer:
+        raise AssertionError("nothing was lost")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+
+class PaperHub:
+    """A hub that hands out whatever chain it is given, checked by nobody: what a stolen hub could send."""
+
+    def __init__(self, *candidates: Candidate) -> None:
+        self.candidates = list(candidates)
+        self.lost: set[str] = set()  # digests it does not hand out
+        self.lies: dict[str, bytes] = {}
+        self.said: list[CheckIn] = []
+        self.orders: list[Delivered] = []
+        self.time_s: Callable[[], float] = lambda: START_S
+        self.hold = True
+        self.bend: Filter | None = None
+
+    @property
+    def head(self) -> Head:
+        newest = self.candidates[-1]
+        return Head(decode_header(newest.header).number, canonical.digest(newest.header))
+
+    def _blobs(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for candidate in self.candidates:
+            found |= candidate.blobs
+        return found
+
+    def link(self, candidate: Candidate) -> Link:
+        return Link(candidate.header, candidate.signatures, self._blobs()[decode_header(candidate.header).trust])
+
+    async def join(self, request: JoinRequest) -> JoinAnswer:
+        return JoinAnswer(True, self.head, self.time_s())
+
+    async def check_in(self, message: CheckIn) -> CheckInAnswer:
+        self.said.append(message)
+        orders, self.orders = tuple(self.orders), []
+        if message.seen == self.head and not orders and message.wait_s:
+            await asyncio.sleep(message.wait_s)
+        links = [link for link in map(self.link, self.candidates) if link.header.number > message.seen.number]
+        header = decode_header(self.candidates[-1].header)
+        manifest = self._blobs().get(header.manifests.get(message.node, ""), b"")
+        taken = tuple(result.id for result in message.results)
+        answer = CheckInAnswer(self.head, self.time_s(), tuple(links[:100]), manifest, orders, taken)
+        return self.bend(answer) if self.bend is not None else answer
+
+    async def links(self, first: int, last: int) -> list[Link]:
+        found = map(self.link, self.candidates)
+        return [link for link in found if first <= link.header.number <= last][:100]
+
+    async def blob(self, digest: str) -> bytes | None:
+        return self.lies.get(digest) or (None if digest in self.lost else self._blobs().get(digest))
+
+    async def salvage(self, part: SalvagePart) -> SalvageAnswer:
+        raise AssertionError("nothing was lost")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+
+def applied_after(candidate: Candidate, before: Applied | None) -> Applied:
+    """What is applied once this candidate is, without asking any hub."""
+    header = decode_header(candidate.header)
+    contents = {**(dict(before.contents) if before else {}), **candidate.blobs}
+    head = Head(header.number, canonical.digest(candidate.header))
+    trust = msgspec.json.decode(contents[header.trust], type=Trust)
+    return Applied(head, header, decode_table(candidate.table), trust, contents)
+
+
+def token(rig: Rig, node: str, head: Head | None = None, **changed: Any) -> JoinToken:
+    once = f"once {node}"
+    seed = key_seed(once)
+    return JoinToken(
+        rig.invite(node, once, **changed), seed, "https://hub.test:9555", key_of("hub").line, head or rig.head
+    )
+
+
+def key_seed(name: str) -> bytes:
+    return sha256(f"key of {name}".encode()).digest()
+
+
+def membership(rig: Rig, node: str, head: Head | None = None) -> Membership:
+    return enrol(token(rig, node, head), key_of(f"once {node}"), key_of(node), rig.clock.now_s(), "")
+
+
+class Machine:
+    """What survives a restart of an agent: its disk and its key. `start` is the next process."""
+
+    def __init__(self, rig: Rig, node: str, head: Head | None = None, clock: LoopClock | None = None) -> None:
+        self.rig = rig
+        self.node = node
+        self.key = key_of(node)
+        self.clock = clock or LoopClock(rig.loop, rig.clock.now_s())
+        self.link: Any = DirectLink(rig, self.key)
+        self.journal = MemoryJournal()
+        self.acceptance = MemoryAcceptance()
+        self.storage = MemoryStorage(node)
+        self.audit = MemoryAuditLog(self.clock)
+        self.membership = membership(rig, node, head)
+        self.said: list[tuple[str, dict[str, object]]] = []
+        self.starts = 0
+
+    def world(self) -> World:
+        return World(
+            self.link,
+            self.journal,
+            self.acceptance,
+            self.storage,
+            self.audit,
+            MemoryMachine(),
+            self.key,
+            self.clock,
+            SeededEntropy(f"agent {self.node} {self.starts}"),
+            NoCertificates(),
+            lambda name, fields: self.said.append((name, fields)),
+        )
+
+    def start(self) -> Agent:
+        self.starts += 1
+        agent = Agent(self.world(), self.membership)
+        self.membership = replace(self.membership, joined=True)
+        return agent
+
+    def audited(self) -> list[tuple[str, str, str]]:
+        lines = [msgspec.json.decode(line, type=AuditEntry).event for line in self.audit.lines(0, 10_000)]
+        return [(event.action, event.target, event.result) for event in lines]
+
+
+async def until(rig: Rig, true: Callable[[], bool], at_most_s: float = 120.0) -> None:
+    """Virtual seconds until something holds; bounded."""
+    end_s = rig.loop.time() + at_most_s
+    while not true():
+        assert rig.loop.time() < end_s, "it never came true"
+        await asyncio.sleep(0.05)
+
+
+class Lone:
+    """One machine in front of a hub of paper; what is on its disk survives `start`."""
+
+    def __init__(self, loop: VirtualLoop, hub: PaperHub, node: str = "w1", head: Head | None = None) -> None:
+        self.loop = loop
+        self.hub = hub
+        self.node = node
+        self.key = key_of(node)
+        self.clock = LoopClock(loop, START_S)
+        hub.time_s = lambda: START_S + loop.time()
+        self.journal: Any = MemoryJournal()
+        self.acceptance: Any = MemoryAcceptance()
+        self.storage = MemoryStorage(node)
+        self.audit: Any = MemoryAuditLog(self.clock)
+        self.certificates: Any = NoCertificates()
+        self.said: list[tuple[str, dict[str, object]]] = []
+        self.starts = 0
+        fleet = decode_header(hub.candidates[0].header).fleet
+        enrolment = Enrolment(SignedInvite(b"", ()), b"", "", "")
+        self.membership = Membership(
+            fleet, node, ("worker",), "https://hub.test", "", head or hub.head, enrolment, joined=True
+        )
+
+    def start(self) -> Agent:
+        self.starts += 1
+        world = World(
+            self.hub,
+            self.journal,
+            self.acceptance,
+            self.storage,
+            self.audit,
+            MemoryMachine(),
+            self.key,
+            self.clock,
+            SeededEntropy(f"lone {self.starts}"),
+            self.certificates,
+            lambda name, fields: self.said.append((name, fields)),
+        )
+        return Agent(world, self.membership)
+
+    async def turned(self, times: int = 1) -> Agent:
+        """An agent that had so many turns; what a turn complains about is for its findings to tell."""
+        agent = self.start()
+        for _ in range(times):
+            await turn(agent)
+        return agent
+
+    def audited(self) -> list[tuple[str, str, str]]:
+        return [(e.action, e.target, e.result) for e in self.events()]
+
+    def events(self) -> list[Event]:
+        return [msgspec.json.decode(line, type=AuditEntry).event for line in self.audit.lines(0, 100_000)]
+
+
+async def turn(agent: Agent) -> HoldfastError | None:
+    try:
+        await agent.turn()
+    except HoldfastError as trouble:
+        return trouble
+    return None
