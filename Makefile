@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell python3 -c 'import sys; print(sys.executable)')
 VENV := .venv
 BIN := $(VENV)/bin
-APT := strace eatmydata docker-registry openssh-client gcc libc6-dev libssl-dev e2fsprogs iproute2 systemd python3-venv
+APT := strace eatmydata docker-registry openssh-client openssl gcc libc6-dev libssl-dev e2fsprogs iproute2 podman runc netavark aardvark-dns iptables nftables busybox-static curl util-linux procps systemd python3-venv libfaketime
 PYTEST := $(BIN)/python -m pytest
 # In an environment of its own: Debian's Python refuses to install beside its packages.
 UV := build/uv/bin/uv
@@ -12,13 +12,16 @@ UV := build/uv/bin/uv
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: requirements.lock pyproject.toml Makefile
+$(VENV)/.ready: requirements.lock requirements-sslyze.lock pyproject.toml Makefile
 	@missing=""; for p in $(APT); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
 	  if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
 	@test -x $(UV) || { $(PYTHON) -m venv build/uv && build/uv/bin/python -m pip install --quiet uv; }
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@# In an environment of its own: sslyze wants an older cryptography than we do.
+	@test -x build/sslyze/bin/python || $(UV) venv --quiet --python $(PYTHON) build/sslyze
+	@$(UV) pip sync --quiet --python build/sslyze/bin/python --require-hashes requirements-sslyze.lock
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 

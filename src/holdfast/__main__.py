@@ -5,7 +5,8 @@ import sys
 
 def main() -> int:
     argv = sys.argv[1:]
-    if "--version" in argv:
+    own = argv[: argv.index("--")] if "--" in argv else argv  # `lab exec w1 -- podman --version` asks podman
+    if "--version" in own:
         from holdfast import __version__
 
         sys.stdout.write(f"holdfast {__version__}\n")

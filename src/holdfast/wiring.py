@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if "typing_extensions" not in sys.modules:
@@ -17,22 +17,46 @@ from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.cli.terminal import Terminal, system_terminal, unsaid
+from holdfast.cli.toolbox import Caller
 from holdfast.errors import HoldfastError, Invalid
 
 if TYPE_CHECKING:
+    from holdfast.adapters.hub_link.http import HttpHub
     from holdfast.adapters.ledger_store.sqlite import SqliteReader
+    from holdfast.adapters.tls.hub import HubTls
+    from holdfast.agent.certificate_keeper import CertificateKeeper
+    from holdfast.agent.loop import Agent
+    from holdfast.agent.membership import Membership
+    from holdfast.cli.agent_home import Running
+    from holdfast.cli.toolbox import Serving
+    from holdfast.hub.daemon import Parts
+    from holdfast.model.audit import AuditHead
+    from holdfast.model.certificate import CertificateFacts
+    from holdfast.model.fleet import AlertTarget
+    from holdfast.ports.acceptance import Acceptance
+    from holdfast.ports.audit_log import AuditLog
     from holdfast.ports.clock import Clock
     from holdfast.ports.disk import Disk
     from holdfast.ports.entropy import Entropy
     from holdfast.ports.fleet_directory import FleetDirectory
+    from holdfast.ports.fleet_link import FleetLink
     from holdfast.ports.high_water import HighWater
-    from holdfast.ports.hub_link import HubLink, HubReader
+    from holdfast.ports.hub_link import HubLink, HubReader, TokenDesk
+    from holdfast.ports.identity_key import IdentityKey
+    from holdfast.ports.journal import Journal
+    from holdfast.ports.lab import Lab
     from holdfast.ports.ledger_store import LedgerReader, LedgerStore
+    from holdfast.ports.nonces import Nonces
+    from holdfast.ports.notifier import Notifier
     from holdfast.ports.registry import Registry
     from holdfast.ports.signer import Signer
 
 LEDGER_FILE = "ledger.db"
 HIGH_WATER_FILE = "high-water"
+HUB_KEY_FILE = "hub.key"
+HUB_CERTIFICATE_FILE = "hub.crt"
+NODE_KEY_FILE, IDENTITY_FILE, AGENT_DB = "node.key", "identity.json", "agent.db"
+AUDIT_FILE, AUDIT_HEAD_FILE, NONCES_FILE = "audit.jsonl", "audit.head", "nonces.db"
 
 
 def command_line(argv: Sequence[str]) -> int:
@@ -70,7 +94,7 @@ def is_url(target: str) -> bool:
     if "://" in target or os.path.isfile(target):
         raise Invalid(
             f"{target} is neither a hub's URL nor a ledger directory",
-            remedy="write --hub https://HOST:9555, --hub http://127.0.0.1:9555 or --hub DIRECTORY",
+            remedy="write --hub https://HOST:9555 or --hub DIRECTORY",
         )
     return False
 
@@ -84,7 +108,10 @@ class SystemToolbox:
         self.disk: Disk = PosixDisk()
         self.clock: Clock = SystemClock()
         self.entropy: Entropy = SystemEntropy()
+        self.caller = Caller()
         self._signer: Signer | None = None
+        self._far: dict[str, HttpHub] = {}  # one visit per hub, however often a command asks for it
+        self._served: LedgerStore | None = None  # the ledger of the hub that this process is
         self._readers: list[SqliteReader] = []  # put to rest before somebody writes
         self._endings: list[Callable[[], None]] = []  # one for each thing that was opened
 
@@ -128,12 +155,35 @@ class SystemToolbox:
         store = self.store(target, create=True)
         return Mailbox(store, self.clock, self.entropy, self.high_water(target), reading.load(store))
 
-    def _http(self, url: str) -> "HubLink":
-        from holdfast.adapters.hub_link.http import HttpHub
+    def tokens(self, target: str) -> "TokenDesk":
+        if not is_url(target):
+            raise Invalid(
+                f"{target} is a ledger directory; tokens belong to a running hub",
+                remedy="name it: --hub https://HOST:9555",
+                code="no_hub",
+            )
+        return self._http(target)
 
-        hub = HttpHub(url)
-        self._endings.append(hub.close)
-        return hub
+    def _http(self, url: str) -> "HttpHub":
+        if url not in self._far:
+            hub = self._far[url] = self._visiting(url)
+            self._endings.append(hub.close)
+        return self._far[url]
+
+    def _visiting(self, url: str) -> "HttpHub":
+        from holdfast.adapters.hub_link.http import HttpHub
+        from holdfast.adapters.sessions.file import FileSessions
+        from holdfast.cli import acquaintance
+
+        known = acquaintance.of(self.caller.fleet_dir, self.disk, self.environ)
+        sessions = FileSessions(
+            os.path.join(acquaintance.state_dir(self.environ), "sessions"),
+            self.disk,
+            self.clock,
+            self.entropy,
+            lambda: self.signer(self.caller.key, known.knows),
+        )
+        return HttpHub(url, sessions, self.clock, self.entropy, pin=known.pin, fleet=known.fleet)
 
     def store(self, state_dir: str, create: bool) -> "LedgerStore":
         from holdfast.adapters.ledger_store.sqlite import SqliteStore
@@ -172,6 +222,7 @@ class SystemToolbox:
         finally:
             reader.close()
         store = self.store(state_dir, create=False)
+        self._served = store
         marks = self.high_water(state_dir)
         return Mailbox(store, self.clock, self.entropy, marks, booted.loaded, booted.findings)
 
@@ -181,14 +232,99 @@ class SystemToolbox:
 
         return LegacySource(load(self.fleet_directory(directory_of(config))))
 
-    def serve(self, hub: "HubLink", host: str, port: int, ready: Callable[[int], None]) -> None:
+    def hub_key(self, state_dir: str) -> str:
+        from holdfast.adapters.identity_key import file
+
+        return file.load_or_make(os.path.join(state_dir, HUB_KEY_FILE), self.disk, self.entropy).line
+
+    def hub_names(self, state_dir: str, names: Sequence[str]) -> None:
+        if names:
+            _, private = self._hub_identity(os.path.join(state_dir, HUB_KEY_FILE))
+            self._hub_tls(private, state_dir, names)
+
+    def _hub_identity(self, path: str | None) -> "tuple[IdentityKey, bytes]":
+        """The key and the content of its file; without a path one that lives as long as this process."""
+        from holdfast.adapters.identity_key import file
+
+        if path is None:
+            return file.made(self.entropy)
+        key = file.load_or_make(path, self.disk, self.entropy)
+        return key, self.disk.read(path, file.FILE_BYTES_MAX) or b""
+
+    def _hub_tls(self, private: bytes, state_dir: str | None, names: Sequence[str]) -> "HubTls":
+        from holdfast.adapters.tls.hub import HubTls
+
+        path = os.path.join(state_dir, HUB_CERTIFICATE_FILE) if state_dir is not None else ""
+        return HubTls(private, names, path, self.clock, self.disk)
+
+    def serve(self, hub: "HubLink", serving: "Serving", ready: Callable[[int, str], None]) -> None:
         import gc
 
-        from holdfast.hub.daemon import serve
+        from holdfast.hub.daemon import Daemon
 
+        parts = self._hub_parts(hub, serving)
+        daemon = Daemon(parts, serving.host, serving.port)
         gc.freeze()  # what is loaded by now stays until the end
         gc.enable()  # off in commands (ADR 0003), but a hub goes on
-        serve(hub, host, port, ready, self.terminal.remark)
+        daemon.run(lambda port: ready(port, parts.key.line))
+
+    def _hub_parts(self, hub: "HubLink", serving: "Serving") -> "Parts":
+        from holdfast.adapters.machine.addresses import own_names
+        from holdfast.hub import reading
+        from holdfast.hub.daemon import Parts, plain_host
+        from holdfast.hub.fleet import FleetDesk
+        from holdfast.hub.legacy import LegacySource
+        from holdfast.hub.limiter import for_pace
+        from holdfast.hub.salvage import Salvage
+        from holdfast.hub.tokens import Tokens
+        from holdfast.model.cadence import FAST, NORMAL
+
+        pace = FAST if serving.fast else NORMAL
+        in_state = os.path.join(serving.state_dir, HUB_KEY_FILE) if serving.state_dir is not None else None
+        key, private = self._hub_identity(serving.key_file or in_state)
+        names = (*own_names(plain_host(serving.host)), *serving.names)
+        store, nonces, audit = self._hub_state(serving.state_dir)
+        pinned = reading.pin(store)
+        always = _commanded(serving.alert_command)
+        fleet = FleetDesk(hub, store, self.clock, self.entropy, audit, pace, _notifier, always)
+        return Parts(
+            hub,
+            key,
+            self._hub_tls(private, serving.state_dir, names),
+            nonces,
+            audit,
+            Tokens(store, self.clock, self.entropy),
+            fleet,
+            self.clock,
+            Salvage(store) if serving.state_dir is not None else None,
+            for_pace(pace),
+            pinned.fleet if pinned is not None else "",
+            hub.trust if isinstance(hub, LegacySource) else None,
+        )
+
+    def _hub_state(self, state_dir: str | None) -> "tuple[LedgerStore, Nonces, AuditLog]":
+        """What a hub keeps beside its revisions. The legacy source keeps nothing: there it lives as long as we do."""
+        if state_dir is None or self._served is None:
+            from holdfast.adapters.audit_log.memory import MemoryAuditLog
+            from holdfast.adapters.ledger_store.memory import MemoryStore
+            from holdfast.adapters.nonces.memory import MemoryNonces
+
+            return MemoryStore(self.clock), MemoryNonces(self.clock), MemoryAuditLog(self.clock)
+        from holdfast.adapters.audit_log.file import FileAuditLog
+        from holdfast.adapters.nonces.sqlite import SqliteNonces
+
+        nonces = SqliteNonces(os.path.join(state_dir, "nonces.db"), self.clock)
+        self._endings.append(nonces.close)
+        audit = FileAuditLog(
+            os.path.join(state_dir, "audit.jsonl"), os.path.join(state_dir, "audit.head"), self.clock, self.disk
+        )
+        self._endings.append(audit.close)
+        return self._served, nonces, audit
+
+    def certificate_facts(self, der: bytes) -> "CertificateFacts":
+        from holdfast.adapters.certificates import x509
+
+        return x509.facts(der)
 
     # ---- keys
 
@@ -249,8 +385,20 @@ class SystemToolbox:
             return None
         return AgentSigner(socket_path, found) if found is not None else None
 
+    def agent(self, state_dir: str) -> "SystemAgent":
+        return SystemAgent(state_dir, self)
+
+    def ends_with(self, ending: Callable[[], None]) -> None:
+        self._endings.append(ending)
+
     def random_hex(self, size_bytes: int) -> str:
         return self.entropy.token(size_bytes).hex()
+
+    def one_time_key(self) -> tuple[str, bytes]:
+        from holdfast.adapters.identity_key.memory import MemoryIdentityKey
+
+        seed = self.entropy.token(32)
+        return MemoryIdentityKey(seed).line, seed
 
     def make_key(self, path: str, comment: str, passphrase: str) -> str:
         from holdfast.adapters.signer import keyfile
@@ -261,6 +409,210 @@ class SystemToolbox:
         from holdfast.adapters.identity import age
 
         return age.recipient(path, self.disk)
+
+    # ---- lab
+
+    def lab(self, directory: str) -> "Lab":
+        from holdfast.lab.laboratory import Laboratory
+
+        return Laboratory(directory, self.terminal.remark)
+
+
+def _notifier(target: "AlertTarget") -> "Notifier":
+    from msgspec import UNSET
+
+    if target.webhook is not UNSET:
+        from holdfast.adapters.notifier.webhook import WebhookNotifier
+
+        return WebhookNotifier(target.name, target.webhook)
+    from holdfast.adapters.notifier.apprise import AppriseNotifier
+
+    return AppriseNotifier(target.name, target.apprise or "")
+
+
+def _commanded(alert_command: str) -> "tuple[Notifier, ...]":
+    import shlex
+
+    from holdfast.adapters.notifier.command import CommandNotifier
+
+    try:
+        argv = shlex.split(alert_command)
+    except ValueError as trouble:
+        raise Invalid(
+            f"--alert-command cannot be read: {trouble}",
+            remedy="close every quote: --alert-command 'logger -t holdfast'",
+        ) from None
+    return (CommandNotifier(argv),) if argv else ()
+
+
+# ---- an agent -------------------------------------------------------------------------------------------------------
+
+
+class SystemAgent:
+    """One state directory and the real machine around it."""
+
+    def __init__(self, state_dir: str, box: SystemToolbox) -> None:
+        self._dir = state_dir
+        self._box = box
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._dir, name)
+
+    def key(self, host_key: str | None) -> "IdentityKey":
+        from holdfast.adapters.identity_key import file
+
+        path = self._path(NODE_KEY_FILE)
+        known = file.load(path)
+        if known is not None:
+            return known
+        if host_key is not None:
+            from holdfast.adapters.machine.host_key import adopt
+
+            return adopt(host_key, path, self._box.disk, self._box.entropy)
+        return file.make(path, self._box.disk, self._box.entropy)
+
+    def existing_key(self) -> "IdentityKey | None":
+        from holdfast.adapters.identity_key import file
+
+        return file.load(self._path(NODE_KEY_FILE))
+
+    def once(self, seed: bytes) -> "IdentityKey":
+        from holdfast.adapters.identity_key.memory import MemoryIdentityKey
+
+        return MemoryIdentityKey(seed)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        from holdfast.adapters.machine.lock import DirectoryLock
+
+        held = DirectoryLock(self._dir)
+        try:
+            yield
+        finally:
+            held.release()
+
+    def link(self, member: "Membership", key: "IdentityKey") -> "FleetLink":
+        from holdfast.adapters.fleet_link.http import HttpFleetLink
+
+        return HttpFleetLink(member.hub, member.hub_key, key, lambda: member.fleet, self._box.clock, self._box.entropy)
+
+    def arch(self) -> str:
+        return os.uname().machine
+
+    def stores(self) -> "tuple[Journal, Acceptance] | None":
+        if not os.path.exists(self._path(AGENT_DB)):
+            return None
+        journal, acceptance = self._stores()
+        self._box.ends_with(journal.close)
+        return journal, acceptance
+
+    def _stores(self) -> "tuple[Journal, Acceptance]":
+        from holdfast.adapters.acceptance.sqlite import SqliteAcceptance
+        from holdfast.adapters.journal.agent_file import AgentFile
+        from holdfast.adapters.journal.sqlite import SqliteJournal
+
+        file = AgentFile(self._path(AGENT_DB))
+        return SqliteJournal(file), SqliteAcceptance(file)
+
+    def verified_audit(self) -> "AuditHead":
+        from holdfast.adapters.audit_log import at_rest
+
+        return at_rest.verify(self._path(AUDIT_FILE), self._path(AUDIT_HEAD_FILE))
+
+    def audit_lines(self, newest: int) -> Sequence[bytes]:
+        from holdfast.adapters.audit_log import at_rest
+
+        return at_rest.newest(self._path(AUDIT_FILE), newest)
+
+    def run(self, member: "Membership", running: "Running") -> int:
+        """Everything is opened under the lock; what a signal cuts short is journaled and waits for the next start."""
+        import asyncio
+        import gc
+
+        from holdfast.agent import daemon
+        from holdfast.hub.notify import notify
+
+        with self.lock():
+            agent, others = build_agent(self, member, running, self._box)
+            gc.freeze()
+            gc.enable()  # off in commands (ADR 0003), but an agent goes on
+            watchdog_us = self._box.environ.get("WATCHDOG_USEC", "")
+            watchdog_s = int(watchdog_us) / 1e6 if watchdog_us.isdigit() else None
+            with asyncio.Runner() as runner:
+                quiet = runner.run(daemon.live(agent, others, notify, watchdog_s))
+                if not quiet:  # a thread that is still deleting would keep the process; it goes on after the next start
+                    os._exit(0)
+            agent.world.audit.close()
+            agent.world.journal.close()
+        return 0
+
+
+def build_agent(
+    home: SystemAgent, member: "Membership", running: "Running", box: SystemToolbox
+) -> "tuple[Agent, Callable[[], list[Awaitable[None]]]]":
+    from msgspec.structs import replace
+
+    from holdfast.adapters.audit_log.file import FileAuditLog
+    from holdfast.adapters.certificates.files import X509Certificates
+    from holdfast.adapters.machine.linux import LinuxMachine
+    from holdfast.adapters.storage.directory import DirectoryStorage
+    from holdfast.agent import membership
+    from holdfast.agent.certificate_keeper import CertificateKeeper
+    from holdfast.agent.loop import Agent
+    from holdfast.agent.roles import check_role
+    from holdfast.agent.world import World
+
+    path = home._path
+    key = home.key(None)
+    journal, acceptance = home._stores()
+    keeper = CertificateKeeper(X509Certificates(home._dir, box.disk), box.clock)
+    world = World(
+        home.link(member, key),
+        journal,
+        acceptance,
+        DirectoryStorage(running.data_dir, member.node),
+        FileAuditLog(path(AUDIT_FILE), path(AUDIT_HEAD_FILE), box.clock, box.disk),
+        LinuxMachine(running.data_dir),
+        key,
+        box.clock,
+        box.entropy,
+        keeper,
+        _say,
+    )
+
+    def confirmed() -> None:
+        box.disk.replace(path(IDENTITY_FILE), membership.encode(replace(member, joined=True)), 0o600)
+
+    agent = Agent(world, member, confirmed)
+    check_role(agent, running.role)
+    return agent, lambda: [_listening(agent, keeper, home, running, box)] if running.host else []
+
+
+async def _listening(
+    agent: "Agent", keeper: "CertificateKeeper", home: SystemAgent, running: "Running", box: SystemToolbox
+) -> None:
+    import asyncio
+
+    from holdfast.adapters.nonces.sqlite import SqliteNonces
+    from holdfast.adapters.tls.server import IssuedTls
+    from holdfast.agent.listener import Listener
+    from holdfast.agent.local_api import LocalApi
+    from holdfast.agent.local_node import LocalAgent
+
+    while agent.accepting.in_force is None:  # before that it has neither a name nor anybody to trust
+        await asyncio.sleep(1.0)
+    nonces = SqliteNonces(home._path(NONCES_FILE), box.clock)
+    api = LocalApi(LocalAgent(agent), agent.world.key, nonces, agent.world.audit, box.clock)
+    listener = Listener(api, keeper.serving, IssuedTls(), running.host, running.port)
+    keeper.shows, keeper.serving_digest = listener.refresh, lambda: listener.shown
+    await listener.run(lambda port: _say("listening", {"address": running.host, "port": port}))
+
+
+def _say(event: str, fields: dict[str, object]) -> None:
+    """One event, one line, on stderr. Nobody waits for who reads it."""
+    line = msgspec.json.encode({"event": event, **fields})
+    with suppress(OSError):
+        os.write(2, line + b"\n")
 
 
 __all__ = ["SystemToolbox", "command_line", "msgspec"]

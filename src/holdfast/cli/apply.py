@@ -102,7 +102,8 @@ def _commit_opened(
         candidate = signing.signed(candidate, signing.sign(plan, opened.base, args, box))
     else:
         _check_threshold(opened, candidate, args)
-    return report(commit(candidate, opened.base, target, heads, box), plan, args, box)
+    head = commit(candidate, opened.base, target, heads, box)
+    return report(head, plan, opened.base, target, args, box)
 
 
 def _check_threshold(opened: saved_plan.Opened, candidate: Candidate, args: Namespace) -> None:

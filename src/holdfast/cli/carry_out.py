@@ -4,10 +4,11 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli import show_finding, show_plan, signing
+from holdfast.cli import receipts, show_finding, show_plan, signing
 from holdfast.cli.heads import Heads
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Conflict, Failed
+from holdfast.ledger.readiness import ROWS
 from holdfast.model.applied import Applied, head_of, table_of
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Candidate, Head, decode_header, digest_of
@@ -33,7 +34,7 @@ def carry_out(
     _ask(plan, box)
     candidate = signing.signed(plan.candidate, signing.sign(plan, applied, args, box))
     head = commit(candidate, applied, target, heads, box)
-    return report(head, plan, args, box)
+    return report(head, plan, applied, target, args, box)
 
 
 def _ask(plan: Plan, box: Toolbox) -> None:
@@ -67,20 +68,33 @@ def commit(candidate: Candidate, applied: Applied | None, target: str, heads: He
             code="lock_not_written",
         )
     for finding in hub.status().findings:
-        box.terminal.warn(show_finding.line(finding))
+        if finding.code in ROWS:  # of the ledger; how nodes are is told by `status`, and by their receipts
+            box.terminal.warn(show_finding.line(finding))
     return head
 
 
-def report(head: Head, plan: Plan, args: Namespace, box: Toolbox) -> int:
+def report(head: Head, plan: Plan, before: Applied | None, target: str, args: Namespace, box: Toolbox) -> int:
+    """Once the nodes have signed for it, unless nobody wants to wait; what is missing then is exit 6."""
+    got = receipts.NONE if getattr(args, "detach", False) else _receipts(before, head, target, box)
     if args.json:
         document = show_plan.document(plan)
         document["applied"] = {"number": head.number, "digest": head.digest}
+        document["receipts"] = msgspec.to_builtins(got)
         box.terminal.say(msgspec.json.encode(document).decode())
     else:
         count = len(plan.changes)
         text = f"Applied revision {head.number}: {count} change{'s' * (count != 1)}, digest {head.digest[:12]}…"
         box.terminal.say(box.terminal.paint("green", text))
+        for line in receipts.told(got):
+            box.terminal.remark(line)
+    if got.missing:
+        raise receipts.missing(got, head)
     return 0
+
+
+def _receipts(before: Applied | None, head: Head, target: str, box: Toolbox) -> receipts.Receipts:
+    hub = box.hub(target)
+    return receipts.wait(hub, before, head, box) if hub is not None else receipts.NONE
 
 
 def nothing_to_do(plan: Plan, args: Namespace, box: Toolbox) -> int:

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from holdfast.errors import Invalid
 
-WITH_VALUE = {"--fleet": "DIR", "--hub": "URL|DIR", "--key": "FILE"}
+WITH_VALUE = {"--fleet": "DIR", "--hub": "URL|DIR", "--key": "FILE", "--dir": "D"}  # --dir: `lab --dir D up`
 
 
 class Parser(ArgumentParser):

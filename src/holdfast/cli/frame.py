@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.cli import flags
 from holdfast.cli.terminal import Terminal, harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.toolbox import Caller, Toolbox
 from holdfast.cli.verbs import LATER, VERBS, nouns
 from holdfast.errors import Failed, HoldfastError, Invalid
 
@@ -40,6 +40,7 @@ def _run_verb(verb: str, rest: list[str], box: Toolbox) -> int:
     parser = flags.parser_for(verb, VERBS[verb].about, module.DETAILS)
     module.declare(parser)
     args = flags.with_defaults(parser.parse_args(rest), box.environ)
+    box.caller = Caller(args.fleet, args.key)
     box.terminal.yes, box.terminal.quiet = args.yes, args.quiet or args.json
     return int(module.run(args, box))
 

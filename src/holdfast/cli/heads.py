@@ -172,13 +172,23 @@ def verify_since(link: HubReader, applied: Applied, seen: Head) -> None:
     from holdfast.hub.history import follow, from_seen, from_the_start
 
     links: Sequence[Link] = link.links(max(seen.number, 1), applied.head.number)
-    if seen.number == 0:
-        so_far = from_the_start(applied.fleet_id)
-    else:
-        so_far = from_seen(applied.fleet_id, seen, links[0], applied.contents)
-        links = links[1:]
-    for each in links:
-        so_far = follow(so_far, each, applied.contents)
+    try:
+        if seen.number == 0:
+            so_far = from_the_start(applied.fleet_id)
+        else:
+            so_far = from_seen(applied.fleet_id, seen, links[0], applied.contents)
+            links = links[1:]
+        for each in links:
+            so_far = follow(so_far, each, applied.contents)
+    except Corrupt as trouble:
+        if trouble.code != "blob_missing":
+            raise
+        raise Corrupt(
+            f"what changed since revision {seen.number} cannot be verified: {trouble.message}",
+            remedy="a ledger that was rebuilt (holdfast import ledger) has no older tables: get the fleet.lock that "
+            "was written last (git pull), it names a revision to start from; else run holdfast hub check on the hub",
+            code="history_not_kept",
+        ) from trouble
     if so_far.at.head != applied.head or so_far.table != applied.table:
         raise Corrupt(
             "the hub's head is not the end of the chain it shows",
@@ -216,7 +226,8 @@ def _rolled_back(head: Head, seen: Head) -> Corrupt:
     anew = "" if head.number else ". Only if this fleet is to be founded anew: remove fleet.lock"
     return Corrupt(
         f"the ledger {where}, but revision {seen.number} was seen before: it was lost or rolled back",
-        remedy=f"check --hub; restore the newest ledger from a backup{anew}",
+        remedy="check --hub; restore the newest ledger from a backup, or rebuild it from what nodes hold: "
+        f"holdfast import ledger{anew}",
         code="rolled_back",
     )
 

@@ -43,6 +43,8 @@ def run(args: Namespace, box: Toolbox) -> int:
         return 0 if verdict.sound else Corrupt.exit_code
     for finding in verdict.findings:
         box.terminal.say(show_finding.text(finding, box.terminal))
+    for note in verdict.notes:
+        box.terminal.say(f"note: {note}")
     if verdict.sound:
         box.terminal.say(
             f"sound: {verdict.revisions} revisions, {verdict.signatures} signatures, {verdict.contents} contents"
@@ -82,4 +84,5 @@ def _document(verdict: Verdict) -> dict[str, Any]:
         "signatures": verdict.signatures,
         "contents": verdict.contents,
         "findings": list(verdict.findings),
+        "notes": list(verdict.notes),
     }

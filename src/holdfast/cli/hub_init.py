@@ -1,4 +1,4 @@
-"""`holdfast hub init`: an empty ledger, pinned to the one fleet it will serve."""
+"""`holdfast hub init`: an empty ledger, pinned to the one fleet it will serve, and the hub's own key."""
 
 import re
 from argparse import Namespace
@@ -18,14 +18,26 @@ DETAILS = """\
 FINGERPRINT is the digest of the fleet's first trust; `holdfast init` and `holdfast validate` print it. The hub accepts
 no first revision that founds another fleet.
 
+The hub's key is made too (hub.key in the state directory, never sent anywhere). Its public half is printed: write it
+into fleet.toml as [fleet] hub_key, so that nobody else can pass for this hub. --name adds hostnames that the hub is
+called by; the addresses it listens on are in its certificate anyway.
+
 examples:
   holdfast hub init --trust 3f1c… --state-dir /var/lib/holdfast/hub
+  holdfast hub init --trust 3f1c… --name hub.example.com --json
 """
 
 
 def declare(parser: Parser) -> None:
     parser.add_argument("--trust", metavar="FINGERPRINT", required=True, help="digest of the fleet's first trust")
     declare_state_dir(parser)
+    declare_names(parser)
+
+
+def declare_names(parser: Parser) -> None:
+    parser.add_argument(
+        "--name", metavar="HOST", action="append", default=[], help="a name the hub is called by; may be repeated"
+    )
 
 
 def declare_state_dir(parser: Parser) -> None:
@@ -45,6 +57,8 @@ def run(args: Namespace, box: Toolbox) -> int:
             remedy="holdfast validate prints it: 64 hexadecimal digits",
             code="invalid_argument",
         )
+    hub_key = box.hub_key(state_dir)
+    box.hub_names(state_dir, args.name)
     store = box.store(state_dir, create=True)
     try:
         if store.get(keys.PIN) is not None or store.get(keys.HEAD) is not None:
@@ -56,8 +70,10 @@ def run(args: Namespace, box: Toolbox) -> int:
     finally:
         store.close()
     if args.json:
-        box.terminal.say(msgspec.json.encode({"state_dir": state_dir, "fleet": args.trust}).decode())
+        made = {"state_dir": state_dir, "fleet": args.trust, "hub_key": hub_key}
+        box.terminal.say(msgspec.json.encode(made).decode())
     else:
         box.terminal.say(f"Made an empty ledger in {state_dir}, pinned to fleet {args.trust[:12]}…")
+        box.terminal.say(f'The hub\'s key, for [fleet] in fleet.toml:\n  hub_key = "{hub_key}"')
         box.terminal.say(f"Next: holdfast hub run --state-dir {state_dir}")
     return 0

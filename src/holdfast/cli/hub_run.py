@@ -4,8 +4,8 @@ from argparse import Namespace
 
 from holdfast.cli import show_finding
 from holdfast.cli.flags import Parser
-from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.hub_init import STATE_DIR, declare_names, declare_state_dir
+from holdfast.cli.toolbox import Serving, Toolbox
 from holdfast.errors import Invalid
 from holdfast.hub.legacy import one_source
 
@@ -15,10 +15,13 @@ port; damage to one resource quarantines exactly that resource and is shown in s
 A lock held by somebody else never blocks the boot. --config serves a hand-written fleet directory, named by its
 fleet.toml, instead of a ledger: one source or the other, never both.
 
-Requests are not authenticated yet, therefore only a loopback address is accepted; revisions are signed all the same.
+Speaks TLS 1.3 only, with a certificate of the hub's own key (90 days, renewed while it runs), and answers nobody but
+operators, nodes and holders of tokens; docs/reference/permissions.md says who may do what. --alert-command is run for
+every alert besides what [[alerts]] of the fleet says, with the alert as JSON on its input.
 
 examples:
-  holdfast hub run --state-dir /var/lib/holdfast/hub --listen 127.0.0.1:9555
+  holdfast hub run --state-dir /var/lib/holdfast/hub --listen 0.0.0.0:9555 --name hub.example.com
+  holdfast hub run --pace fast --alert-command 'logger -t holdfast'
   holdfast hub run --config legacy/fleet.toml
 """
 
@@ -26,6 +29,19 @@ examples:
 def declare(parser: Parser) -> None:
     declare_state_dir(parser)
     parser.add_argument("--listen", metavar="ADDRESS:PORT", default="127.0.0.1:9555", help="default 127.0.0.1:9555")
+    declare_names(parser)
+    parser.add_argument(
+        "--pace",
+        choices=("normal", "fast"),
+        default="normal",
+        help="fast: nodes speak every second and are missed after five, for labs (default: normal)",
+    )
+    parser.add_argument("--alert-command", metavar="CMD", default="", help="run this for every alert")
+    parser.add_argument(
+        "--hub-key",
+        metavar="FILE",
+        help="the hub's private key (default: hub.key in the state directory; with --config one for this run only)",
+    )
     parser.add_argument("--strict", action="store_true", help="refuse to boot on any damaged resource")
     parser.add_argument(
         "--config",
@@ -37,13 +53,20 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     one_source(args.config, args.state_dir)
     host, port = address(args.listen)
+    state_dir = None if args.config is not None else args.state_dir or STATE_DIR
     if args.config is not None:
         hub = box.legacy_hub(args.config)
     else:
-        hub = box.booted_hub(args.state_dir or STATE_DIR, args.strict)
+        hub = box.booted_hub(state_dir or STATE_DIR, args.strict)
     for finding in hub.status().findings:
         box.terminal.warn(show_finding.line(finding))
-    box.serve(hub, host, port, lambda chosen: box.terminal.remark(f"serving on http://{url_host(host)}:{chosen}"))
+    serving = Serving(host, port, state_dir, tuple(args.name), args.pace == "fast", args.alert_command, args.hub_key)
+
+    def ready(chosen: int, hub_key: str) -> None:
+        box.terminal.remark(f"serving on https://{url_host(host)}:{chosen}")
+        box.terminal.remark(f"hub key: {hub_key}")
+
+    box.serve(hub, serving, ready)
     return 0
 
 

@@ -4,7 +4,9 @@ import os
 from argparse import Namespace
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from holdfast.cli.acquaintance import state_dir
 from holdfast.cli.heads import Heads
 from holdfast.cli.toolbox import Toolbox
 from holdfast.declared.load import load
@@ -13,7 +15,7 @@ from holdfast.model.fleet import Fleet
 from holdfast.model.plan import Plan
 from holdfast.planning import images
 from holdfast.planning.plan import Inputs, plan
-from holdfast.ports.hub_link import HubReader
+from holdfast.ports.hub_link import FleetReader, HubReader
 
 
 class Session(Struct, frozen=True):
@@ -25,8 +27,7 @@ class Session(Struct, frozen=True):
 
 
 def heads(args: Namespace, box: Toolbox) -> Heads:
-    home = box.environ.get("XDG_STATE_HOME") or os.path.join(box.environ.get("HOME", "/root"), ".local", "state")
-    return Heads(box.disk, args.fleet, box.environ.get("HOLDFAST_STATE") or os.path.join(home, "holdfast"))
+    return Heads(box.disk, args.fleet, state_dir(box.environ))
 
 
 def hub_target(args: Namespace, fleet: Fleet | None) -> str:
@@ -48,7 +49,20 @@ def inputs(session: Session, args: Namespace, box: Toolbox, only: str | None = N
     wanted = images.asked_for(session.fleet)
     answers = box.registry().resolve(wanted) if wanted and not getattr(args, "offline", False) else {}
     seen = session.hub.observations() if session.hub is not None else {}
-    return Inputs(seen, answers, only)
+    found = Inputs(seen, answers, only=only)
+    return _with_identities(found, session, box)
+
+
+def _with_identities(found: Inputs, session: Session, box: Toolbox) -> Inputs:
+    """Only a running hub has met nodes; before the first revision there is no trust to prove anything with."""
+    if session.applied is None or not isinstance(session.hub, FleetReader):
+        return found
+    from holdfast.cli.identities import identities  # verifying signatures: an offline plan need not load it
+
+    known = identities(session.hub.nodes(), session.applied)
+    for doubt in known.doubts:
+        box.terminal.warn(doubt)
+    return replace(found, identities=known.proven, revoked=known.revoked)
 
 
 def make_plan(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> Plan:

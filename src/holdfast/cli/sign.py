@@ -1,28 +1,32 @@
-"""`holdfast sign PLAN`: add one signature to a saved plan."""
+"""`holdfast sign PLAN|ORDER`: add one signature to a saved plan or to an order in a file."""
 
 from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli import saved_plan, show_plan, signing
+from holdfast.cli import order_file, order_sign, saved_plan, show_plan, signing
 from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Failed, Invalid
 
 DETAILS = """\
-Shows the saved plan, computed from the very bytes that are signed, and adds your signature to the file. Needs no hub:
-carry the file to the machine that holds the key.
+Shows the saved plan or the order, computed from the very bytes that are signed, and adds your signature to the file.
+Needs no hub: carry the file to the machine that holds the key.
 
 examples:
   holdfast sign change.plan --key ~/.ssh/recovery
+  holdfast sign purge.order --key ~/.ssh/second
 """
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("file", metavar="PLAN", help="a file made by holdfast plan -o")
+    parser.add_argument("file", metavar="FILE", help="a file made by holdfast plan -o or by holdfast order sign")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
+    content = box.disk.read(args.file, saved_plan.BYTES_MAX)
+    if content is not None and order_file.is_one(content):
+        return order_sign.add(args.file, order_file.read(content), args, box)
     opened = saved_plan.open_file(args.file, box.disk)
     candidate = opened.saved.candidate
     if candidate is None:

@@ -1,22 +1,28 @@
-"""`holdfast status`: what the hub serves, and everything that is wrong with it."""
+"""`holdfast status`: what the hub serves, how the nodes are, and everything that is wrong."""
 
 from argparse import Namespace
+from typing import Any
 
 import msgspec
 
-from holdfast.cli import session, show_finding
+from holdfast.cli import fleet_view, session, show_finding
 from holdfast.cli.flags import Parser
+from holdfast.cli.node_list import describe
 from holdfast.cli.terminal import harmless
+from holdfast.cli.testimony import Testimony, aged, hear, unheard
 from holdfast.cli.toolbox import Toolbox
-from holdfast.declared.load import load
-from holdfast.errors import Conflict
+from holdfast.errors import HoldfastError
+from holdfast.model.applied import Applied
+from holdfast.model.hub_status import HubStatus, StatusFinding
+from holdfast.ports.hub_link import FleetReader, HubReader
 
 DETAILS = """\
-Served revision, head of the ledger, quarantined resources, and every finding with its code and remedy.
+Served revision, quarantined resources, the health of the nodes, and every finding with its code, age and remedy. What
+nodes say is verified on this machine: a hub that shows old or forged words of a node is a finding itself.
 
 examples:
   holdfast status
-  holdfast status --hub http://127.0.0.1:9555 --json
+  holdfast status --hub https://hub.example.com:9555 --json
 """
 
 
@@ -25,18 +31,95 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    target = session.hub_target(args, None if args.hub else load(box.fleet_directory(args.fleet)))
-    hub = box.hub(target)
-    if hub is None:
-        raise Conflict(f"there is no ledger at {target}", remedy="holdfast apply makes it", code="nothing_applied")
+    _, hub = fleet_view.reached(args, box)
     found = hub.status()
+    applied, trouble = _applied(hub, args, box)
+    nodes, ready = _nodes(hub, applied, box)
+    findings = [*found.findings, *trouble, *doubts(nodes)]
     if args.json:
-        box.terminal.say(msgspec.json.encode(found).decode())
+        box.terminal.say(msgspec.json.encode(_document(found, nodes, applied, findings, ready)).decode())
         return 0
     served = ", ".join(f"{count} {kind}" for kind, count in sorted(found.resources.items())) or "nothing"
     box.terminal.say(harmless(f"serving revision {found.serving.number} from {found.source}: {served}"))
     if found.head != found.serving:
         box.terminal.say(f"the ledger's head is revision {found.head.number}")
-    for finding in found.findings:
+    if nodes and isinstance(hub, FleetReader):
+        box.terminal.say(harmless(_summary(nodes, ready)))
+    for finding in findings:
         box.terminal.say(show_finding.text(finding, box.terminal))
     return 0
+
+
+def _applied(hub: HubReader, args: Namespace, box: Toolbox) -> tuple[Applied | None, list[StatusFinding]]:
+    """Verified where it comes from a hub; one that cannot be believed is a finding, and no node is believed then."""
+    if not isinstance(hub, FleetReader):
+        return hub.applied(), []
+    try:
+        return session.heads(args, box).check(hub, adopt=True), []
+    except HoldfastError as trouble:
+        return None, [StatusFinding(trouble.code, "fatal", trouble.message, trouble.remedy)]
+
+
+def _nodes(hub: HubReader, applied: Applied | None, box: Toolbox) -> tuple[dict[str, Testimony], bool]:
+    if applied is None:
+        return {}, True
+    if not isinstance(hub, FleetReader):
+        return unheard(applied), True
+    answer = hub.nodes()
+    return hear(answer, applied, box.clock.now_s()), answer.ready
+
+
+def doubts(nodes: dict[str, Testimony]) -> list[StatusFinding]:
+    """What the hub says of nodes and cannot prove, or seems to hold back."""
+    found = []
+    for name, one in sorted(nodes.items()):
+        address = f"node.{name}"
+        if one.withheld_s:
+            text = (
+                f"the hub says it heard {name} {aged(one.view.age_s or 0.0)} ago, but the newest word it shows was "
+                f"signed {aged(one.age_s)} ago: it holds words back, or the clock of {name} is wrong"
+            )
+            remedy = f"compare with the machine itself: holdfast agent check on {name}"
+            found.append(StatusFinding("word_withheld", "warning", text, remedy, address, round(one.age_s, 3)))
+        elif one.view.pulse is not None and not one.verified:
+            text = f"what the hub shows as the word of {name} is not proven: {one.doubt}"
+            remedy = f"holdfast node show {name}; if its key is new to you, holdfast node revoke {name}"
+            found.append(StatusFinding("word_unverified", "warning", text, remedy, address, one.view.age_s or 0.0))
+    return found
+
+
+def _document(
+    found: HubStatus,
+    nodes: dict[str, Testimony],
+    applied: Applied | None,
+    findings: list[StatusFinding],
+    ready: bool,
+) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(found)
+    document["findings"] = [finding_of(finding) for finding in findings]
+    document["nodes"] = [describe(nodes[name], applied) for name in sorted(nodes)] if applied is not None else []
+    document["copies"] = []  # none are known before containers run
+    document["ready"] = ready
+    return document
+
+
+def finding_of(finding: StatusFinding) -> dict[str, Any]:
+    """Every key, also where it is empty: scripts rely on them."""
+    return {
+        "code": finding.code,
+        "level": finding.level,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "address": finding.address,
+        "age_s": finding.age_s,
+    }
+
+
+def _summary(nodes: dict[str, Testimony], ready: bool) -> str:
+    counts: dict[str, int] = {}
+    for one in nodes.values():
+        word = "revoked" if one.view.revoked else one.view.status if one.view.joined else "not joined"
+        counts[word] = counts.get(word, 0) + 1
+    verified = sum(1 for one in nodes.values() if one.verified)
+    warming = "" if ready else "; the hub started a moment ago and still listens"
+    return f"nodes: {', '.join(f'{n} {word}' for word, n in sorted(counts.items()))}; {verified} verified here{warming}"

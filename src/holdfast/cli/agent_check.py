@@ -1,0 +1,121 @@
+"""`holdfast agent check`: is what this agent remembers sound? Changes nothing; works beside a running agent."""
+
+import os
+import stat
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from holdfast.agent import judgement
+from holdfast.agent.membership import Membership
+from holdfast.cli import agent_state
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Corrupt, HoldfastError
+from holdfast.model import canonical
+from holdfast.model.revision import NO_HEAD
+from holdfast.ports.acceptance import Acceptance, Accepted
+from holdfast.trust import chain
+
+DETAILS = """\
+Looks at the modes of the state directory, the node's key, the chain of accepted revisions with every signature, the
+manifest in force, the journal, and the audit log with its hash chain. Exit 0 when all is well, 7 otherwise.
+
+examples:
+  holdfast agent check
+  holdfast agent check --state-dir /var/lib/holdfast/agent --json
+"""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+    remedy: str
+
+
+def declare(parser: Parser) -> None:
+    agent_state.declare_state_dir(parser)
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    member = agent_state.required(args.state_dir, box)
+    facts: dict[str, int] = {}
+    findings = [
+        *_modes(args.state_dir),
+        *_told(lambda: _key(args.state_dir, member, box)),
+        *_told(lambda: _stores(args.state_dir, member, box, facts)),
+        *_told(lambda: _audit(args.state_dir, box, facts)),
+    ]
+    if args.json:
+        said = {"sound": not findings, "node": member.node, **facts, "findings": findings}
+        box.terminal.say(msgspec.json.encode(said).decode())
+    elif findings:
+        for one in findings:
+            box.terminal.say(f"{one.code}: {one.message}\n  remedy: {one.remedy}")
+    else:
+        counted = ", ".join(f"{name} {number}" for name, number in facts.items())
+        box.terminal.say(f"sound: {member.node}, {counted}")
+    return Corrupt.exit_code if findings else 0
+
+
+def _told(look: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """What a look finds, and what it fails with: the other looks go on."""
+    try:
+        return list(look())
+    except HoldfastError as trouble:
+        return [Finding(trouble.code, trouble.message, trouble.remedy)]
+
+
+def _modes(state_dir: str) -> Iterator[Finding]:
+    if stat.S_IMODE(os.stat(state_dir).st_mode) & 0o077:
+        yield Finding("mode", f"others than its owner may look into {state_dir}", f"chmod 700 {state_dir}")
+    for name in sorted(os.listdir(state_dir)):
+        path = os.path.join(state_dir, name)
+        about = os.lstat(path)
+        if not stat.S_ISREG(about.st_mode):
+            yield Finding("mode", f"{path} is not a plain file", f"look at it, then remove it: ls -l {path}")
+        elif stat.S_IMODE(about.st_mode) & 0o077:
+            yield Finding("mode", f"others than its owner may use {path}", f"chmod 600 {path}")
+
+
+def _key(state_dir: str, member: Membership, box: Toolbox) -> Iterator[Finding]:
+    key = box.agent(state_dir).existing_key()
+    if key is None or key.line not in member.enrolment.joining.decode("utf-8", "replace"):
+        missing = "is missing" if key is None else "is not the one this node joined with"
+        yield Finding("key", f"the node's key {missing}", "restore it from a backup, or join anew with a new token")
+
+
+def _stores(state_dir: str, member: Membership, box: Toolbox, facts: dict[str, int]) -> Iterator[Finding]:
+    opened = box.agent(state_dir).stores()
+    if opened is None:
+        return
+    journal, acceptance = opened
+    for sentence in journal.check():
+        yield Finding("journal", sentence, "restore the state directory from a backup of this machine")
+    facts["operations"] = len(journal.entries(10_000))
+    facts["unfinished"] = len(journal.unfinished())
+    newest = acceptance.newest()
+    facts["revision"] = newest.head.number if newest else 0
+    if newest is not None:
+        yield from _accepted(member, acceptance, newest)
+
+
+def _accepted(member: Membership, acceptance: Acceptance, newest: Accepted) -> Iterator[Finding]:
+    links = acceptance.links(1, newest.head.number)
+    reached = chain.walk(chain.Anchor(member.fleet, NO_HEAD, None), links)
+    if reached.head != newest.head:
+        yield Finding("chain_broken", "the accepted chain does not end with the accepted head", "join anew")
+    if newest.manifest and newest.link.header.manifests.get(member.node) != canonical.digest(newest.manifest):
+        yield Finding("manifest", "the accepted manifest is not the one that was signed", "join anew")
+    if newest.in_force:
+        for digest in judgement.needed(judgement.decode_manifest(newest.in_force)):
+            if acceptance.blob(digest) is None:
+                yield Finding(
+                    "content", f"the content {digest[:12]}… is missing", "join anew: holdfast agent join TOKEN"
+                )
+
+
+def _audit(state_dir: str, box: Toolbox, facts: dict[str, int]) -> Iterator[Finding]:
+    facts["audit_entries"] = box.agent(state_dir).verified_audit().number
+    yield from ()

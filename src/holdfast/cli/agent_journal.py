@@ -1,0 +1,67 @@
+"""`holdfast agent journal`: what this agent did and does, newest first. Changes nothing."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from holdfast.cli import agent_state
+from holdfast.cli.flags import Parser, positive
+from holdfast.cli.moment import rfc3339
+from holdfast.cli.terminal import harmless
+from holdfast.cli.toolbox import Toolbox
+from holdfast.model.journal import JournalEntry
+
+DETAILS = """\
+Every operation with its steps, as it was written down before and while it was done. What is still under way has no
+outcome; after a crash it is resumed or settled by the next start.
+
+examples:
+  holdfast agent journal
+  holdfast agent journal --newest 500 --json
+"""
+
+
+def declare(parser: Parser) -> None:
+    agent_state.declare_state_dir(parser)
+    parser.add_argument("--newest", metavar="N", type=positive, default=100, help="so many operations; default 100")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    agent_state.required(args.state_dir, box)
+    stores = box.agent(args.state_dir).stores()
+    found = list(stores[0].entries(args.newest)) if stores else []
+    if args.json:
+        box.terminal.say(msgspec.json.encode({"operations": [_document(entry) for entry in found]}).decode())
+        return 0
+    for entry in found:
+        box.terminal.say(_line(entry))
+    if not found:
+        box.terminal.say("nothing was done yet")
+    return 0
+
+
+def _document(entry: JournalEntry) -> dict[str, Any]:
+    operation = entry.operation
+    return {
+        "id": operation.id,
+        "kind": operation.kind,
+        "lane": operation.lane,
+        "begun": rfc3339(operation.begun_s),
+        "order": operation.order,
+        "attempt": operation.attempt,
+        "outcome": entry.outcome,
+        "steps": [{"name": step.name, "at": rfc3339(step.at_s), "note": step.note} for step in entry.steps],
+        "result": entry.result,
+    }
+
+
+def _line(entry: JournalEntry) -> str:
+    operation = entry.operation
+    steps = ", ".join(step.name for step in entry.steps)
+    said = f": {harmless(entry.result.message)}" if entry.result else ""
+    return (
+        f"{rfc3339(operation.begun_s)}  {entry.outcome or 'under way':<11} {operation.kind} {operation.lane}"
+        + (f" ({steps})" if steps else "")
+        + said
+    )

@@ -1,0 +1,55 @@
+"""`holdfast agent run`: the agent in the foreground, until it is told to stop."""
+
+from argparse import Namespace
+
+from holdfast.agent.membership import Membership
+from holdfast.cli import agent_join, agent_state
+from holdfast.cli.agent_home import Running
+from holdfast.cli.flags import Parser
+from holdfast.cli.hub_run import address
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Conflict
+from holdfast.model.invite import decode_token
+
+DETAILS = """\
+Works from what it accepted, hub or no hub. --url and --proxy assert what the token and the revision say, and end with
+an error that names both values when they differ; they decide nothing. Events go to stderr, one JSON object a line.
+SIGTERM ends it within five seconds; what is under way is journaled and goes on with the next start.
+
+examples:
+  holdfast agent run
+  holdfast agent run --url https://hub.example:9555 --token TOKEN
+  holdfast agent run --state-dir /var/lib/holdfast/agent --data-dir /srv --listen 100.64.0.2:9444
+"""
+
+
+def declare(parser: Parser) -> None:
+    agent_state.declare_state_dir(parser)
+    parser.add_argument(
+        "--data-dir", metavar="DIR", default=agent_state.DATA_DIR, help="data of services; default /srv"
+    )
+    parser.add_argument("--run-dir", metavar="DIR", default="/run/holdfast", help="sockets; default /run/holdfast")
+    parser.add_argument("--listen", metavar="ADDRESS:PORT", help="serve the node's own API there; default: do not")
+    parser.add_argument("--url", metavar="URL", help="the hub this node must belong to")
+    parser.add_argument("--token", metavar="TOKEN", help="join first, if this machine is no node yet")
+    parser.add_argument("--address", metavar="ADDRESS", default="", help="where others reach this node")
+    parser.add_argument("--proxy", action="store_true", help="this node must have the role edge")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    if args.token and agent_state.read(args.state_dir, box) is None:
+        agent_join.prepare(decode_token(args.token), args.state_dir, args.address, None, box)
+    member = agent_state.required(args.state_dir, box)
+    _check_url(args.url, member)
+    host, port = address(args.listen) if args.listen else ("", 0)
+    running = Running(args.data_dir, args.run_dir, host, port, "edge" if args.proxy else "")
+    return box.agent(args.state_dir).run(member, running)
+
+
+def _check_url(url: str | None, member: Membership) -> None:
+    if url is not None and url.rstrip("/") != member.hub.rstrip("/"):
+        raise Conflict(
+            f"--url says {url}, this node joined {member.hub}",
+            remedy="leave --url out, or join the other hub's fleet with a --state-dir of its own",
+            code="failed_precondition",
+        )

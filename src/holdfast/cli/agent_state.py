@@ -1,0 +1,43 @@
+"""An agent's state directory as commands see it: where it is, which node it belongs to. Shared by the agent verbs."""
+
+import os
+
+from holdfast.agent import membership as members
+from holdfast.agent.membership import Membership
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Invalid
+
+STATE_DIR = "/var/lib/holdfast/agent"
+DATA_DIR = "/srv"
+IDENTITY_FILE = "identity.json"
+KEY_FILE = "node.key"
+
+
+def declare_state_dir(parser: Parser) -> None:
+    parser.add_argument("--state-dir", metavar="DIR", default=STATE_DIR, help=f"default {STATE_DIR}")
+
+
+def identity_path(state_dir: str) -> str:
+    return os.path.join(state_dir, IDENTITY_FILE)
+
+
+def read(state_dir: str, box: Toolbox) -> Membership | None:
+    path = identity_path(state_dir)
+    content = box.disk.read(path, members.FILE_BYTES_MAX)
+    return members.decode(content, path) if content is not None else None
+
+
+def required(state_dir: str, box: Toolbox) -> Membership:
+    found = read(state_dir, box)
+    if found is None:
+        raise Invalid(
+            f"{state_dir} belongs to no node yet",
+            remedy="holdfast agent join TOKEN, or agent run --token TOKEN; `holdfast node invite NAME` makes the token",
+            code="not_joined",
+        )
+    return found
+
+
+def write(state_dir: str, membership: Membership, box: Toolbox) -> None:
+    box.disk.replace(identity_path(state_dir), members.encode(membership), 0o600)

@@ -1,0 +1,166 @@
+"""`holdfast audit`: who did what, to what, with which result; and whether nobody changed that log since."""
+
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.cli import acquaintance, fleet_view
+from holdfast.cli.flags import Parser, positive
+from holdfast.cli.fleet_view import FleetView
+from holdfast.cli.moment import rfc3339
+from holdfast.cli.terminal import harmless
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Corrupt, Invalid
+from holdfast.model import audit, canonical
+from holdfast.model.audit import NO_ENTRIES, AuditEntry, AuditHead
+from holdfast.ports.hub_link import FleetKeeper
+
+DETAILS = """\
+The hub's own log, or with --node the hub's copy of that node's log. Every line is chained to the one before it.
+--verify reads all of it, checks the chain, compares it with what this machine saw before, and for a node with the head
+that the node itself signed: a line cut off, changed or slipped in is exit 7.
+
+examples:
+  holdfast audit
+  holdfast audit --node w1 -n 20
+  holdfast audit --verify --json
+"""
+
+PAGE = 1_000
+MEMORY_BYTES_MAX = 4096
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("--node", metavar="NODE", default="", help="the log of this node instead of the hub's")
+    parser.add_argument("--verify", action="store_true", help="check the whole chain")
+    parser.add_argument("-n", "--limit", metavar="N", type=positive, default=50, help="newest N lines (default 50)")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    view = fleet_view.look(args, box)
+    keeper = fleet_view.keeper(view, "the audit log is read")
+    if args.node:
+        fleet_view.node(view, args.node, args)
+    return _verify(args, view, keeper, box) if args.verify else _show(args, keeper, box)
+
+
+def _show(args: Namespace, keeper: FleetKeeper, box: Toolbox) -> int:
+    newest = keeper.audit_entries(args.node)
+    lines = [line for page in _pages(keeper, args.node, max(0, newest - args.limit)) for line in page]
+    entries = [_read(line) for line in lines[-args.limit :]]
+    if args.json:
+        box.terminal.say(msgspec.json.encode({"entries": [_document(entry) for entry in entries]}).decode())
+        return 0
+    if not entries:
+        box.terminal.remark("Nothing was written yet.")
+    for entry in entries:
+        box.terminal.say(harmless(_line(entry)))
+    return 0
+
+
+def _verify(args: Namespace, view: FleetView, keeper: FleetKeeper, box: Toolbox) -> int:
+    path = _memory_path(args, view, box)
+    known = _remembered(path, box)
+    head, count, seen = NO_ENTRIES, 0, known is None
+    signed = _signed_head(args, view)
+    for page in _pages(keeper, args.node, 0):
+        if not count and args.node:  # a hub keeps the newest lines of a node's log, the node all of them
+            first = _read(page[0])
+            head = NO_ENTRIES if first.number == 1 else AuditHead(first.number - 1, first.previous)
+            seen = seen or (known is not None and known.number <= head.number)
+        for line in page:
+            head = audit.follow(head, line)
+            seen = seen or head == known
+            if signed is not None and head.number == signed.number and head != signed:
+                raise _differs(args.node, signed.number)
+        count += len(page)
+    if not seen and known is not None:
+        raise Corrupt(
+            f"the audit log has {head.number} entries, but this machine saw another entry {known.number} before",
+            remedy=f"keep the logs as evidence; only if the hub was set up anew on purpose: remove {path}",
+            code="audit_broken",
+        )
+    box.disk.make_directory(os.path.dirname(path))
+    box.disk.replace(path, msgspec.json.encode(head))
+    against = "" if signed is None else f", and {args.node} signed for entry {signed.number}"
+    if args.json:
+        told = {"verified": True, "entries": head.number, "lines": count, "head": head.digest}
+        box.terminal.say(msgspec.json.encode(told).decode())
+    else:
+        box.terminal.say(
+            f"Sound: {count} line{'s' * (count != 1)} up to entry {head.number}, head {head.digest[:12]}…{against}"
+        )
+    return 0
+
+
+def _signed_head(args: Namespace, view: FleetView) -> AuditHead | None:
+    report = view.nodes[args.node].report if args.node else None
+    return AuditHead(report.audit_entries, report.audit_head) if report is not None and report.audit_entries else None
+
+
+def _pages(keeper: FleetKeeper, node: str, after: int) -> Iterator[list[bytes]]:
+    while True:
+        page = list(keeper.audit_lines(node, after, PAGE))
+        if not page:
+            return
+        yield page
+        last = _read(page[-1]).number
+        if last <= after:
+            raise Corrupt("the hub answers in a circle", remedy="holdfast hub check", code="audit_broken")
+        after = last
+
+
+def _read(line: bytes) -> AuditEntry:
+    try:
+        return msgspec.json.decode(line, type=AuditEntry)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+        raise Corrupt(
+            "a line of the audit log cannot be read",
+            remedy="keep the file as evidence; run holdfast audit --verify",
+            code="audit_broken",
+        ) from trouble
+
+
+def _memory_path(args: Namespace, view: FleetView, box: Toolbox) -> str:
+    name = f"{view.applied.fleet_id}-{args.node or 'hub'}.json"
+    return os.path.join(acquaintance.state_dir(box.environ), "audit", name)
+
+
+def _remembered(path: str, box: Toolbox) -> AuditHead | None:
+    content = box.disk.read(path, MEMORY_BYTES_MAX)
+    if content is None:
+        return None
+    try:
+        return msgspec.json.decode(content, type=AuditHead)
+    except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
+        raise Invalid(f"{path} cannot be read", remedy=f"remove {path} and verify again") from trouble
+
+
+def _differs(node: str, number: int) -> Corrupt:
+    return Corrupt(
+        f"the hub's copy of entry {number} is not the one that {node} signed for",
+        remedy=f"keep both as evidence; on {node}: holdfast agent check",
+        code="audit_broken",
+    )
+
+
+def _document(entry: AuditEntry) -> dict[str, Any]:
+    event: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(entry.event))
+    full = {"result": "done", "target": "", "detail": "", "source": "", "count": 1} | event
+    return {
+        "number": entry.number,
+        "at": rfc3339(entry.at_ms / 1000),
+        **full,
+        "digest": canonical.digest(audit.encode(entry)),
+    }
+
+
+def _line(entry: AuditEntry) -> str:
+    event = entry.event
+    times = f" ×{event.count}" if event.count > 1 else ""
+    parts = [event.principal, event.action, event.target, event.result + times]
+    tail = f"  ({event.detail})" if event.detail else ""
+    return f"{entry.number:>6}  {rfc3339(entry.at_ms / 1000)}  {' '.join(p for p in parts if p)}{tail}"

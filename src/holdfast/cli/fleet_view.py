@@ -1,0 +1,71 @@
+"""The fleet as a command sees it: the applied revision, verified, and what its nodes say, verified."""
+
+from argparse import Namespace
+
+from msgspec import Struct
+
+from holdfast.cli import session, testimony
+from holdfast.cli.flags import repeated
+from holdfast.cli.testimony import Testimony
+from holdfast.cli.toolbox import Toolbox
+from holdfast.declared.load import load
+from holdfast.errors import Conflict, Invalid
+from holdfast.model.applied import Applied
+from holdfast.ports.hub_link import FleetKeeper, FleetReader, HubReader
+
+
+class FleetView(Struct, frozen=True):
+    """`keeper` is None for a ledger directory: nobody checks in there."""
+
+    target: str
+    hub: HubReader
+    applied: Applied
+    nodes: dict[str, Testimony]
+    ready: bool
+    keeper: FleetKeeper | None
+
+
+def look(args: Namespace, box: Toolbox) -> FleetView:
+    target, hub = reached(args, box)
+    applied = session.heads(args, box).check(hub, adopt=True)
+    if applied is None:
+        raise Conflict(
+            f"nothing was applied yet ({target})",
+            remedy="holdfast apply makes the first revision",
+            code="nothing_applied",
+        )
+    if not isinstance(hub, FleetReader):
+        return FleetView(target, hub, applied, testimony.unheard(applied), True, None)
+    answer = hub.nodes()
+    nodes = testimony.hear(answer, applied, box.clock.now_s())
+    return FleetView(target, hub, applied, nodes, answer.ready, hub if isinstance(hub, FleetKeeper) else None)
+
+
+def reached(args: Namespace, box: Toolbox) -> tuple[str, HubReader]:
+    target = session.hub_target(args, None if args.hub else load(box.fleet_directory(args.fleet)))
+    hub = box.hub(target)
+    if hub is None:
+        raise Conflict(f"there is no ledger at {target}", remedy="holdfast apply makes it", code="nothing_applied")
+    return target, hub
+
+
+def keeper(view: FleetView, what: str) -> FleetKeeper:
+    if view.keeper is None:
+        raise Invalid(
+            f"{what} by a running hub, and {view.target} is a ledger directory",
+            remedy="name the hub: --hub https://HOST:9555",
+            code="no_hub",
+        )
+    return view.keeper
+
+
+def node(view: FleetView, name: str, args: Namespace) -> Testimony:
+    found = view.nodes.get(name)
+    if found is None:
+        known = ", ".join(sorted(view.nodes)) or "none"
+        raise Invalid(
+            f"there is no node {name!r} in the applied revision (there are: {known})",
+            remedy=f'add [[nodes]] name = "{name}" to fleet.toml, then: holdfast apply{repeated(args)}',
+            code="unknown_node",
+        )
+    return found

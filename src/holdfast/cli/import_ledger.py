@@ -1,0 +1,86 @@
+"""`holdfast import ledger`: rebuild a lost ledger from the signed revisions that nodes still hold."""
+
+from argparse import Namespace
+from shlex import quote
+
+import msgspec
+
+from holdfast.cli.flags import Parser
+from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
+from holdfast.cli.toolbox import Toolbox
+from holdfast.declared.load import load
+from holdfast.errors import HoldfastError
+from holdfast.hub.salvage import Restored, restore
+from holdfast.ledger.readiness import as_refusal
+from holdfast.ledger.rebuild import Spare
+from holdfast.model.applied import EMPTY_TABLE
+from holdfast.planning.documents import documents
+from holdfast.planning.table import draft
+
+DETAILS = """\
+For the day the hub's disk is gone and no backup is there. Runs on the hub's machine:
+
+  1. holdfast hub init --trust FINGERPRINT    the fleet id; put the old hub.key into the state directory first, as
+                                              nodes talk to nobody who has another key
+  2. holdfast hub run                         at the old address; nodes hand over what they hold by themselves
+  3. holdfast import ledger --fleet DIR       again until nothing is missing
+  4. restart the hub; holdfast plan           says what the directory has that was not applied
+
+The chain must begin with revision 1 and carry every signature, and the table put together must have the very digest
+that operators signed; else nothing is written, what is missing is named, and the exit code is 7. The fleet directory
+stands in for what no node holds: alerts, and machines that are gone. Tables of older revisions are not kept by nodes,
+so history before the newest one stays without them.
+
+examples:
+  holdfast import ledger --state-dir /var/lib/holdfast/hub --fleet ~/myfleet
+"""
+
+
+def declare(parser: Parser) -> None:
+    declare_state_dir(parser)
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    state_dir = args.state_dir or STATE_DIR
+    spares = _spares(args, box)
+    try:
+        store = box.store(state_dir, create=False)
+    except HoldfastError as trouble:
+        raise as_refusal(trouble) from trouble
+    try:
+        restored = restore(store, box.high_water(state_dir), spares, box.clock.now_s())
+    finally:
+        store.close()
+    return _say(restored, state_dir, args, box)
+
+
+def _spares(args: Namespace, box: Toolbox) -> dict[str, Spare]:
+    """What the directory would apply to an empty fleet; only digests that were signed make any of it count."""
+    try:
+        fleet = load(box.fleet_directory(args.fleet))
+        texts = documents(fleet)
+        drafted = draft(fleet, texts, EMPTY_TABLE, {}, {}, 1)
+    except HoldfastError as trouble:
+        box.terminal.remark(f"Going on without a fleet directory: {trouble.message}")
+        return {}
+    return {address: Spare(entry, texts[address]) for address, entry in drafted.table.entries.items()}
+
+
+def _say(restored: Restored, state_dir: str, args: Namespace, box: Toolbox) -> int:
+    if args.json:
+        document = {
+            "head": restored.head,
+            "nodes": restored.nodes,
+            "resources": restored.resources,
+            "from_directory": list(restored.guessed),
+        }
+        box.terminal.say(msgspec.json.encode(document).decode())
+        return 0
+    box.terminal.say(
+        f"Rebuilt revision {restored.head.number} ({restored.head.digest[:12]}…): {restored.resources} resources, "
+        f"{restored.nodes} nodes."
+    )
+    if restored.guessed:
+        box.terminal.say(f"The fleet directory stood in for: {', '.join(restored.guessed)}")
+    box.terminal.say(f"Next: restart the hub (holdfast hub run --state-dir {quote(state_dir)}), then holdfast plan")
+    return 0

@@ -1,0 +1,26 @@
+"""`holdfast lab curl URL`: fetch something as a client outside the fleet does."""
+
+from argparse import REMAINDER, Namespace
+
+from holdfast.cli import lab_dir
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+
+DETAILS = """\
+curl --fail --silent --show-error with the lab's CA bundle; public names lead to the edge, a node's name to the node.
+Everything after URL is curl's.
+
+examples:
+  holdfast lab curl https://hello.example.test/
+  holdfast lab curl https://hub1:9555/openapi.json --head
+"""
+
+
+def declare(parser: Parser) -> None:
+    lab_dir.declare(parser)
+    parser.add_argument("url", metavar="URL")
+    parser.add_argument("arguments", metavar="CURL-ARGS", nargs=REMAINDER, help="handed on to curl")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    return lab_dir.lab(args, box).curl(args.url, args.arguments)

@@ -1,0 +1,30 @@
+"""`holdfast lab exec NODE -- CMD`: a command inside a node."""
+
+from argparse import REMAINDER, Namespace
+
+from holdfast.cli import lab_dir
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Invalid
+
+DETAILS = """\
+Runs in the node's namespaces with the variables of `lab env`; your paths are visible, except /run, /srv,
+/var/lib/holdfast and /var/lib/containers, which are the node's own. Its exit code is the command's.
+
+examples:
+  holdfast lab exec w1 -- podman ps
+  holdfast lab exec e1 -- ping -c 1 100.64.3.11
+"""
+
+
+def declare(parser: Parser) -> None:
+    lab_dir.declare(parser)
+    parser.add_argument("node", metavar="NODE")
+    parser.add_argument("command", metavar="-- CMD", nargs=REMAINDER, help="the command and its arguments")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise Invalid("there is no command to run", remedy=f"holdfast lab exec {args.node} -- CMD", code="usage")
+    return lab_dir.lab(args, box).run_inside(args.node, command)

@@ -1,0 +1,22 @@
+"""`holdfast lab heal`: every cut is mended."""
+
+from argparse import Namespace
+
+from holdfast.cli import lab_dir
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+
+DETAILS = """\
+examples:
+  holdfast lab heal
+"""
+
+
+def declare(parser: Parser) -> None:
+    lab_dir.declare(parser)
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    lab_dir.lab(args, box).heal()
+    box.terminal.remark("every cut is mended")
+    return 0

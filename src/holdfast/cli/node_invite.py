@@ -1,0 +1,122 @@
+"""`holdfast node invite`: a signed invitation for one machine, as one word to paste there."""
+
+import re
+from argparse import Namespace
+
+import msgspec
+
+from holdfast.cli import acquaintance, fleet_view, statement, testimony
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.moment import rfc3339
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Conflict, Invalid
+from holdfast.model import canonical, duration
+from holdfast.model.applied import Applied
+from holdfast.model.invite import (
+    INVITE_NAMESPACE,
+    INVITE_S_MAX,
+    Invite,
+    JoinToken,
+    SignedInvite,
+    encode_token,
+)
+
+DETAILS = """\
+Prints one word, the join token. On the new machine: `holdfast agent join TOKEN`. The token works once, for this node
+alone, until it expires; whoever has it may become this node, so treat it as a password. The node must be in the applied
+revision. A node that has a key already needs --replace, and the machine before it is shut out when the new one joins.
+
+Signed with your key, which must be of grade destroy.
+
+examples:
+  holdfast node invite w2
+  ssh root@w2 holdfast agent join "$(holdfast node invite w2 --expires 15m)"
+  holdfast node invite w2 --replace --json
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the node, as it is called under [[nodes]]")
+    parser.add_argument("--expires", metavar="TIME", default="1h", help="good for so long, up to 7d (default 1h)")
+    parser.add_argument("--replace", action="store_true", help="may take the place of a key the node has already")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    valid_s = _seconds(args.expires)
+    view = fleet_view.look(args, box)
+    fleet_view.keeper(view, "nodes are enrolled")
+    known = fleet_view.node(view, args.name, args)
+    if (known.view.joined or known.key) and not args.replace:
+        raise Conflict(
+            f"{args.name} has joined already",
+            remedy=f"holdfast node invite {args.name} --replace{repeated(args)}, if a new machine shall take its place",
+            code="already_joined",
+        )
+    pin = acquaintance.of(args.fleet, box.disk, box.environ).pin
+    if not pin:
+        raise Invalid(
+            "fleet.toml does not say which key the hub has, so the new machine could not recognise it",
+            remedy="write hub_key under [fleet] (holdfast hub init --json prints it) and apply; then invite again",
+            code="no_hub_key",
+        )
+    invite, token = _invite(args, view.applied, view.target, pin, valid_s, box)
+    if args.json:
+        document = {
+            "token": token,
+            "node": invite.node,
+            "id": invite.id,
+            "expires_at": rfc3339(invite.expires_s),
+            "replaces": invite.replaces,
+        }
+        box.terminal.say(msgspec.json.encode(document).decode())
+        return 0
+    box.terminal.say(token)
+    box.terminal.remark(f"Good once, until {rfc3339(invite.expires_s)}. On that machine: holdfast agent join TOKEN")
+    return 0
+
+
+def _invite(args: Namespace, applied: Applied, hub: str, pin: str, valid_s: float, box: Toolbox) -> tuple[Invite, str]:
+    node = testimony.node_of(applied, args.name)
+    if node is None:
+        raise Conflict(
+            f"the content of node.{args.name} cannot be read",
+            remedy="holdfast apply stores it anew",
+            code="blob_damaged",
+        )
+    line, seed = box.one_time_key()
+    now_s = int(box.clock.now_s())
+    invite = Invite(
+        applied.fleet_id,
+        box.random_hex(16),
+        args.name,
+        node.roles,
+        line,
+        now_s,
+        now_s + int(valid_s),
+        args.replace,
+    )
+    content = canonical.encode(invite)
+    declared = (
+        f'write key = "ssh-ed25519 …" of that machine under [[nodes]] {args.name}; holdfast plan -o change.plan, '
+    )
+    signature = statement.sign(
+        content,
+        INVITE_NAMESPACE,
+        f"node.{args.name}",
+        applied.trust,
+        declared + "collect signatures with holdfast sign change.plan, then holdfast apply change.plan",
+        args,
+        box,
+    )
+    token = JoinToken(SignedInvite(content, (signature,)), seed, hub, pin, applied.head)
+    return invite, encode_token(token)
+
+
+def _seconds(text: str) -> float:
+    fits = re.match(duration.PATTERN, text) and "\n" not in text
+    seconds = duration.milliseconds(text) / 1000 if fits else 0
+    if not 1 <= seconds <= INVITE_S_MAX:
+        raise Invalid(
+            f"--expires {text!r} is not a time that an invite can be good for", remedy="write it as 15m, 12h or 7d"
+        )
+    return seconds

@@ -1,0 +1,99 @@
+"""`holdfast node list`: every node, how it is, and whose word that is."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from holdfast.cli import fleet_view
+from holdfast.cli.flags import Parser
+from holdfast.cli.terminal import Terminal, harmless
+from holdfast.cli.testimony import Testimony, aged, recorded_key, told
+from holdfast.cli.toolbox import Toolbox
+from holdfast.model.applied import Applied
+from holdfast.model.report import clamped
+
+DETAILS = """\
+One line per node of the applied revision: name, roles, status (healthy, unhealthy, unknown), the revision it accepted,
+address, and how old its own signed word is. "verified by w1, 4 s ago" was checked on this machine against the node's
+key; a hub cannot make that up. Facts about a machine (memory, disk) are what the node claims.
+
+examples:
+  holdfast node list
+  holdfast node list --json
+"""
+
+STYLES = {"healthy": "green", "unhealthy": "red", "unknown": "yellow"}
+
+
+def declare(parser: Parser) -> None:
+    """Takes nothing of its own."""
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    view = fleet_view.look(args, box)
+    found = [view.nodes[name] for name in sorted(view.nodes)]
+    if args.json:
+        document = {"nodes": [describe(one, view.applied) for one in found], "ready": view.ready}
+        box.terminal.say(msgspec.json.encode(document).decode())
+        return 0
+    if not found:
+        box.terminal.remark("There are no nodes; add [[nodes]] to fleet.toml and apply.")
+    elif not view.ready:
+        box.terminal.remark("The hub started a moment ago and is still listening for its nodes.")
+    for line in _aligned([_row(one) for one in found], box.terminal):
+        box.terminal.say(line)
+    return 0
+
+
+def describe(one: Testimony, applied: Applied) -> dict[str, Any]:
+    """Stable keys; `verified` says whether `accepted`, `state` and `claimed` are the node's own signed word."""
+    view, pulse, report = one.view, one.pulse, one.report
+    return {
+        "name": view.name,
+        "roles": list(view.roles),
+        "status": view.status,
+        "address": view.address,
+        "age_s": view.age_s,
+        "joined": view.joined,
+        "revoked": view.revoked,
+        "key": one.key or view.key,
+        "recorded": bool(one.key) and recorded_key(applied, view.name) == one.key,
+        "verified": one.verified,
+        "verified_age_s": round(one.age_s, 3) if one.verified else None,
+        "accepted": {"number": pulse.accepted.number, "digest": pulse.accepted.digest} if pulse else None,
+        "state": report.state if report else None,
+        "health": report.health if report else None,
+        "version": report.version if report else None,
+        "arch": report.arch if report else None,
+        "parked": len(report.parked) if report else 0,
+        "counter": pulse.counter if pulse else None,
+        "skew_s": view.skew_s,
+        "claimed": asdict(clamped(pulse.facts)) if pulse else None,
+    }
+
+
+def _row(one: Testimony) -> tuple[str, ...]:
+    view = one.view
+    status = "revoked" if view.revoked else view.status if view.joined else "not joined"
+    accepted = f"revision {one.pulse.accepted.number}" if one.pulse else "-"
+    return (
+        harmless(view.name),
+        "+".join(view.roles),
+        status,
+        accepted,
+        harmless(view.address) or "-",
+        f"{aged(view.age_s)} ago" if view.age_s is not None else "-",
+        harmless(told(one)),
+    )
+
+
+def _aligned(rows: list[tuple[str, ...]], terminal: Terminal) -> list[str]:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))] if rows else []
+    lines = []
+    for row in rows:
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        cells[2] = terminal.paint(STYLES.get(row[2], "yellow"), cells[2])
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -1,0 +1,86 @@
+"""`holdfast node show`: one node with everything it said, what it parked, and whose word that is."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from holdfast.cli import fleet_view
+from holdfast.cli.flags import Parser
+from holdfast.cli.node_list import describe
+from holdfast.cli.terminal import harmless
+from holdfast.cli.testimony import Testimony, aged, told
+from holdfast.cli.toolbox import Toolbox
+from holdfast.model import ssh_key
+from holdfast.model.report import clamped
+
+DETAILS = """\
+Key, address, accepted revision, what the node parked until somebody signs, and what it found wrong with itself.
+
+examples:
+  holdfast node show w1
+  holdfast node show w1 --json
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the node")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    view = fleet_view.look(args, box)
+    one = fleet_view.node(view, args.name, args)
+    if args.json:
+        document = describe(one, view.applied) | _details(one)
+        box.terminal.say(msgspec.json.encode(document).decode())
+        return 0
+    for line in _lines(one, box.clock.now_s()):
+        box.terminal.say(harmless(line))
+    return 0
+
+
+def _details(one: Testimony) -> dict[str, Any]:
+    """`parked` and `findings` in full here; in the list it is only how many."""
+    report = one.report
+    return {
+        "parked": msgspec.to_builtins(report.parked) if report else [],
+        "findings": msgspec.to_builtins(report.findings) if report else [],
+        "containers": msgspec.to_builtins(report.containers) if report else [],
+        "operations": list(report.operations) if report else [],
+        "audit": {"entries": report.audit_entries, "head": report.audit_head} if report else None,
+        "doubt": one.doubt,
+    }
+
+
+def _lines(one: Testimony, now_s: float) -> list[str]:
+    view, pulse, report = one.view, one.pulse, one.report
+    key = one.key or view.key
+    status = "revoked" if view.revoked else view.status if view.joined else "not joined"
+    lines = [
+        f"{view.name}: {status}, {'+'.join(view.roles)}",
+        f"  word      {told(one)}",
+        f"  address   {view.address or '-'}",
+        f"  key       {ssh_key.fingerprint(ssh_key.parse(key)) if key else '-'}",
+    ]
+    if pulse is not None:
+        facts = clamped(pulse.facts)
+        lines.append(f"  accepted  revision {pulse.accepted.number} ({pulse.accepted.digest[:12]}…)")
+        lines.append(f"  orders    counter {pulse.counter}")
+        lines.append(
+            f"  claims    {facts.cpu_millicores / 1000:g} processors, {_mib(facts.memory_free_bytes)} of "
+            f"{_mib(facts.memory_bytes)} memory and {_mib(facts.disk_free_bytes)} of {_mib(facts.disk_bytes)} disk free"
+        )
+    if report is not None:
+        lines.append(f"  agent     {report.version} {report.arch}, {report.state}, {report.health}, {report.mode}")
+        lines += [f"  running   {operation}" for operation in report.operations]
+        for parked in report.parked:
+            lines.append(f"  parked    {parked.address}, {aged(max(0.0, now_s - parked.since_s))}: {parked.reason}")
+            lines.append(f"            remedy: {parked.remedy}")
+        for found in report.findings:
+            lines.append(f"  finding   {found.code}: {found.message}")
+            lines.append(f"            remedy: {found.remedy}")
+    return lines
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / 1024**3:.1f} GiB" if size_bytes >= 1024**3 else f"{size_bytes / 1024**2:.0f} MiB"

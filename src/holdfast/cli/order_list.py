@@ -1,0 +1,74 @@
+"""`holdfast order list`: orders at the hub, how far they are, and what became of them."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from holdfast.cli import order_fleet
+from holdfast.cli.flags import Parser, positive
+from holdfast.cli.moment import rfc3339
+from holdfast.cli.terminal import harmless
+from holdfast.cli.toolbox import Toolbox
+from holdfast.model.order_view import OrderView
+
+DETAILS = """\
+Newest first. What became of an order is the node's word as the hub passes it on; `holdfast audit --node NODE` shows
+the node's own log.
+
+examples:
+  holdfast order list
+  holdfast order list --node w1 --json
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("--node", metavar="NODE", default="", help="only orders for this node")
+    parser.add_argument("-n", "--limit", metavar="N", type=positive, default=20, help="so many (default 20)")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    hub = order_fleet.reached(args, box)
+    desk = order_fleet.desk(hub, args, box)
+    if args.node:
+        order_fleet.of(order_fleet.applied_of(hub, args, box)).check_node(args.node)
+    found = desk.orders(args.node, args.limit)
+    if args.json:
+        box.terminal.say(msgspec.json.encode({"orders": [document(view) for view in found]}).decode())
+        return 0
+    if not found:
+        box.terminal.remark("There are no orders; holdfast order sign makes one.")
+    for view in found:
+        box.terminal.say(harmless(line(view)))
+    return 0
+
+
+def document(view: OrderView) -> dict[str, Any]:
+    result = view.result
+    return {
+        "id": view.id,
+        "node": view.node,
+        "action": view.action,
+        "target": view.target,
+        "state": view.state,
+        "by": view.by,
+        "counter": view.counter,
+        "attempt": view.attempt,
+        "submitted_at": rfc3339(view.submitted_s),
+        "expires_at": rfc3339(view.expires_s),
+        "result": None
+        if result is None
+        else {
+            "outcome": result.outcome,
+            "code": result.code,
+            "message": result.message,
+            "remedy": result.remedy,
+            "finished_at": rfc3339(result.finished_s),
+        },
+    }
+
+
+def line(view: OrderView) -> str:
+    said = f"  {view.result.message}" if view.result is not None and view.result.message else ""
+    when = rfc3339(view.submitted_s)
+    return f"{view.id[:12]}  {when}  {view.state:<9}  {view.node}  {view.action} {view.target}  by {view.by}{said}"

@@ -1,0 +1,200 @@
+"""`holdfast order sign`: draft an order, sign it, and write it into a file or hand it in."""
+
+import re
+from argparse import Namespace
+
+import msgspec
+
+from holdfast.cli import order_file, order_fleet, order_submit
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.order_fleet import OrderFleet
+from holdfast.cli.terminal import harmless
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Failed, Invalid, NotPermitted
+from holdfast.model import duration, ssh_key
+from holdfast.model.order import ACTIONS, EXPIRY_S_MAX, NAMESPACE, SignedOrder
+from holdfast.trust import orders
+
+DETAILS = """\
+An order is done once, by one node, and says exactly what: its signature is worth nothing anywhere else, at any other
+time, or a second time. What destroys needs operators of grade destroy. Without --submit the order is written into a
+file, which others sign with `holdfast sign FILE` and anybody hands in with `holdfast order submit FILE`.
+
+Without a hub: give --counter (one more than `holdfast node show NODE` tells) and sign on a machine that has the fleet
+directory with its fleet.lock.
+
+actions:
+"""
+DETAILS += "".join(
+    f"  {name:<18} {rule.target}.NAME{' ' * (9 - len(rule.target))}{rule.about}\n"
+    for name, rule in ACTIONS.items()
+    if rule.built
+)
+DETAILS += """
+examples:
+  holdfast order sign --node w1 --action ping --submit
+  holdfast order sign --node w1 --action purge --target data.web -o purge.order --expires 2d
+  holdfast sign purge.order --key ~/.ssh/second && holdfast order submit purge.order
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("--node", metavar="NODE", help="the node that is to do it")
+    parser.add_argument("--action", metavar="ACTION", help="what is to be done (listed below)")
+    parser.add_argument("--target", metavar="TARGET", help="to what: data.NAME, service.NAME (default: the node)")
+    parser.add_argument("--arg", metavar="KEY=VALUE", action="append", default=[], help="an argument; may be repeated")
+    parser.add_argument("--expires", metavar="TIME", default="15m", help="good for so long, up to 7d (default 15m)")
+    parser.add_argument("--counter", metavar="N", type=int, help="sign without asking a hub, as this number")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: NODE-ACTION-N.order)")
+    parser.add_argument("--add", metavar="FILE", help="sign the order in this file instead of a new one")
+    parser.add_argument("--submit", action="store_true", help="hand it in at once")
+    parser.add_argument("--wait", action="store_true", help="with --submit: wait up to 30 s for what becomes of it")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    if args.add:
+        return add(args.add, order_file.open_file(args.add, box.disk), args, box)
+    if not args.node or not args.action:
+        raise Invalid(
+            "an order needs a node and an action",
+            remedy="holdfast order sign --node w1 --action ping --submit",
+            code="usage",
+        )
+    _check_action(args.action)
+    file, fleet = _drafted(args, box)
+    file = _signed(file, fleet, args, box)
+    if args.submit:
+        return order_submit.hand_in(file, args, box, save_as=args.output or _name(file))
+    path = args.output or _name(file)
+    box.disk.replace(path, order_file.write(file), 0o600)
+    _tell(path, file, args, box)
+    return 0
+
+
+def add(path: str, file: order_file.OrderFile, args: Namespace, box: Toolbox) -> int:
+    """One more signature under an order that somebody else drafted."""
+    fleet = _fleet_of(file, args, box)
+    file = _signed(file, fleet, args, box)
+    box.disk.replace(path, order_file.write(file), 0o600)
+    if getattr(args, "submit", False):
+        return order_submit.hand_in(file, args, box, save_as=path)
+    _tell(path, file, args, box)
+    return 0
+
+
+def _drafted(args: Namespace, box: Toolbox) -> tuple[order_file.OrderFile, OrderFleet]:
+    expires_in_s = _seconds(args.expires)
+    arguments = _arguments(args.arg)
+    if args.counter is None:
+        hub = order_fleet.reached(args, box)
+        applied = order_fleet.applied_of(hub, args, box)
+        fleet = order_fleet.of(applied)
+        fleet.check_node(args.node)
+        counter = order_fleet.next_counter(order_fleet.desk(hub, args, box), applied, args.node, args)
+    else:
+        fleet, counter = order_fleet.offline(args, box), args.counter
+        fleet.check_node(args.node)
+    now_s = box.clock.now_s()
+    content, spoken = orders.draft(
+        fleet.fleet,
+        args.node,
+        args.target or f"node.{args.node}",
+        args.action,
+        arguments,
+        counter,
+        box.random_hex(16),
+        box.random_hex(16),
+        now_s,
+        now_s + expires_in_s,
+    )
+    return order_file.of(SignedOrder(content, spoken, ()), fleet.trust), fleet
+
+
+def _fleet_of(file: order_file.OrderFile, args: Namespace, box: Toolbox) -> OrderFleet:
+    """Of the directory if it has a lock: then it must be the same fleet. Else what the file says, for what it is."""
+    from holdfast.cli import session
+    from holdfast.model import canonical
+    from holdfast.model.trust import Trust
+
+    order = file.order
+    lock = session.heads(args, box).lock()
+    if lock is not None and lock.fleet != order.fleet:
+        raise NotPermitted(
+            f"this order is for the fleet {order.fleet[:12]}…, but {args.fleet} is {lock.fleet[:12]}…",
+            remedy="sign it with --fleet DIR, where DIR is the directory of its own fleet",
+            code="other_fleet",
+        )
+    believed = canonical.decode(file.trust, Trust, "the trust beside the order")
+    return OrderFleet(order.fleet, believed, frozenset({order.node}))
+
+
+def _signed(file: order_file.OrderFile, fleet: OrderFleet, args: Namespace, box: Toolbox) -> order_file.OrderFile:
+    operators = {ssh_key.parse(operator.key).blob for operator in fleet.trust.operators}
+    signer = box.signer(args.key, lambda blob: blob in operators)
+    if signer.public_key.blob not in operators:
+        raise NotPermitted(
+            f"your key {ssh_key.fingerprint(signer.public_key)} belongs to no operator of this fleet",
+            remedy="sign with an operator's key (--key FILE), or let an operator of grade root add yours to fleet.toml",
+            code="unknown_signer",
+        )
+    if not args.json:
+        box.terminal.say(harmless(order_file.text(file)))
+    # Asked only for what cannot be undone: a ping is no question.
+    if ACTIONS[file.order.action].grade != "apply" and not box.terminal.confirm(
+        "Sign this order?", "run the same command with --yes"
+    ):
+        raise Failed("not signed: the answer was not yes", remedy="nothing was changed", code="declined")
+    return order_file.with_signature(file, signer.sign(file.signed.order, NAMESPACE))
+
+
+def _tell(path: str, file: order_file.OrderFile, args: Namespace, box: Toolbox) -> None:
+    count = len(file.signed.signatures)
+    if args.json:
+        told = {"file": path, "id": file.order.id, "counter": file.order.counter, "signatures": count}
+        box.terminal.say(msgspec.json.encode(told).decode())
+        return
+    box.terminal.say(f"Signed: {path} now carries {count} signature{'s' * (count != 1)}.")
+    box.terminal.remark(f"Next: holdfast order submit {path}{repeated(args)}")
+
+
+def _name(file: order_file.OrderFile) -> str:
+    order = file.order
+    return f"{order.node}-{order.action}-{order.counter}.order"
+
+
+def _check_action(action: str) -> None:
+    from difflib import get_close_matches
+
+    rule = ACTIONS.get(action)
+    if rule is None:
+        close = get_close_matches(action, ACTIONS, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise Invalid(
+            f"there is no action {action!r}",
+            remedy=f"{hint}one of: {', '.join(name for name, known in ACTIONS.items() if known.built)}",
+            code="unknown_action",
+        )
+    if not rule.built:
+        raise Invalid(
+            f"the action {action} is not built yet", remedy="holdfast order sign --help lists what is", code="not_built"
+        )
+
+
+def _arguments(given: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in given:
+        key, equals, value = word.partition("=")
+        if not equals or not re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", key) or key in found:
+            raise Invalid(f"--arg {word!r} is not KEY=VALUE, or KEY is given twice", remedy="write --arg reason=moved")
+        found[key] = value
+    return found
+
+
+def _seconds(text: str) -> float:
+    fits = re.match(duration.PATTERN, text) and "\n" not in text
+    seconds = duration.milliseconds(text) / 1000 if fits else 0
+    if not 1 <= seconds <= EXPIRY_S_MAX:
+        raise Invalid(
+            f"--expires {text!r} is not a time that an order can be good for", remedy="write it as 15m, 12h or 7d"
+        )
+    return seconds

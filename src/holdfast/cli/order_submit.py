@@ -1,0 +1,101 @@
+"""`holdfast order submit FILE`: hand in a signed order, once enough operators have signed it."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.cli import order_file, order_fleet
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.terminal import harmless
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Failed, NotPermitted, SignatureRequired, Unreachable
+from holdfast.model.order_view import OrderView
+from holdfast.ports.hub_link import OrderDesk
+from holdfast.trust import orders
+
+DETAILS = """\
+Checks the order as its node will, then leaves it at the hub, where it waits until the node fetches it or it expires.
+An order that lacks a signature is not handed in (exit 4); the message says who could sign.
+
+examples:
+  holdfast order submit purge.order
+  holdfast order submit purge.order --wait --json
+"""
+
+WAIT_S = 30.0
+PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
+_ENDED = ("done", "failed", "refused", "expired")
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a file made by holdfast order sign")
+    parser.add_argument("--wait", action="store_true", help="wait up to 30 s for what becomes of it")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    return hand_in(order_file.open_file(args.file, box.disk), args, box, args.file, written=True)
+
+
+def hand_in(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: str, written: bool = False) -> int:
+    """What lacks a signature goes into the file, so that the next signer has something to sign."""
+    hub = order_fleet.reached(args, box)
+    applied = order_fleet.applied_of(hub, args, box)
+    order = file.order
+    order_fleet.of(applied).check_node(order.node)
+    try:
+        orders.verify(file.signed, applied.fleet_id, order.node, applied.trust, box.clock.now_s())
+    except SignatureRequired as trouble:
+        if not written:
+            box.disk.replace(save_as, order_file.write(file), 0o600)
+        where = repeated(args)
+        raise SignatureRequired(
+            trouble.message,
+            remedy=f"holdfast sign {save_as} --key KEY && holdfast order submit {save_as}{where}",
+        ) from trouble
+    desk = order_fleet.desk(hub, args, box)
+    taken = desk.submit(file.signed)
+    view = _awaited(desk, order.node, taken, box) if getattr(args, "wait", False) else None
+    if args.json:
+        told = {"id": taken, "node": order.node, "counter": order.counter, "submitted": True, "order": view}
+        box.terminal.say(msgspec.json.encode(told).decode())
+    elif view is None:
+        box.terminal.say(f"Handed in: order {taken} waits for {order.node}.")
+        box.terminal.remark(f"Next: holdfast order list --node {order.node}{repeated(args)}")
+    else:
+        box.terminal.say(harmless(f"{view.state}: {view.result.message if view.result else taken}"))
+    if view is not None:
+        _refuse_bad_end(view)
+    return 0
+
+
+def _awaited(hub: OrderDesk, node: str, order: str, box: Toolbox) -> OrderView:
+    deadline_s = box.clock.monotonic_s() + WAIT_S
+    pause_s = PAUSE_S
+    while True:
+        view = _found(hub.orders(node, order_fleet.ORDERS_SEEN), order)
+        if view is not None and view.state in _ENDED:
+            return view
+        if box.clock.monotonic_s() > deadline_s:
+            raise Unreachable(
+                f"{node} has not said what became of order {order} within {WAIT_S:.0f} s",
+                remedy=f"holdfast order list --node {node} shows it once it has",
+                code="no_result",
+            )
+        box.clock.sleep(pause_s)
+        pause_s = min(pause_s * 2, PAUSE_S_MAX)
+
+
+def _found(views: Sequence[OrderView], order: str) -> OrderView | None:
+    return next((view for view in views if view.id == order), None)
+
+
+def _refuse_bad_end(view: OrderView) -> None:
+    result = view.result
+    message = result.message if result else f"nobody fetched order {view.id} in time"
+    remedy = (result.remedy if result else "") or "holdfast order list shows every order with its result"
+    code = result.code if result else ""
+    if view.state == "failed":
+        raise Failed(f"{view.node} tried and failed: {message}", remedy=remedy, code=code or "failed")
+    if view.state in ("refused", "expired"):
+        raise NotPermitted(f"{view.node} did not do it: {message}", remedy=remedy, code=code or view.state)

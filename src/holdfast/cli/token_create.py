@@ -1,0 +1,58 @@
+"""`holdfast token create`: a token that reads, for curl and browsers. The secret is printed once."""
+
+import re
+from argparse import Namespace
+
+import msgspec
+
+from holdfast.cli import session
+from holdfast.cli.flags import Parser
+from holdfast.cli.moment import rfc3339
+from holdfast.cli.toolbox import Toolbox
+from holdfast.declared.load import load
+from holdfast.errors import Invalid
+from holdfast.model import duration
+from holdfast.model.token import EXPIRES_S_DEFAULT, EXPIRES_S_MAX
+
+DETAILS = """\
+The token reads what the hub shows and changes nothing. It is printed once, on stdout; the hub keeps only its hash.
+
+examples:
+  holdfast token create --name grafana --expires 30d
+  curl -H "Authorization: Bearer $(holdfast token create -q --name once --expires 1h)" https://hub.example:9555/v1/status
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("--name", metavar="NAME", default="", help="what it is for (default: its id)")
+    parser.add_argument("--expires", metavar="TIME", default="", help="such as 12h or 30d (default 30d, at most 366d)")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    expires_in_s = _seconds(args.expires) if args.expires else EXPIRES_S_DEFAULT
+    if args.name and not re.fullmatch(r"[!-~][ -~]{0,63}", args.name):
+        raise Invalid(f"{args.name!r} is no name for a token", remedy="use at most 64 plain characters")
+    made = box.tokens(target(args, box)).create_token(args.name, expires_in_s)
+    if args.json:
+        box.terminal.say(msgspec.json.encode({"token": made.token, "text": made.text}).decode())
+        return 0
+    box.terminal.remark(
+        f"Token {made.token.id} reads until {rfc3339(made.token.expires_s)}. It is shown this once; end it with: "
+        f"holdfast token revoke {made.token.id}"
+    )
+    box.terminal.say(made.text)
+    return 0
+
+
+def target(args: Namespace, box: Toolbox) -> str:
+    return session.hub_target(args, None if args.hub else load(box.fleet_directory(args.fleet)))
+
+
+def _seconds(text: str) -> int:
+    seconds = duration.milliseconds(text) // 1000 if re.fullmatch(duration.PATTERN, text) else 0
+    if not 0 < seconds <= EXPIRES_S_MAX:
+        raise Invalid(
+            f"--expires {text!r} is not a time that a token can live",
+            remedy=f"write it as 12h or 30d, at most {EXPIRES_S_MAX // 86400}d",
+        )
+    return seconds

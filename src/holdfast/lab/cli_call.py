@@ -1,0 +1,62 @@
+"""The product's own command line, called as a user would call it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.errors import Failed
+from holdfast.lab.place import Place
+
+HOLDFAST = (sys.executable, "-P", "-m", "holdfast")  # -P: never the caller's directory instead of the product
+CALL_S_MAX = 60.0
+
+
+def environment(place: Place) -> dict[str, str]:
+    """The caller's, without the caller's own fleet, keys and memory."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    kept.pop("SSH_AUTH_SOCK", None)
+    config = os.path.join(place.memory, "config")
+    return {**kept, "HOLDFAST_STATE": place.memory, "XDG_CONFIG_HOME": config, "USER": "operator", "NO_COLOR": "1"}
+
+
+def call(words: Sequence[str], env: Mapping[str, str], *, inside: Sequence[str] = (), given: str = "") -> str:
+    """Its output; its own message and remedy if it fails. `inside` is what enters a node first."""
+    try:
+        done = subprocess.run(
+            [*inside, *HOLDFAST, *words],
+            env=env,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=CALL_S_MAX,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failed(
+            f"holdfast {words[0]} did not end within {CALL_S_MAX:.0f} s",
+            remedy="the logs are in the lab's directory; holdfast lab down, then up again",
+            code="timed_out",
+        ) from None
+    if done.returncode != 0:
+        raise _failure(words, done.stderr, done.returncode)
+    return done.stdout
+
+
+def ask(words: Sequence[str], env: Mapping[str, str], *, inside: Sequence[str] = ()) -> Any:
+    return json.loads(call([*words, "--json"], env, inside=inside))
+
+
+def _failure(words: Sequence[str], said: str, code: int) -> Failed:
+    verb = " ".join(word for word in words[:2] if not word.startswith("-"))
+    last = said.strip().splitlines()[-1:] or ["{}"]
+    try:
+        trouble = json.loads(last[0])
+        return Failed(f"holdfast {verb}: {trouble['message']}", remedy=trouble["remedy"], code=trouble["code"])
+    except (ValueError, KeyError, TypeError):
+        text = " | ".join(said.strip().splitlines()[-4:])[:1000]
+        return Failed(
+            f"holdfast {verb} ended with {code}: {text or 'it said nothing'}",
+            remedy="the logs are in the lab's directory; holdfast lab down, then up again",
+        )

@@ -1,0 +1,187 @@
+"""The lab's control plane: its fleet directory, its hub, its agents; all by way of the product's own commands."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from holdfast.errors import Failed, Unreachable
+from holdfast.lab import cli_call, fleet_file, node, processes, record
+from holdfast.lab.blueprint import HUB_PORT, Blueprint, Site
+from holdfast.lab.cli_call import HOLDFAST
+from holdfast.lab.place import Place
+
+HUB = "hub"  # the hub's part; an agent's is NODE.agent
+LISTENING_S_MAX = 15.0
+HEALTHY_S_MAX = 60.0
+RECORDED_S_MAX = 20.0
+FLEET_NAME = "lab"
+
+
+def variables(place: Place, blueprint: Blueprint) -> dict[str, str]:
+    """What `lab env` prints; the memory is the lab's own, so that nothing of it stays in anybody's home."""
+    return {
+        "HOLDFAST_HUB": blueprint.hub_url,
+        "HOLDFAST_KEY": place.key,
+        "HOLDFAST_FLEET": place.fleet,
+        "HOLDFAST_STATE": place.memory,
+    }
+
+
+def environment(place: Place, blueprint: Blueprint) -> dict[str, str]:
+    return {**cli_call.environment(place), **variables(place, blueprint)}
+
+
+def agent_part(site: Site) -> str:
+    return f"{site.name}.agent"
+
+
+# ---- founding -------------------------------------------------------------------------------------------------------
+
+
+def lay_out(place: Place) -> str:
+    """An empty fleet directory and its operator's key; returns the digest of its trust."""
+    words = ["init", place.fleet, "--key", place.key, "--name", FLEET_NAME, "--operator", "operator", "--yes"]
+    founded = cli_call.ask(words, cli_call.environment(place))
+    for name in os.listdir(os.path.join(place.fleet, "services")):
+        os.unlink(os.path.join(place.fleet, "services", name))
+    return str(founded["trust"])
+
+
+def make_hub(place: Place, blueprint: Blueprint, trust: str) -> None:
+    """An empty ledger on the hub's node, its key in fleet.toml."""
+    init = running(place, blueprint.hub)
+    names = [word for name in (blueprint.hub.address, blueprint.hub.name) for word in ("--name", name)]
+    env = node.environment(blueprint, blueprint.hub)
+    made = cli_call.ask(["hub", "init", "--trust", trust, *names], env, inside=node.entering(init))
+    path = os.path.join(place.fleet, "fleet.toml")
+    with open(path, encoding="utf-8") as file:
+        written = file.read()
+    record.replace(path, fleet_file.settled(written, blueprint, made["hub_key"]).encode(), 0o644)
+
+
+def enrol(place: Place, blueprint: Blueprint, site: Site) -> None:
+    """Invited by the operator, joined on the node, and at work."""
+    token = cli_call.ask(["node", "invite", site.name, "--yes"], environment(place, blueprint))["token"]
+    init = running(place, site)
+    env = node.environment(blueprint, site)
+    words = ["agent", "join", "-", "--address", site.address, "--json"]
+    cli_call.call(words, env, inside=node.entering(init), given=token)
+    start_agent(place, blueprint, site)
+
+
+def apply(place: Place, blueprint: Blueprint) -> None:
+    cli_call.call(["apply", "--yes", "--json"], environment(place, blueprint))
+
+
+# ---- parts ----------------------------------------------------------------------------------------------------------
+
+
+def start_hub(place: Place, blueprint: Blueprint, pace: str) -> None:
+    """Returns once it listens."""
+    init = running(place, blueprint.hub)
+    listen = f"{blueprint.hub.address}:{HUB_PORT}"
+    words = [*HOLDFAST, "hub", "run", "--listen", listen, "--pace", pace]
+    hub = node.launch(place, init, HUB, words, node.environment(blueprint, blueprint.hub))
+    log = place.log(HUB)
+    listening = processes.wait_for(lambda: not processes.lives(hub) or _listens(blueprint), LISTENING_S_MAX)
+    if not processes.lives(hub):
+        raise Failed(f"the hub ended at once: {node.last_words(log)}", remedy=f"read {log}", code="part_ended")
+    if not listening:
+        raise Failed(f"the hub does not listen: {node.last_words(log)}", remedy=f"read {log}", code="part_ended")
+
+
+def _listens(blueprint: Blueprint) -> bool:
+    try:
+        socket.create_connection((blueprint.hub.address, HUB_PORT), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def start_agent(place: Place, blueprint: Blueprint, site: Site) -> None:
+    init = running(place, site)
+    words = [*HOLDFAST, "agent", "run"]
+    node.launch(place, init, agent_part(site), words, node.environment(blueprint, site))
+
+
+def part_lives(place: Place, part: str) -> bool:
+    return processes.lives(record.part(place, part))
+
+
+def end_part(place: Place, part: str) -> None:
+    process = record.part(place, part)
+    processes.end(lambda: [process.pid] if process is not None and processes.lives(process) else [])
+
+
+def running(place: Place, site: Site) -> int:
+    init = node.init_of(place, site)
+    if init is None:
+        raise Failed(f"node {site.name} does not run", remedy=f"holdfast lab start {site.name}", code="node_down")
+    return init.pid
+
+
+# ---- health ---------------------------------------------------------------------------------------------------------
+
+
+def await_healthy(place: Place, blueprint: Blueprint) -> None:
+    """The hub's word for every node; a lab is up when there is nothing left to wait for."""
+    give_up_s = time.monotonic() + HEALTHY_S_MAX
+    said: Mapping[str, str] = {}
+    while time.monotonic() < give_up_s:
+        said = health(place, blueprint)
+        waiting = {site.name: said.get(site.name, "unknown") for site in blueprint.sites}
+        if all(status == "healthy" for status in waiting.values()):
+            return
+        for site in blueprint.sites:
+            part = agent_part(site)
+            if not part_lives(place, part):
+                log = place.log(part)
+                raise Failed(f"{part} ended: {node.last_words(log)}", remedy=f"read {log}", code="part_ended")
+        time.sleep(0.3)  # each question is a process of its own and takes time from those who start
+    bad = ", ".join(f"{name} is {status}" for name, status in waiting.items() if status != "healthy")
+    raise Unreachable(
+        f"not every node is healthy after {HEALTHY_S_MAX:.0f} s: {bad}",
+        remedy="holdfast lab status; holdfast lab heal if nodes are cut; the logs are in the lab's directory",
+        code="nodes_missing",
+    )
+
+
+def record_identities(place: Place, blueprint: Blueprint) -> None:
+    """Keys and issuing certificates become part of what is signed; a node has one once it accepted a revision."""
+    give_up_s = time.monotonic() + RECORDED_S_MAX
+    while True:
+        apply(place, blueprint)
+        bundle = cli_call.ask(["ca", "bundle"], environment(place, blueprint))
+        missing = {site.name for site in blueprint.sites} - {entry["node"] for entry in bundle["certificates"]}
+        if not missing:
+            return
+        if time.monotonic() > give_up_s:
+            raise Unreachable(
+                f"no certificate of {', '.join(sorted(missing))} after {RECORDED_S_MAX:.0f} s",
+                remedy="holdfast ca bundle says why; the logs are in the lab's directory",
+                code="nodes_missing",
+            )
+        time.sleep(0.1)
+
+
+def authorities(place: Place, blueprint: Blueprint) -> str:
+    return cli_call.call(["ca", "bundle"], environment(place, blueprint))
+
+
+def health(place: Place, blueprint: Blueprint) -> dict[str, str]:
+    """Status by node; who is healthy and has accepted nothing yet is only half there."""
+    listed = cli_call.ask(["node", "list"], environment(place, blueprint))["nodes"]
+    return {
+        entry["name"]: entry["status"] if entry["accepted"] or entry["status"] != "healthy" else "new"
+        for entry in listed
+    }
+
+
+def in_parallel(works: list[Callable[[], None]]) -> None:
+    """All of them are waited for; the first trouble is the one that is told."""
+    with ThreadPoolExecutor(max_workers=max(1, len(works))) as pool:
+        futures = [pool.submit(work) for work in works]
+    for future in futures:
+        future.result()

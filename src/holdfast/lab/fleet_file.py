@@ -1,0 +1,32 @@
+"""The fleet.toml of a lab: what `holdfast init` wrote, with the lab's own settings and nodes. Pure."""
+
+import json
+import re
+
+from holdfast.lab.blueprint import INTERNAL_ZONE, PUBLIC_DOMAIN, Blueprint
+
+
+def settled(written: str, blueprint: Blueprint, hub_key: str) -> str:
+    """Operators and trust stay as they were made; [fleet] and [[nodes]] are the lab's."""
+    without_nodes = re.sub(r"(?m)^\[\[nodes\]\]\n(?:[a-z_]+ = .*\n)*", "", written)
+    settings = {
+        "hub": blueprint.hub_url,
+        "hub_key": hub_key,
+        "internal_zone": INTERNAL_ZONE,
+        "public_domains": [PUBLIC_DOMAIN],
+    }
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+    text = re.sub(r"(?m)^\[fleet\]\n", lambda _: f"[fleet]\n{lines}", without_nodes, count=1)
+    return _uncommented(text) + "".join(_node(blueprint, index) for index in range(len(blueprint.sites)))
+
+
+def _uncommented(text: str) -> str:
+    """The starter's advice is for a fleet of one's own; what is left are the settings and an empty line between."""
+    kept = [line for line in text.splitlines() if not line.startswith("#")]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip() + "\n"
+
+
+def _node(blueprint: Blueprint, index: int) -> str:
+    site = blueprint.sites[index]
+    roles = json.dumps(list(site.roles))
+    return f'\n[[nodes]]\nname = "{site.name}"\nroles = {roles}\naddress = "{site.address}"\n'

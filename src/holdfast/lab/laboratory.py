@@ -1,0 +1,197 @@
+"""A lab as a whole: made, looked at, broken and mended, taken away."""
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from holdfast.errors import HoldfastError, Invalid, NotPermitted
+from holdfast.lab import cgroups, command, control, image_work, inside, making, network, node, processes, visitor
+from holdfast.lab import record as records
+from holdfast.lab.blueprint import MARK, Blueprint, Site
+from holdfast.lab.cli_call import HOLDFAST
+from holdfast.lab.firewall import added
+from holdfast.lab.place import Place
+from holdfast.lab.processes import NODE_MARK
+from holdfast.lab.record import Record
+from holdfast.lab.sweep import sweep
+from holdfast.model.lab import LabNode, LabStatus
+
+
+class Laboratory:
+    """`say` takes progress lines."""
+
+    def __init__(self, directory: str, say: Callable[[str], None]) -> None:
+        self._place = Place(os.path.abspath(directory))
+        self._say = say
+
+    # ---- made and taken away
+
+    def up(self, nodes: str, bare: bool) -> None:
+        _as_root()
+        making.check(self._place)
+        with records.locked(self._place):
+            making.up(self._place, nodes, bare, self._say)
+
+    def down(self) -> None:
+        _as_root()
+        if not os.path.isdir(self._place.root):
+            self._say(f"there is no lab in {self._place.root}")
+            return
+        with records.locked(self._place):
+            found = records.read(self._place)
+            if found is None:
+                self._say(f"there is no lab in {self._place.root}")
+                os.unlink(self._place.lock)
+            else:
+                sweep(self._place, found.blueprint)
+                self._say(f"the lab in {self._place.root} is gone")
+            if not os.listdir(self._place.root):
+                os.rmdir(self._place.root)
+
+    # ---- looked at
+
+    def status(self) -> LabStatus:
+        found = self._record()
+        return LabStatus(found.blueprint.registry, tuple(map(self._node, found.blueprint.sites)))
+
+    def _node(self, site: Site) -> LabNode:
+        parts = {"node": f"{site.name}.node", "agent": control.agent_part(site)}
+        if "hub" in site.roles:
+            parts["hub"] = control.HUB
+        known = {name: records.part(self._place, part) for name, part in parts.items()}
+        pids = {name: process.pid for name, process in known.items() if process and processes.lives(process)}
+        return LabNode(site.name, site.roles, site.address, pids, self._place.node(site.name))
+
+    def cuts(self) -> tuple[tuple[str, str], ...]:
+        return self._record().cuts
+
+    def variables(self) -> Mapping[str, str]:
+        return control.variables(self._place, self._record().blueprint)
+
+    def run_inside(self, name: str, words: Sequence[str]) -> int:
+        _as_root()
+        blueprint = self._record().blueprint
+        site = blueprint.site(name)
+        return inside.run(self._init(site), words, self._environment(blueprint, site))
+
+    def curl(self, url: str, more: Sequence[str]) -> int:
+        found = self._record()
+        command.require(["curl"])
+        bundle = None if found.bare else self._bundle(found.blueprint)
+        return subprocess.run(visitor.arguments(url, found.blueprint, bundle, more)).returncode
+
+    def _bundle(self, blueprint: Blueprint) -> str | None:
+        """The fleet's authorities as far as they can be had, and the hub's own certificate."""
+        parts = []
+        try:
+            parts.append(control.authorities(self._place, blueprint))
+        except HoldfastError as trouble:
+            self._say(f"no bundle of authorities: {trouble.message}")
+        certificate = os.path.join(self._place.node(blueprint.hub.name)["state"], "hub", "hub.crt")
+        if os.path.exists(certificate):
+            with open(certificate, encoding="ascii") as file:
+                parts.append(file.read())
+        if not parts:
+            return None
+        records.replace(self._place.bundle, "".join(parts).encode(), 0o644)
+        return self._place.bundle
+
+    # ---- broken and mended
+
+    def cut(self, name: str, other: str | None) -> None:
+        _as_root()
+        with records.locked(self._place):
+            found = self._record()
+            ends = [found.blueprint.site(one).name for one in (name, other) if one is not None]
+            if len(set(ends)) != len(ends):
+                raise Invalid(f"{name} cannot be cut from itself", remedy="name two nodes, or one")
+            self._cut(found, added(found.cuts, name, other or ""))
+
+    def heal(self) -> None:
+        _as_root()
+        with records.locked(self._place):
+            self._cut(self._record(), ())
+
+    def _cut(self, found: Record, cuts: tuple[tuple[str, str], ...]) -> None:
+        """Noted first: rules that exist are always known."""
+        records.write(self._place, Record(found.blueprint, found.phase, cuts, found.pace, found.bare))
+        network.cut(found.blueprint, cuts)
+
+    def kill(self, target: str, agent_only: bool) -> None:
+        _as_root()
+        with records.locked(self._place):
+            blueprint = self._record().blueprint
+            if target == control.HUB:
+                control.end_part(self._place, control.HUB)
+                return
+            site = blueprint.site(target)
+            if agent_only:
+                control.end_part(self._place, control.agent_part(site))
+                return
+            node.power_off(self._place, blueprint, site)
+            cgroups.remove(cgroups.container_ids(self._place.node(site.name)["containers"]))
+
+    def start(self, target: str) -> None:
+        """What of it does not run; a node that was switched off boots, with everything that belongs on it."""
+        _as_root()
+        with records.locked(self._place):
+            found = self._record()
+            if target == control.HUB:
+                making.start_hub(self._place, found, self._say)
+            else:
+                making.start_node(self._place, found, found.blueprint.site(target), self._say)
+
+    def fast(self) -> None:
+        _as_root()
+        with records.locked(self._place):
+            found = self._record()
+            quick = Record(found.blueprint, found.phase, found.cuts, "fast", found.bare)
+            records.write(self._place, quick)
+            control.end_part(self._place, control.HUB)
+            making.start_hub(self._place, quick, self._say)
+
+    # ---- images
+
+    def load_image(self, file: str) -> tuple[str, ...]:
+        return self._images(partial(image_work.load, file=file))
+
+    def build_image(self, directory: str, name: str | None) -> tuple[str, ...]:
+        return self._images(partial(image_work.build, folder=directory, name=name))
+
+    def _images(self, work: Callable[..., tuple[str, ...]]) -> tuple[str, ...]:
+        _as_root()
+        with records.locked(self._place):
+            blueprint = self._record().blueprint
+            env = node.environment(blueprint, blueprint.hub)
+            return work(blueprint, self._init(blueprint.hub), env)
+
+    # ---- shared
+
+    def _record(self) -> Record:
+        found = records.read(self._place)
+        if found is None or found.phase != "up":
+            state = "there is no lab" if found is None else "a lab is half made"
+            up = "holdfast lab up" if found is None else "holdfast lab down, then holdfast lab up"
+            raise Invalid(
+                f"{state} in {self._place.root}",
+                remedy=f"{up}; another directory is named with --dir or $HOLDFAST_LAB",
+                code="no_lab",
+            )
+        return found
+
+    def _init(self, site: Site) -> int:
+        return control.running(self._place, site)
+
+    def _environment(self, blueprint: Blueprint, site: Site) -> dict[str, str]:
+        """The caller's own, so that scripts work in there as out here; the product itself is always found."""
+        own = node.environment(blueprint, site)
+        path = f"{os.environ.get('PATH', own['PATH'])}:{os.path.dirname(HOLDFAST[0])}"
+        marks = {name: own[name] for name in (MARK, NODE_MARK)}
+        podman = {name: value for name, value in own.items() if name.startswith("CONTAINERS_")}
+        return {**os.environ, **podman, **marks, **control.variables(self._place, blueprint), "PATH": path}
+
+
+def _as_root() -> None:
+    if os.geteuid() != 0:
+        raise NotPermitted("a lab makes namespaces and links, which only root may", remedy="repeat it with sudo")

@@ -1,0 +1,167 @@
+"""Processes as /proc tells of them: who lives, who belongs to a lab, and an end for those who do."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from msgspec import Struct
+
+from holdfast.errors import Failed
+from holdfast.lab import mounts
+
+KINDS = ("net", "mnt", "pid")
+NODE_MARK = "HOLDFAST_LAB_NODE"  # in the environment of every process in a node, beside the lab's own mark
+END_S_MAX = 10.0
+BURIAL_S = 0.5
+
+
+class Known(Struct, frozen=True):
+    """A number alone may be somebody else's by now; with the moment of its start it cannot."""
+
+    pid: int
+    started: int
+
+
+def known(pid: int) -> Known | None:
+    """None if there is no such process, or it is a zombie: init here takes its time to bury them."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else Known(pid, int(fields[19]))
+
+
+def lives(process: Known | None) -> bool:
+    return process is not None and known(process.pid) == process
+
+
+def everybody() -> Iterator[int]:
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            yield int(name)
+
+
+def namespace(pid: int, kind: str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/{kind}")
+    except OSError:
+        return ""
+
+
+def environment(pid: int) -> set[str]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return set(file.read().decode(errors="replace").split("\0"))
+    except OSError:
+        return set()
+
+
+def members(mark: str, node_mark: str | None, folder: str) -> list[int]:
+    """Who carries the lab's mark (and that node's, if one is named), has something of its folder mounted, or is inside.
+
+    The mounts find those whom nobody marked, and whose namespaces have no marked process any more.
+    """
+    living = [pid for pid in everybody() if pid != os.getpid() and known(pid) is not None]
+    marked = {pid for pid in living if {mark, node_mark or mark} <= environment(pid)}
+    inside = {pid for pid in marked if any(word.startswith(f"{NODE_MARK}=") for word in environment(pid))}
+    inside |= _mounting(living, folder)
+    theirs = _spaces(inside)
+    return [pid for pid in living if pid in marked or any(namespace(pid, kind) in theirs for kind in KINDS)]
+
+
+def _mounting(living: list[int], folder: str) -> set[int]:
+    device, root = mounts.origin(folder)
+    here = {namespace(pid, "mnt") for pid in (os.getpid(), 1)}
+    seen: dict[str, bool] = {}
+    found = set()
+    for pid in living:
+        space = namespace(pid, "mnt")
+        if space and space not in here:
+            if space not in seen:
+                seen[space] = mounts.shows(pid, device, root)
+            if seen[space]:
+                found.add(pid)
+    return found
+
+
+def _spaces(pids: Iterable[int]) -> set[str]:
+    """Namespaces made for a node. A pid namespace counts from its first process on: the others' may be the host's."""
+    here = {namespace(pid, kind) for pid in (os.getpid(), 1) for kind in KINDS}
+    found = set()
+    for pid in pids:
+        found |= {namespace(pid, "net"), namespace(pid, "mnt")}
+        if _inner_pid(pid) == 1:
+            found.add(namespace(pid, "pid"))
+    return found - here - {""}
+
+
+def host_pid(pid: int, init: int) -> int | None:
+    """What the host calls the process that calls itself `pid` in the pid namespace of `init`."""
+    space = namespace(init, "pid")
+    for candidate in everybody():
+        if namespace(candidate, "pid") == space and _inner_pid(candidate) == pid:
+            return candidate
+    return None
+
+
+def _inner_pid(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            line = next(line for line in file if line.startswith("NSpid:"))
+    except (OSError, StopIteration):
+        return None
+    return int(line.split()[-1])
+
+
+def children(pid: int) -> list[int]:
+    with suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+    return []
+
+
+def end(found: Callable[[], list[int]]) -> list[Known]:
+    """Kill until nobody is found any more; like a power cut, nobody is asked. Returns who was there."""
+    ended: dict[int, Known] = {}
+    give_up_s = time.monotonic() + END_S_MAX
+    while left := found():
+        if time.monotonic() > give_up_s:
+            raise Failed(
+                f"these processes do not end: {' '.join(map(str, sorted(left)))}",
+                remedy="look at them with ps, end what holds them (a stuck disk?), then repeat the command",
+                code="stuck",
+            )
+        ended |= {pid: process for pid in left if (process := known(pid)) is not None}
+        # The first processes of nodes go before the parents that wait for them: buried at once, they take their pid
+        # namespace with them, which would last as long as their graves.
+        firsts = [pid for pid in left if _inner_pid(pid) == 1]
+        _kill(firsts or left)
+        await_burial([ended[pid] for pid in firsts if pid in ended], BURIAL_S)
+        time.sleep(0.01)
+    return list(ended.values())
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _is_there(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}")
+
+
+def await_burial(ended: list[Known], patience_s: float) -> None:
+    """Whose parent is gone is buried by the machine's first process, here within two seconds; nobody can hurry it."""
+    wait_for(lambda: not any(_is_there(process.pid) for process in ended), patience_s)
+
+
+def wait_for(true: Callable[[], bool], patience_s: float) -> bool:
+    give_up_s = time.monotonic() + patience_s
+    while not true():
+        if time.monotonic() > give_up_s:
+            return False
+        time.sleep(0.01)
+    return True

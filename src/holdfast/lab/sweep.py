@@ -1,0 +1,40 @@
+"""The end of a lab: everything that bears its mark goes, in an order in which nothing can come back."""
+
+import os
+import shutil
+import subprocess
+
+from holdfast.errors import Failed
+from holdfast.lab import cgroups, mounts, network, processes
+from holdfast.lab.blueprint import Blueprint
+from holdfast.lab.place import Place
+
+BURIAL_S_MAX = 4.0
+
+
+def sweep(place: Place, blueprint: Blueprint, keep_lock: bool = False) -> None:
+    """Killed anywhere, it can be repeated: the record is the last thing to go."""
+    ended = processes.end(lambda: processes.members(blueprint.mark, None, place.nodes))
+    network.remove(blueprint)
+    for site in blueprint.sites:
+        cgroups.remove(cgroups.container_ids(place.node(site.name)["containers"]))
+    _unmount(place)
+    processes.await_burial(ended, BURIAL_S_MAX)
+    for path in place.contents():
+        if path != place.lock or not keep_lock:
+            _remove(path)
+
+
+def _unmount(place: Place) -> None:
+    """Nobody but a user mounts anything here on the host; deleting through a mount would delete elsewhere."""
+    for target in reversed(mounts.below(place.root)):
+        subprocess.run(["umount", "--lazy", target], capture_output=True)
+    if left := mounts.below(place.root):
+        raise Failed(f"{left[0]} is still mounted", remedy=f"umount {left[0]}, then holdfast lab down")
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)

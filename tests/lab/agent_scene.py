@@ -1,0 +1,89 @@
+"""A node on real files in front of a hub of paper, as a program: run by the crash tests, killed by strace.
+
+`python -m tests.lab.agent_scene DIR` takes one signed purge of data.web, runs it, and prints its result. What it needs
+is deterministic, so that the next run is the same node with the same order.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+
+from holdfast.adapters.acceptance.sqlite import SqliteAcceptance
+from holdfast.adapters.audit_log.file import FileAuditLog
+from holdfast.adapters.clock.system import SystemClock
+from holdfast.adapters.disk.posix import PosixDisk
+from holdfast.adapters.entropy.system import SystemEntropy
+from holdfast.adapters.journal.agent_file import AgentFile
+from holdfast.adapters.journal.sqlite import SqliteJournal
+from holdfast.adapters.machine.linux import LinuxMachine
+from holdfast.adapters.storage.directory import DirectoryStorage
+from holdfast.agent import resume
+from holdfast.agent.loop import Agent
+from holdfast.agent.membership import Membership
+from holdfast.agent.world import NoCertificates, World
+from holdfast.model.invite import Enrolment, SignedInvite
+from holdfast.model.order import Delivered, SignedOrder
+from tests.fleets.agents import PaperHub, turn
+from tests.fleets.desks import key_of
+from tests.scenarios.test_agent_orders import CANDIDATES, FLEET, id_of, order
+
+DONE_S = 20.0
+
+
+def the_order(folder: Path) -> SignedOrder:
+    """The same in every run: kept in a file by the test before the first."""
+    return msgspec.json.decode((folder / "order.json").read_bytes(), type=SignedOrder)
+
+
+def prepare(folder: Path) -> None:
+    (folder / "state").mkdir(parents=True, mode=0o700)
+    web = folder / "srv" / "web" / "deep" / "er"
+    web.mkdir(parents=True)
+    for number in range(8):
+        (web / f"f{number}").write_bytes(b"x")
+    (folder / "srv" / "db").mkdir()
+    (folder / "srv" / "db" / "keep").write_bytes(b"y")
+    (folder / "order.json").write_bytes(msgspec.json.encode(order(at_s=SystemClock().now_s() - 5)))
+
+
+def build(folder: Path, hub: PaperHub) -> Agent:
+    state, clock, disk = folder / "state", SystemClock(), PosixDisk()
+    file = AgentFile(str(state / "agent.db"))
+    world = World(
+        hub,
+        SqliteJournal(file),
+        SqliteAcceptance(file),
+        DirectoryStorage(str(folder / "srv"), "w1"),
+        FileAuditLog(str(state / "audit.jsonl"), str(state / "audit.head"), clock, disk),
+        LinuxMachine(str(folder / "srv")),
+        key_of("w1"),
+        clock,
+        SystemEntropy(),
+        NoCertificates(),
+        lambda name, fields: sys.stderr.write(f"{name} {fields}\n") and None,
+    )
+    nobody = Enrolment(SignedInvite(b"", ()), b"", "", "")
+    return Agent(world, Membership(FLEET, "w1", ("worker",), "", "", hub.head, nobody, joined=True))
+
+
+async def main(folder: Path) -> int:
+    hub = PaperHub(*CANDIDATES)
+    hub.time_s = SystemClock().now_s
+    wanted = the_order(folder)
+    agent = build(folder, hub)
+    resume.settle(agent.world, agent.me, agent.accepting, agent.orders)
+    await agent.lanes.quiet(DONE_S)
+    await turn(agent)
+    hub.orders.append(Delivered(1, wanted))
+    await turn(agent)
+    results = [result for message in hub.said for result in message.results if result.id == id_of(wanted)]
+    agent.world.audit.close()
+    agent.world.journal.close()
+    sys.stdout.write(msgspec.json.encode(results[-1:]).decode() + "\n")
+    return 0 if results else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(Path(sys.argv[1]))))

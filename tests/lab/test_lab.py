@@ -1,0 +1,380 @@
+"""The machines of a lab: nodes, wires, images, faults, and an end that leaves nothing (bare labs: no fleet yet)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.fleets.lab import LabUnderTest, command, lab, new_lab, traces
+from tests.lab.product import SOAK
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabUnderTest]:
+    """One bare lab for every test that leaves it as it found it; its end is a test by itself."""
+    with lab(tmp_path_factory.mktemp("shared"), bare=True) as made:
+        lab_id = made.id
+        yield made
+    assert traces(made.dir, lab_id) == []
+
+
+def hello(made: LabUnderTest, node: str, tag: str = "1", port: int = 8080, *words: str) -> str:
+    image = f"{made.registry}/hello:{tag}"
+    run = ("podman", "run", "--quiet", "--detach", "--replace", "--name", f"hello-{port}", "-p", f"{port}:8080")
+    return made.inside(node, *run, *words, image).ok().out.strip()
+
+
+def fetch(made: LabUnderTest, node: str, url: str, patience_s: float = 5) -> dict[str, object]:
+    """Asked until it answers: a container may need a moment to listen."""
+    give_up_s = time.monotonic() + patience_s
+    while True:
+        answer = made.inside(node, "curl", "--silent", "--max-time", "2", url)
+        if answer.code == 0:
+            found = json.loads(answer.out)
+            assert isinstance(found, dict)
+            return found
+        assert time.monotonic() < give_up_s, answer
+
+
+def reaches(made: LabUnderTest, node: str, address: str) -> bool:
+    return made.inside(node, "busybox", "ping", "-c", "1", "-W", "1", address).code == 0
+
+
+# ---- a lab that is up ------------------------------------------------------------------------------------------------
+
+
+def test_status_names_registry_nodes_processes_and_directories(shared: LabUnderTest) -> None:
+    status = shared.status
+    assert set(status) == {"registry", "nodes"}
+    assert [node["name"] for node in status["nodes"]] == ["hub1", "w1", "e1"]
+    assert [node["roles"] for node in status["nodes"]] == [["hub", "worker"], ["worker"], ["edge"]]
+    for node in status["nodes"]:
+        assert set(node) == {"name", "roles", "address", "pids", "dirs"}
+        assert node["address"].startswith("100.") and all(Path(path).is_dir() for path in node["dirs"].values())
+        assert os.readlink(f"/proc/{node['pids']['node']}/ns/net") != os.readlink("/proc/self/ns/net")
+
+
+def test_a_second_up_changes_nothing_and_says_so(shared: LabUnderTest) -> None:
+    before = shared.status
+    again = shared.lab("up", "--bare").ok()
+    assert "is up" in again.err and shared.status == before
+    other = shared.lab("up", "--bare", "--nodes", "hub1:hub", "--json").refused(5, "already_exists")
+    assert "lab down" in other["remedy"]
+
+
+def test_exec_has_the_lab_s_variables_the_caller_s_paths_and_the_node_s_namespaces(shared: LabUnderTest) -> None:
+    mine = shared.home / "mine"
+    mine.write_text("seen")
+    script = f"cat {mine}; pwd; hostname; echo $HOLDFAST_HUB; echo $HOLDFAST_KEY; echo $HOLDFAST_FLEET; cat /srv/own"
+    (Path(shared.node("w1")["dirs"]["data"]) / "own").write_text("of w1\n")
+    said = shared.inside("w1", "sh", "-c", script).ok().out.splitlines()
+    hub = f"https://{shared.address('hub1')}:9555"
+    assert said == [f"seen{shared.home}", "w1", hub, f"{shared.dir}/operator", f"{shared.dir}/fleet", "of w1"]
+    assert shared.inside("w1", "sh", "-c", "exit 7").code == 7
+    assert shared.inside("w1", "no-such-command").code == 127
+    assert "podman version" in shared.inside("w1", "podman", "--version").ok().out
+
+
+def test_what_exec_started_ends_with_it(shared: LabUnderTest) -> None:
+    """A test runner that loses patience leaves no orphan inside."""
+    mark = f"54321.{os.getpid()}"
+    started = subprocess.Popen(command("lab", "exec", "w1", "--", "sleep", mark), env=shared.environ, cwd=shared.home)
+    try:
+        wait_until(lambda: shared.inside("w1", "pgrep", "-f", f"^sleep {mark}").code == 0)
+    finally:
+        started.kill()
+        started.wait()
+    wait_until(lambda: shared.inside("w1", "pgrep", "-f", f"^sleep {mark}").code == 1)
+
+
+def test_a_signal_to_exec_reaches_the_command(shared: LabUnderTest) -> None:
+    script = "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done"
+    words = command("lab", "exec", "w1", "--", "sh", "-c", script)
+    started = subprocess.Popen(words, env=shared.environ, cwd=shared.home, stdout=subprocess.PIPE)
+    assert started.stdout is not None and started.stdout.readline() == b"ready\n"
+    started.terminate()
+    assert started.wait(10) == 5
+    started.stdout.close()
+
+
+def test_a_container_on_one_node_answers_another_node_and_the_host(shared: LabUnderTest) -> None:
+    container = hello(shared, "w1")
+    url = f"http://{shared.address('w1')}:8080"
+    assert fetch(shared, "e1", f"{url}/") == {"version": "1", "instance": container[:12]}
+    assert shared.inside("hub1", "curl", "-s", f"{url}/health").ok().out == "ok\n"
+    assert json.loads(shared.lab("curl", "http://w1:8080/").ok().out)["version"] == "1"
+    assert shared.lab("curl", f"{url}/nothing").code == 22, "curl --fail"
+    began_s = time.monotonic()
+    shared.inside("w1", "podman", "stop", "hello-8080").ok()
+    assert time.monotonic() - began_s < 5, "a first process that hears SIGTERM"
+
+
+def test_sick_starts_and_never_answers_broken_exits_at_once(shared: LabUnderTest) -> None:
+    hello(shared, "w1", "sick", 8081)
+    hello(shared, "w1", "broken", 8082)
+    wait_until(lambda: state(shared, "hello-8082") == "exited 1")
+    assert state(shared, "hello-8081") == "running 0"
+    assert shared.inside("w1", "curl", "-s", "-m", "1", f"http://{shared.address('w1')}:8081/health").code != 0
+    shared.inside("w1", "podman", "rm", "-f", "-t", "1", "hello-8081", "hello-8082").ok()
+
+
+def state(made: LabUnderTest, name: str) -> str:
+    words = ("podman", "inspect", "--format", "{{.State.Status}} {{.State.ExitCode}}", name)
+    return made.inside("w1", *words).ok().out.strip()
+
+
+def test_the_witness_reports_only_what_is_on_the_disk(shared: LabUnderTest) -> None:
+    data = Path(shared.node("w1")["dirs"]["data"]) / "witness"
+    data.mkdir()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as collector:
+        host = shared.registry.partition(":")[0]
+        collector.bind((host, 0))
+        collector.settimeout(10)
+        where = f"udp://{host}:{collector.getsockname()[1]}"
+        run = ("podman", "run", "--quiet", "--detach", "--replace", "--name", "witness", "-p", "8083:8080")
+        given = ("-v", "/srv/witness:/data", "-e", f"WITNESS_COLLECTOR={where}", "-e", "WITNESS_EPOCH=4")
+        shared.inside("w1", *run, *given, f"{shared.registry}/witness:1").ok()
+        reports = [json.loads(collector.recv(4096)) for _ in range(20)]
+    shown = fetch(shared, "e1", f"http://{shared.address('w1')}:8083/")
+    shared.inside("w1", "podman", "kill", "witness").ok()
+    numbers = [report["seq"] for report in reports]
+    assert numbers == sorted(set(numbers)) and numbers[-1] - numbers[0] < 40, "every 50 ms, hardly one is skipped"
+    assert {report["epoch"] for report in reports} == {4} and shown["instance"] == reports[0]["instance"]
+    lines = (data / "sequence").read_text().splitlines()
+    assert [int(line.split()[0]) for line in lines] == list(range(1, len(lines) + 1))
+    assert set(numbers) | {shown["seq"]} <= set(range(1, len(lines) + 1))
+    shared.inside("w1", "podman", "start", "witness").ok()
+    goes_on = fetch(shared, "e1", f"http://{shared.address('w1')}:8083/")["seq"]
+    assert isinstance(goes_on, int) and goes_on > len(lines) - 1, "it goes on where the disk is"
+    shared.inside("w1", "podman", "rm", "-f", "witness").ok()
+
+
+# ---- faults ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_cut_pair_still_reaches_others_and_heals(shared: LabUnderTest) -> None:
+    hub, worker, edge = (shared.address(name) for name in ("hub1", "w1", "e1"))
+    assert reaches(shared, "w1", hub) and reaches(shared, "hub1", worker)
+    try:
+        shared.lab("cut", "w1", "hub1").ok()
+        assert not reaches(shared, "w1", hub) and not reaches(shared, "hub1", worker)
+        assert reaches(shared, "w1", edge) and reaches(shared, "hub1", edge)
+        assert "cut: hub1 from w1" in shared.lab("status").ok().out
+    finally:
+        shared.lab("heal").ok()
+    assert reaches(shared, "w1", hub) and reaches(shared, "hub1", worker)
+
+
+def test_a_cut_node_reaches_nobody_and_nobody_reaches_it(shared: LabUnderTest) -> None:
+    """Open connections fall silent too: the frames are dropped, nobody is told."""
+    worker, host = shared.address("w1"), shared.registry.partition(":")[0]
+    with socket.create_server((host, 0)) as door:
+        port = door.getsockname()[1]
+        connect = f"import socket, time; link = socket.create_connection(({host!r}, {port}))"
+        script = f"{connect}\nwhile True: link.send(b'x'); time.sleep(0.05)"
+        talker = subprocess.Popen(
+            command("lab", "exec", "w1", "--", "python3", "-c", script), env=shared.environ, cwd=shared.home
+        )
+        try:
+            link, _ = door.accept()
+            assert link.recv(1)
+            shared.lab("cut", "w1").ok()
+            link.settimeout(1)
+            with suppress(TimeoutError):
+                while True:
+                    assert link.recv(65536), "silence, not an end"
+            assert not reaches(shared, "w1", host) and not reaches(shared, "e1", worker)
+            assert reaches(shared, "e1", host)
+            shared.lab("heal").ok()
+            link.settimeout(20)
+            assert link.recv(1), "after the cut the same connection goes on"
+            link.close()
+        finally:
+            talker.kill()
+            talker.wait()
+            shared.lab("heal").ok()
+
+
+def test_a_power_cut_takes_containers_and_leaves_the_disk(shared: LabUnderTest) -> None:
+    container = hello(shared, "e1", "2", 8084)
+    process = host_pid_of(shared, container)
+    (Path(shared.node("e1")["dirs"]["data"]) / "kept").write_text("kept")
+    shared.lab("kill", "e1").ok()
+    assert not is_alive(process) and shared.node("e1")["pids"] == {}
+    assert not reaches(shared, "w1", shared.address("e1"))
+    assert shared.lab("exec", "e1", "--json", "--", "true").refused(1, "node_down")["remedy"].endswith("lab start e1")
+    shared.lab("start", "e1").ok()
+    assert reaches(shared, "w1", shared.address("e1"))
+    assert shared.inside("e1", "cat", "/srv/kept").ok().out == "kept"
+    assert shared.inside("e1", "podman", "ps", "--quiet").ok().out == ""
+    shared.inside("e1", "podman", "start", "hello-8084").ok()
+    assert fetch(shared, "w1", f"http://{shared.address('e1')}:8084/")["version"] == "2"
+    shared.inside("e1", "podman", "rm", "-f", "-t", "1", "hello-8084").ok()
+
+
+def host_pid_of(made: LabUnderTest, container: str) -> int:
+    for name in os.listdir("/proc"):
+        with suppress(OSError):
+            if name.isdecimal() and f"libpod-{container}" in Path(f"/proc/{name}/cgroup").read_text():
+                return int(name)
+    raise AssertionError("the container has no process")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+# ---- images of one's own ---------------------------------------------------------------------------------------------
+
+
+def test_an_image_is_loaded_or_built_and_every_node_can_run_it(shared: LabUnderTest) -> None:
+    folder = shared.home / "own"
+    folder.mkdir()
+    (folder / "Containerfile").write_text("ARG REGISTRY\nFROM $REGISTRY/hello:1\nRUN echo built > /built\n")
+    built = shared.lab("image", "build", str(folder), "--name", "own:3").ok().out.strip()
+    assert built == f"{shared.registry}/own:3"
+    run = ("podman", "run", "--quiet", "--rm", "--entrypoint", "/bin/cat")
+    assert shared.inside("e1", *run, built, "/built").ok().out == "built\n"
+
+    archive = shared.home / "own.tar"
+    shared.inside("e1", "podman", "tag", built, "localhost/team/other:1").ok()
+    shared.inside("e1", "podman", "save", "--quiet", "-o", str(archive), "localhost/team/other:1").ok()
+    assert tarfile.is_tarfile(archive)
+    (loaded,) = shared.lab("image", "load", str(archive), "--json").ok().json["images"]
+    assert loaded == f"{shared.registry}/team/other:1"
+    assert shared.inside("w1", *run, loaded, "/built").ok().out == "built\n"
+    shared.lab("image", "load", str(shared.home / "nothing"), "--json").refused(2)
+    shared.lab("image", "build", str(shared.home), "--json").refused(2)
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+
+
+def test_unknown_names_and_wrong_directories_are_refused_with_a_remedy(shared: LabUnderTest, tmp_path: Path) -> None:
+    for words in (("cut", "w9"), ("cut", "w1", "w9"), ("kill", "w9"), ("start", "w9"), ("exec", "w9", "--", "true")):
+        told = shared.lab(*words[:1], "--json", *words[1:]).refused(2, "unknown_node")
+        assert "hub1, w1, e1" in told["remedy"]
+    shared.lab("cut", "w1", "w1", "--json").refused(2)
+    empty = new_lab(tmp_path)
+    for verb in ("status", "env", "heal", "fast"):
+        assert "lab up" in empty.lab(verb, "--json").refused(2, "no_lab")["remedy"]
+    assert empty.lab("down").ok().err.startswith("there is no lab"), "nothing to do is done"
+    assert not empty.dir.exists()
+    empty.lab("up", "--json", "--nodes", "a:worker").refused(2)
+    empty.dir.mkdir(exist_ok=True)
+    (empty.dir / "fleet").mkdir()
+    empty.lab("up", "--json").refused(5, "already_exists")
+    assert (empty.dir / "fleet").is_dir(), "what a lab did not make it does not take"
+
+
+def test_missing_packages_and_hidden_directories_are_named(tmp_path: Path) -> None:
+    made = new_lab(tmp_path)
+    bare_path = LabUnderTest(made.dir, made.home, {"PATH": str(tmp_path)})
+    told = bare_path.lab("up", "--json").refused(2, "missing_package")
+    assert "podman" in told["message"] and told["remedy"].startswith("apt-get install")
+    assert not made.dir.exists()
+    hidden = LabUnderTest(Path("/srv/lab-of-nobody"), made.home)
+    assert "/srv" in hidden.lab("up", "--json").refused(2)["message"]
+    assert not hidden.dir.exists()
+
+
+def test_only_root_makes_labs(tmp_path: Path) -> None:
+    made = new_lab(tmp_path)
+    words = ["setpriv", "--reuid=65534", "--clear-groups", *command("lab", "up", "--json")]
+    done = subprocess.run(words, env=made.environ, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 3 and "sudo" in json.loads(done.stderr.splitlines()[-1])["remedy"]
+
+
+# ---- the end ---------------------------------------------------------------------------------------------------------
+
+
+def test_two_labs_live_side_by_side_and_one_goes_without_the_other(tmp_path: Path) -> None:
+    """Made at the same moment, so that they must not choose the same addresses."""
+    one, other = new_lab(tmp_path, "one"), new_lab(tmp_path, "other")
+    makers = [threading.Thread(target=made.lab, args=("up", "--bare", "--nodes", "h:hub")) for made in (one, other)]
+    try:
+        for maker in makers:
+            maker.start()
+        for maker in makers:
+            maker.join()
+        assert one.registry != other.registry and one.address("h") != other.address("h")
+        assert reaches(one, "h", one.registry.partition(":")[0])
+        hello(other, "h")
+        lab_id = one.id
+        assert traces(one.dir, lab_id) != []
+        one.lab("down").ok()
+        assert traces(one.dir, lab_id) == [] and not one.dir.exists()
+        assert fetch(other, "h", f"http://{other.address('h')}:8080/")["version"] == "1"
+    finally:
+        lab_id = other.id
+        one.lab("down")
+        other.lab("down").ok()
+    assert traces(other.dir, lab_id) == []
+
+
+POINTS = range(6) if SOAK else (0, 1, 3)  # how many progress lines `up` is allowed to say
+
+
+@pytest.mark.parametrize("lines", POINTS)
+def test_after_up_was_killed_half_way_down_leaves_nothing(tmp_path: Path, lines: int) -> None:
+    made = new_lab(tmp_path)
+    words = command("lab", "up", "--bare", "--nodes", "h:hub,w:worker")
+    up = subprocess.Popen(words, env=made.environ, cwd=made.home, stderr=subprocess.PIPE, text=True)
+    assert up.stderr is not None
+    wait_until((made.dir / "lab.json").exists)
+    for _ in range(lines):
+        up.stderr.readline()
+    os.kill(up.pid, signal.SIGKILL)
+    up.wait()
+    up.stderr.close()
+    lab_id = made.id
+    if lines % 2:
+        assert "half made" in made.lab("status", "--json").refused(2, "no_lab")["message"]
+    else:  # the next `up` clears it by itself
+        made.lab("up", "--bare", "--nodes", "h:hub,w:worker").ok()
+        assert made.id != lab_id and traces(made.dir / "nowhere", lab_id) == []
+        lab_id = made.id
+    made.lab("down").ok()
+    assert traces(made.dir, lab_id) == [] and not made.dir.exists()
+
+
+def test_after_single_processes_were_killed_down_leaves_nothing(tmp_path: Path) -> None:
+    """Holder, conmon and registry killed by hand; a stranger who entered the node by hand goes as well."""
+    with lab(tmp_path, bare=True, nodes="h:hub,w:worker") as made:
+        lab_id = made.id
+        container = hello(made, "w")
+        process = host_pid_of(made, container)
+        conmon = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        inside = str(made.node("h")["pids"]["node"])
+        enter = f"nsenter -t {inside} -n -m sleep 600 >/dev/null 2>&1 & echo $!"
+        stranger = int(subprocess.run(["sh", "-c", enter], capture_output=True, check=True).stdout)
+        registry = int((made.dir / "parts" / "registry").read_text().split()[0])
+        for pid in (conmon, registry, int(inside)):
+            os.kill(pid, signal.SIGKILL)
+        made.lab("down").ok()
+        assert traces(made.dir, lab_id) == [] and not is_alive(process)
+        assert not is_alive(stranger)
+
+
+def wait_until(true: object, patience_s: float = 10) -> None:
+    assert callable(true)
+    give_up_s = time.monotonic() + patience_s
+    while not true():
+        assert time.monotonic() < give_up_s, "waited too long"
+        time.sleep(0.02)

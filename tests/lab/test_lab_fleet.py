@@ -1,0 +1,146 @@
+"""A lab as a fleet: enrolled, healthy, in agreement with its directory; and what faults do to it (M-12, I-01)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fleets.lab import LabUnderTest, command, lab, new_lab, traces
+from tests.lab.product import SOAK
+
+pytestmark = pytest.mark.lab
+
+UP_S_MAX = 20.0
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabUnderTest]:
+    with lab(tmp_path_factory.mktemp("fleet")) as made:
+        lab_id = made.id
+        yield made
+    assert traces(made.dir, lab_id) == []
+
+
+def health(made: LabUnderTest) -> dict[str, str]:
+    return {node["name"]: node["status"] for node in made.run("node", "list", "--json").ok().json["nodes"]}
+
+
+def wait_until(true: Callable[[], bool], patience_s: float) -> float:
+    began_s = time.monotonic()
+    while not true():
+        assert time.monotonic() - began_s < patience_s, "waited too long"
+        time.sleep(0.1)
+    return time.monotonic() - began_s
+
+
+def pids(made: LabUnderTest, name: str) -> dict[str, Any]:
+    return dict(made.node(name)["pids"])
+
+
+def test_up_returns_with_every_node_enrolled_healthy_and_recorded(fleet: LabUnderTest) -> None:
+    """M-12: also the node of the hub has an agent. What identities the nodes have is signed by now."""
+    assert health(fleet) == {"hub1": "healthy", "w1": "healthy", "e1": "healthy"}
+    assert set(pids(fleet, "hub1")) == {"node", "agent", "hub"} and set(pids(fleet, "w1")) == {"node", "agent"}
+    assert fleet.run("plan").ok().out.startswith("No changes")
+    bundle = fleet.run("ca", "bundle", "--json").ok().json
+    assert sorted(entry["node"] for entry in bundle["certificates"]) == ["e1", "hub1", "w1"]
+
+
+def test_the_fleet_directory_is_empty_and_knows_the_hub(fleet: LabUnderTest) -> None:
+    declared = tomllib.loads((fleet.dir / "fleet" / "fleet.toml").read_text())
+    assert declared["fleet"]["public_domains"] == ["example.test"]
+    assert declared["fleet"]["internal_zone"] == "svc.lab.test"
+    assert declared["fleet"]["hub"] == fleet.variables["HOLDFAST_HUB"]
+    assert declared["fleet"]["hub_key"].startswith("ssh-ed25519 ")
+    assert [operator["grade"] for operator in declared["operators"]] == ["root"]
+    assert os.listdir(fleet.dir / "fleet" / "services") == []
+    assert (fleet.dir / "operator").stat().st_mode & 0o777 == 0o600
+
+
+def test_commands_work_from_the_host_and_from_inside(fleet: LabUnderTest) -> None:
+    inside = fleet.inside("w1", "holdfast", "node", "list").ok().out
+    assert inside.count("healthy") == 3
+    shell = f'eval "$({" ".join(command("lab", "env"))})" && {" ".join(command("history"))}'
+    done = subprocess.run(["sh", "-c", shell], env=fleet.environ, cwd=fleet.home, capture_output=True, text=True)
+    assert done.returncode == 0 and "signed by operator" in done.stdout, done.stderr
+
+
+def test_curl_trusts_the_lab_and_nobody_else(fleet: LabUnderTest) -> None:
+    """Verified TLS, by name and by address; without the lab's word the same request fails."""
+    assert '"openapi"' in fleet.lab("curl", "https://hub1:9555/openapi.json").ok().out
+    url = f"{fleet.variables['HOLDFAST_HUB']}/openapi.json"
+    assert '"openapi"' in fleet.lab("curl", url).ok().out
+    assert subprocess.run(["curl", "-s", url], capture_output=True).returncode == 60
+    assert fleet.lab("curl", f"{fleet.variables['HOLDFAST_HUB']}/v1/nodes").code == 22, "nobody reads without a name"
+    assert "hello" in fleet.lab("curl", f"http://{fleet.registry}/v2/_catalog").ok().out
+
+
+def test_without_hub_and_agent_containers_go_on_and_both_come_back(fleet: LabUnderTest) -> None:
+    """I-01. `up` on a lab with killed parts starts exactly those."""
+    words = ("podman", "run", "--quiet", "--detach", "--name", "h", "-p", "8080:8080", f"{fleet.registry}/hello:1")
+    fleet.inside("w1", *words).ok()
+    before = {name: pids(fleet, name) for name in ("hub1", "w1", "e1")}
+    fleet.lab("kill", "hub").ok()
+    fleet.lab("kill", "w1", "--agent").ok()
+    assert set(pids(fleet, "hub1")) == {"node", "agent"} and set(pids(fleet, "w1")) == {"node"}
+    assert fleet.run("node", "list", "--json").code == 6
+    assert fleet.lab("curl", "http://w1:8080/health").ok().out == "ok\n"
+    fleet.lab("start", "hub").ok()
+    fleet.lab("up").ok()
+    assert health(fleet) == {"hub1": "healthy", "w1": "healthy", "e1": "healthy"}
+    after = {name: pids(fleet, name) for name in ("hub1", "w1", "e1")}
+    assert after["e1"] == before["e1"] and after["hub1"]["agent"] == before["hub1"]["agent"]
+    assert after["hub1"]["hub"] != before["hub1"]["hub"] and after["w1"]["agent"] != before["w1"]["agent"]
+    assert fleet.lab("curl", "http://w1:8080/health").ok().out == "ok\n"
+    fleet.inside("w1", "podman", "rm", "-f", "-t", "1", "h").ok()
+
+
+def test_a_fast_lab_misses_a_cut_node_within_seconds_and_takes_it_back(fleet: LabUnderTest) -> None:
+    """Last of this lab: from here on it is fast. A node whose power was cut comes back as the same node."""
+    fleet.lab("fast").ok()
+    wait_until(lambda: set(health(fleet).values()) == {"healthy"}, 30)
+    fleet.lab("cut", "w1").ok()
+    assert wait_until(lambda: health(fleet)["w1"] == "unhealthy", 15) < 10
+    assert health(fleet)["e1"] == "healthy"
+    fleet.lab("heal").ok()
+    wait_until(lambda: health(fleet)["w1"] == "healthy", 20)
+    fleet.lab("kill", "w1").ok()
+    wait_until(lambda: health(fleet)["w1"] == "unhealthy", 15)
+    fleet.lab("start", "w1").ok()
+    wait_until(lambda: health(fleet)["w1"] == "healthy", 20)
+    assert fleet.run("plan").ok().out.startswith("No changes"), "the same key on the same disk"
+
+
+POINTS = range(1, 14) if SOAK else (8,)  # how many progress lines `up` may say
+
+
+@pytest.mark.parametrize("lines", POINTS)
+def test_after_up_was_killed_while_nodes_enrol_down_leaves_nothing(tmp_path: Path, lines: int) -> None:
+    made = new_lab(tmp_path)
+    words = command("lab", "up", "--nodes", "h:hub,w:worker")
+    up = subprocess.Popen(words, env=made.environ, cwd=made.home, stderr=subprocess.PIPE, text=True)
+    assert up.stderr is not None
+    for _ in range(lines):
+        up.stderr.readline()
+    os.kill(up.pid, signal.SIGKILL)
+    up.wait()
+    up.stderr.close()
+    lab_id = made.id
+    assert traces(made.dir, lab_id) != []
+    made.lab("down").ok()
+    assert traces(made.dir, lab_id) == [] and not made.dir.exists()
+
+
+def test_up_takes_at_most_twenty_seconds(tmp_path: Path) -> None:
+    """Issue 3; packages and compiled images are there, as after `make setup` and a first `up`."""
+    began_s = time.monotonic()
+    with lab(tmp_path, nodes="h:hub+worker,w:worker,e:edge"):
+        assert time.monotonic() - began_s < UP_S_MAX

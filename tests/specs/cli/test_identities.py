@@ -1,0 +1,98 @@
+"""A hub says whose key is whose; a plan takes only what operators' and nodes' signatures prove (I-12, D10)."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from holdfast.cli.identities import Identities, identities
+from holdfast.model import canonical
+from holdfast.model.applied import Applied
+from holdfast.model.checkin import NodesAnswer, NodeView
+from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report, SignedPulse
+from holdfast.model.revision import FORMAT, Entry, Head, Header, NodeIdentity, Table
+from holdfast.trust.own_signature import armoured
+from tests.fleets.enrolments import (
+    NODE_KEY,
+    OTHER_KEY,
+    TRUST,
+    enrolment,
+    invite,
+    revocation,
+    signed_invite,
+)
+from tests.fleets.orders import EVE_SIGNER, FLEET
+
+ISSUER = b"der of an issuing certificate"
+
+
+def applied(known: NodeIdentity | UnsetType = UNSET) -> Applied:
+    digest = canonical.digest(canonical.encode(TRUST))
+    header = Header(FORMAT, FLEET, 3, "a" * 64, digest, "b" * 64, {})
+    return Applied(Head(3, "c" * 64), header, Table({"node.w1": Entry("d" * 64, identity=known)}), TRUST, {})
+
+
+def signed_report(key: Any = NODE_KEY, node: str = "w1", fleet: str = FLEET) -> dict[str, Any]:
+    report = msgspec.json.encode(Report(fleet, node, "1", issuer=ISSUER))
+    pulse = msgspec.json.encode(Pulse(fleet, node, 1, 1.0, report=canonical.digest(report)))
+    return {"pulse": SignedPulse(pulse, armoured(key, pulse, PULSE_NAMESPACE)), "report": report}
+
+
+def seen(known: NodeIdentity | UnsetType = UNSET, **said: Any) -> Identities:
+    view = NodeView("w1", ("worker",), "healthy", **said)
+    return identities(NodesAnswer((view,), 0.0), applied(known))
+
+
+MINE = NodeIdentity(NODE_KEY.line)
+PINNED = NodeIdentity(NODE_KEY.line, canonical.digest(ISSUER))
+REPLACING = signed_invite(invite(replaces=True))
+
+
+def test_an_enrolment_proves_the_key_and_its_report_the_certificate() -> None:
+    assert seen(enrolment=enrolment()).proven == {"w1": MINE}
+    assert seen(enrolment=enrolment(), **signed_report()).proven == {"w1": PINNED}
+
+
+def test_the_word_of_the_hub_proves_nothing() -> None:
+    assert seen(key=NODE_KEY.line, joined=True).proven == {}
+    assert seen(MINE, key=OTHER_KEY.line, joined=True).proven == {"w1": MINE}
+
+
+def test_a_forged_enrolment_is_a_doubt_and_changes_nothing() -> None:
+    found = seen(enrolment=enrolment(signed_invite(invite(), EVE_SIGNER)))
+    assert found.proven == {}
+    assert "is not proven" in found.doubts[0]
+
+
+def test_a_report_that_another_key_signed_pins_no_certificate() -> None:
+    found = seen(enrolment=enrolment(), **signed_report(OTHER_KEY))
+    assert (found.proven, len(found.doubts)) == ({}, 1)
+    for wrong in (signed_report(node="w2"), signed_report(fleet="9" * 64)):
+        assert seen(enrolment=enrolment(), **wrong).proven == {"w1": MINE}
+    swapped = signed_report() | {"report": msgspec.json.encode(Report(FLEET, "w1", "2", issuer=b"other"))}
+    assert seen(enrolment=enrolment(), **swapped).proven == {"w1": MINE}
+
+
+def test_a_recorded_key_gives_way_only_to_an_invite_that_says_so_w4() -> None:
+    """An enrolment of long ago, replayed by a hub, brings no old key back."""
+    other = NodeIdentity(OTHER_KEY.line)
+    assert seen(other, enrolment=enrolment()).proven == {"w1": other}
+    assert seen(other, enrolment=enrolment(REPLACING)).proven == {"w1": MINE}
+
+
+def test_a_revocation_counts_only_with_operators_signatures() -> None:
+    assert seen(MINE, revocation=revocation()).revoked == {NODE_KEY.line}
+    assert seen(MINE, revocation=revocation(EVE_SIGNER)).revoked == frozenset()
+    assert seen(MINE, revoked=True).revoked == frozenset()
+    assert seen(MINE, revocation=revocation(node="w2")).revoked == frozenset()
+
+
+def test_who_joins_after_a_revocation_needs_no_replacing_invite() -> None:
+    other = NodeIdentity(OTHER_KEY.line)
+    found = seen(other, revocation=revocation(key=OTHER_KEY.line), enrolment=enrolment())
+    assert (found.proven, found.revoked) == ({"w1": MINE}, frozenset({OTHER_KEY.line}))
+
+
+def test_a_node_that_is_not_applied_has_no_identity_c_10() -> None:
+    view = NodeView("w2", ("worker",), "healthy", enrolment=enrolment())
+    assert identities(NodesAnswer((view,), 0.0), applied()) == Identities()
