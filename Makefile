@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 # In an environment of its own: Debian's Python refuses to install beside its packages.
 UV := build/uv/bin/uv
 
-.PHONY: setup demo test check lint types lock bench soak clean
+.PHONY: setup demo test check lint types lock bench soak sim clean
 
 setup: $(VENV)/.ready
 
@@ -52,6 +52,11 @@ test: lint types
 # Full counts of the long cases.
 soak: setup
 	HOLDFAST_SOAK=1 $(PYTEST) tests -m lab --timeout 3600
+
+# Whole fleets in virtual time under seeded faults: make sim SEEDS=100
+SEEDS ?= 20
+sim: setup
+	PYTHONPATH=. $(BIN)/python -m tests.fleets.simulation --seeds $(SEEDS)
 
 bench: setup
 	$(BIN)/python bench/run.py

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -50,7 +51,7 @@ class Hub:
         self.state = place.path("state")
         self.fleet_dir = place.path("fleet")
         self._run("init", self.fleet_dir, "--yes", "--key", place.key, fleet=False)
-        trust = json.loads(self._run("validate", "--json"))["fleet"]
+        trust = json.loads(self._run("validate", "--json"))["trust"]
         made = json.loads(self._run("hub", "init", "--trust", trust, "--state-dir", self.state, "--json"))
         self.key: str = made["hub_key"]
         self.port = _free_port()
@@ -75,7 +76,7 @@ class Hub:
             text = file.read()
         text = text.replace("[fleet]\n", f'[fleet]\nhub = "{self.url}"\nhub_key = "{self.key}"\nnodes_max = 5000\n', 1)
         text += "".join(
-            f'\n[[nodes]]\nname = "n{n}"\nroles = ["worker"]\naddress = "127.0.0.1"\nkey = "{node_key(n).line}"\n'
+            f'\n[[nodes]]\nname = "n{n}"\nroles = ["worker"]\nkey = "{node_key(n).line}"\n'
             for n in range(agents)
         )
         with open(path, "w", encoding="utf-8") as file:
@@ -83,7 +84,13 @@ class Hub:
 
     def start(self) -> "subprocess.Popen[bytes]":
         args = [HOLDFAST, "hub", "run", "--state-dir", self.state, "--listen", f"127.0.0.1:{self.port}"]
-        return subprocess.Popen(args, env=dict(self.place.env), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(args, env=dict(self.place.env), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until_s = time.monotonic() + 30
+        while not _listens(self.port):
+            if process.poll() is not None or time.monotonic() > until_s:
+                raise SystemExit("the hub did not listen")
+            time.sleep(0.05)
+        return process
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         self.process.send_signal(how)
@@ -104,9 +111,12 @@ class Hub:
         return time.perf_counter() - start_s
 
 
-def _free_port() -> int:
-    import socket
+def _listens(port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
 
+
+def _free_port() -> int:
     with socket.socket() as door:
         door.bind(("127.0.0.1", 0))
         return int(door.getsockname()[1])

@@ -474,6 +474,16 @@ def test_a_session_the_hub_does_not_take_is_made_anew_once(code: str) -> None:
     assert (raised.value.code, raised.value.exit_code, len(heard)) == (code, 3, 2)
 
 
+def test_a_hub_that_always_refuses_teaches_once_per_command() -> None:
+    no = refusing("session_expired")
+    with hearing(no, no, no) as (port, heard):
+        hub = calling(port)
+        for _ in range(2):
+            with pytest.raises(NotPermitted):
+                hub.damaged()
+    assert len(heard) == 3
+
+
 def test_the_fleet_is_learnt_from_the_hub_once() -> None:
     hint = refusing("other_fleet", f"Holdfast-Fleet: {OTHER_FLEET}\r\n")
     with hearing(hint, EMPTY) as (port, heard):

@@ -124,6 +124,39 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     again.nonces.close()
 
 
+class Watched(apsw.VFS):
+    """The system's files, with a count of flushes of the log."""
+
+    def __init__(self) -> None:
+        super().__init__("watched", base="unix", makedefault=True)
+        self.flushes = 0
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
+        return WatchedFile(self, name, flags)
+
+
+class WatchedFile(apsw.VFSFile):
+    def __init__(self, disk: Watched, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        super().__init__("unix", name, flags)
+        self._disk, self._is_log = disk, bool(flags[0] & apsw.SQLITE_OPEN_WAL)
+
+    def xSync(self, flags: int) -> None:
+        super().xSync(flags)
+        self._disk.flushes += self._is_log
+
+
+def test_nobody_is_admitted_before_the_flush(tmp_path: Path) -> None:
+    disk = Watched()
+    try:
+        place = Place("sqlite", tmp_path)
+        before = disk.flushes
+        assert all(place.admit(f"n{number}") for number in range(10))
+        assert disk.flushes - before >= 10
+        place.nonces.close()
+    finally:
+        disk.unregister()
+
+
 CHILD = """
 import sys, time
 from holdfast.adapters.clock.system import SystemClock

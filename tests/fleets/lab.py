@@ -31,6 +31,8 @@ class LabUnderTest:
     @property
     def environ(self) -> dict[str, str]:
         own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "NO_COLOR": "1", "HOLDFAST_LAB": str(self.dir)}
+        if "PYTHONPATH" in os.environ:  # a changed copy of the product under test
+            own["PYTHONPATH"] = os.environ["PYTHONPATH"]
         return {**own, **self.extra}
 
     def _call(self, words: list[str], env: Mapping[str, str], timeout_s: float) -> Outcome:

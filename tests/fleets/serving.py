@@ -36,13 +36,27 @@ from holdfast.hub.tokens import Tokens
 from holdfast.model import canonical, ssh_key
 from holdfast.model.audit import AuditEntry, Event
 from holdfast.model.cadence import NORMAL, Cadence
+from holdfast.model.checkin import CheckIn, JoinRequest
+from holdfast.model.fleet import Role
+from holdfast.model.invite import (
+    INVITE_NAMESPACE,
+    JOIN_NAMESPACE,
+    REVOKE_NAMESPACE,
+    Enrolment,
+    Invite,
+    Joining,
+    Revocation,
+    SignedInvite,
+    SignedRevocation,
+)
 from holdfast.model.principal import Principal
 from holdfast.model.session import NAMESPACE, SessionCertificate, SessionGrant
 from holdfast.ports.hub_link import HubLink
 from holdfast.ports.ledger_store import LedgerStore
 from holdfast.ports.nonces import Nonces
 from holdfast.ports.sessions import Session
-from holdfast.wire import http_signature, session_header
+from holdfast.trust import own_signature
+from holdfast.wire import codec, http_signature, session_header
 from tests.fleets.build import ALICE_SIGNER
 
 HOST = "127.0.0.1"
@@ -164,6 +178,34 @@ class Served:
     def token(self, name: str = "reader", expires_in_s: int = 3600) -> Holder:
         tokens = self.parts.tokens
         return Holder(tokens.create(Principal("operator", "alice"), name, expires_in_s).text)
+
+    def joining(
+        self, name: str, roles: Sequence[Role] = ("worker",), key: str = "", replaces: bool = False
+    ) -> JoinRequest:
+        """What a machine with the key called `key` sends to become this node, invited by alice."""
+        own, once, now_s = key_of(key or name), key_of(f"once {name} {key}"), int(time.time())
+        invite = canonical.encode(
+            Invite(self.fleet_id, nonce(), name, tuple(roles), once.line, now_s, now_s + 600, replaces)
+        )
+        joining = canonical.encode(Joining(self.fleet_id, canonical.digest(invite), name, own.line, now_s))
+        signed = SignedInvite(invite, (ALICE_SIGNER.sign(invite, INVITE_NAMESPACE),))
+        proofs = [own_signature.armoured(each, joining, JOIN_NAMESPACE) for each in (once, own)]
+        return JoinRequest(Enrolment(signed, joining, *proofs), name, tuple(roles))
+
+    def joined(self, name: str, roles: Sequence[Role] = ("worker",)) -> Machine:
+        """A node of the applied revision that joined over HTTP."""
+        machine = Machine(name)
+        answer = self.signed("POST", "/v1/join", codec.write(self.joining(name, roles)), machine)
+        assert answer.status == 200, answer
+        return machine
+
+    def revoked(self, name: str) -> None:
+        content = canonical.encode(Revocation(self.fleet_id, name, key_of(name).line, int(time.time())))
+        signed = SignedRevocation(content, (ALICE_SIGNER.sign(content, REVOKE_NAMESPACE),))
+        assert self.signed("POST", "/v1/revocations", codec.write(signed)).status == 200
+
+    def check_in(self, machine: Machine, node: str, **said: Any) -> Reply:
+        return self.signed("POST", "/v1/check-in", codec.write(CheckIn(node, **said)), machine)
 
     def link(self, timeout_s: float = 10.0, person: Person = ALICE) -> HttpHub:
         return HttpHub(

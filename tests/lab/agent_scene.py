@@ -62,10 +62,14 @@ def build(folder: Path, hub: PaperHub) -> Agent:
         clock,
         SystemEntropy(),
         NoCertificates(),
-        lambda name, fields: sys.stderr.write(f"{name} {fields}\n") and None,
+        _say,
     )
     nobody = Enrolment(SignedInvite(b"", ()), b"", "", "")
     return Agent(world, Membership(FLEET, "w1", ("worker",), "", "", hub.head, nobody, joined=True))
+
+
+def _say(name: str, fields: dict[str, object]) -> None:
+    sys.stderr.write(f"{name} {fields}\n")
 
 
 async def main(folder: Path) -> int:

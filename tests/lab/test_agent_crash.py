@@ -22,11 +22,11 @@ pytestmark = pytest.mark.lab
 
 SCENE = [PYTHON, "-m", "tests.lab.agent_scene"]
 ROOT = Path(__file__).parents[2]
-FEW = (1, 2, 3, 5, 8, 11, 14, 18, 23, 30)
+FEW = (1, 2, 3, 4, 6, 9, 12, 16)
 CALLS = (
     ("fdatasync", "fsync", "renameat", "unlinkat", "rmdir", "pwrite64") if SOAK else ("fdatasync", "fsync", "unlinkat")
 )
-AT_LEAST = {"fdatasync": 6, "fsync": 4, "unlinkat": 4}
+AT_LEAST = {"fdatasync": 6, "fsync": 3, "unlinkat": 4}
 
 
 def positions(call: str) -> Iterator[int]:
@@ -99,8 +99,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_purge_killed_anywhere_ends_with_one_effect(call: str, base: Path, record_property: object) -> None:
+    numbers = list(positions(call))
+    found: list[bool] = []
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda n: killed_at(call, n, base), positions(call)))
+        while numbers and all(found):
+            now, numbers = numbers[:2], numbers[2:]
+            found += pool.map(lambda n: killed_at(call, n, base), now)
     assert sum(found) >= AT_LEAST.get(call, 0), f"{call} was hit {sum(found)} times"
     if SOAK:
         assert not found[-1], "there are more positions than were tried"

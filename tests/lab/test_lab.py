@@ -10,7 +10,7 @@ import subprocess
 import tarfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -334,6 +334,21 @@ POINTS = range(6) if SOAK else (0, 1, 3)  # how many progress lines `up` is allo
 @pytest.mark.parametrize("lines", POINTS)
 def test_after_up_was_killed_half_way_down_leaves_nothing(tmp_path: Path, lines: int) -> None:
     made = new_lab(tmp_path)
+    kill_half_way(made, lines)
+    lab_id = made.id
+    try:
+        if lines % 2:
+            assert "half made" in made.lab("status", "--json").refused(2, "no_lab")["message"]
+        else:  # the next `up` clears it by itself
+            made.lab("up", "--bare", "--nodes", "h:hub,w:worker").ok()
+            assert made.id != lab_id and traces(made.dir / "nowhere", lab_id) == []
+            lab_id = made.id
+    finally:
+        made.lab("down").ok()
+    assert traces(made.dir, lab_id) == [] and not made.dir.exists()
+
+
+def kill_half_way(made: LabUnderTest, lines: int) -> None:
     words = command("lab", "up", "--bare", "--nodes", "h:hub,w:worker")
     up = subprocess.Popen(words, env=made.environ, cwd=made.home, stderr=subprocess.PIPE, text=True)
     assert up.stderr is not None
@@ -343,15 +358,6 @@ def test_after_up_was_killed_half_way_down_leaves_nothing(tmp_path: Path, lines:
     os.kill(up.pid, signal.SIGKILL)
     up.wait()
     up.stderr.close()
-    lab_id = made.id
-    if lines % 2:
-        assert "half made" in made.lab("status", "--json").refused(2, "no_lab")["message"]
-    else:  # the next `up` clears it by itself
-        made.lab("up", "--bare", "--nodes", "h:hub,w:worker").ok()
-        assert made.id != lab_id and traces(made.dir / "nowhere", lab_id) == []
-        lab_id = made.id
-    made.lab("down").ok()
-    assert traces(made.dir, lab_id) == [] and not made.dir.exists()
 
 
 def test_after_single_processes_were_killed_down_leaves_nothing(tmp_path: Path) -> None:
@@ -372,8 +378,7 @@ def test_after_single_processes_were_killed_down_leaves_nothing(tmp_path: Path) 
         assert not is_alive(stranger)
 
 
-def wait_until(true: object, patience_s: float = 10) -> None:
-    assert callable(true)
+def wait_until(true: Callable[[], bool], patience_s: float = 10) -> None:
     give_up_s = time.monotonic() + patience_s
     while not true():
         assert time.monotonic() < give_up_s, "waited too long"

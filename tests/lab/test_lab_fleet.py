@@ -18,12 +18,14 @@ from tests.lab.product import SOAK
 
 pytestmark = pytest.mark.lab
 
-UP_S_MAX = 20.0
+UP_S_MAX = 20.0  # issue 3, once packages are there
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabUnderTest]:
+    began_s = time.monotonic()
     with lab(tmp_path_factory.mktemp("fleet")) as made:
+        assert time.monotonic() - began_s < UP_S_MAX
         lab_id = made.id
         yield made
     assert traces(made.dir, lab_id) == []
@@ -137,10 +139,3 @@ def test_after_up_was_killed_while_nodes_enrol_down_leaves_nothing(tmp_path: Pat
     assert traces(made.dir, lab_id) != []
     made.lab("down").ok()
     assert traces(made.dir, lab_id) == [] and not made.dir.exists()
-
-
-def test_up_takes_at_most_twenty_seconds(tmp_path: Path) -> None:
-    """Issue 3; packages and compiled images are there, as after `make setup` and a first `up`."""
-    began_s = time.monotonic()
-    with lab(tmp_path, nodes="h:hub+worker,w:worker,e:edge"):
-        assert time.monotonic() - began_s < UP_S_MAX

@@ -222,6 +222,9 @@ def head_without_links(hub: PaperHub, good: list[Candidate]) -> None:
     hub.bend = lambda answer: replace(answer, head=Head(answer.head.number, "f" * 64))
 
 
+SAID: dict[Spoil, str] = {older: "rolled back", forked: "forked", other_content: "something else"}
+
+
 @pytest.mark.parametrize(
     "spoil",
     [older, forked, longer_fork, other_fleet, stranger, unsigned, other_manifest, other_content, head_without_links],
@@ -242,6 +245,7 @@ def test_a_hub_that_lies_is_refused_once_loudly_and_changes_nothing(spoil: Spoil
             assert trouble is not None and trouble.code == "revision_refused"
         assert (agent.accepting.seen, lone.acceptance.newest()) == (seen, kept)
         assert findings(agent) == ["revision_refused"]
+        assert SAID.get(spoil, "") in agent.findings.all()[0].message
         assert [e for e in lone.audited() if e[2] == "refused"] == [
             ("accept", f"revision {hub.head.number}", "refused")
         ]

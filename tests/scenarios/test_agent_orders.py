@@ -11,10 +11,20 @@ import pytest
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.agent.loop import Agent
 from holdfast.agent.resume import WAYS
-from holdfast.errors import Failed
+from holdfast.errors import Failed, NotPermitted
 from holdfast.model import canonical
 from holdfast.model.audit import Event
-from holdfast.model.order import ACTIONS, FORMAT, NAMESPACE, Delivered, HubOrder, Order, OrderResult, SignedOrder
+from holdfast.model.order import (
+    ACTIONS,
+    FORMAT,
+    NAMESPACE,
+    Delivered,
+    HubOrder,
+    Order,
+    OrderResult,
+    SignedOrder,
+    VerifiedOrder,
+)
 from holdfast.model.report import Report
 from tests.fleets.agents import Lone, PaperHub, turn
 from tests.fleets.build import ALICE, ALICE_SIGNER, START_S, operator_signer, small_fleet
@@ -176,6 +186,7 @@ REFUSED: dict[str, tuple[SignedOrder, str]] = {
     "an unknown action": (order(action="explode"), "unknown_action"),
     "not built": (order(action="restart", target="service.web"), "not_built"),
     "a path": (order(target="data.../etc"), "target_mismatch"),
+    "a counter far ahead": (order(counter=2**30), "counter_leap"),
 }
 
 
@@ -194,6 +205,35 @@ def test_what_does_not_hold_is_refused_audited_once_and_changes_nothing(name: st
         assert all(r.remedy for r in answered) and answered[-1].attempt == 5
         assert [e[2] for e in s.lone.audited() if e[0] != "accept"] == ["refused"]
         assert s.lone.journal.entries() == []
+
+    play(scene)
+
+
+def test_a_counter_that_was_used_is_used_for_every_other_order_too() -> None:
+    """W16, D29"""
+
+    async def scene(s: Scene) -> None:
+        agent = await s.ready()
+        other = order(target="data.db")
+        await deliver(agent, s, order(), other)
+        assert set(s.data) == {"db"} and s.results(id_of(other))[-1].code == "replayed"
+
+    play(scene)
+
+
+def test_the_gate_is_asked_even_if_verifying_were_fooled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """design §2, I-02: two locks on one door; a proof of too low a grade opens only the first."""
+    monkeypatch.setattr(
+        "holdfast.agent.orders.rules.verify",
+        lambda signed, *given: VerifiedOrder(msgspec.json.decode(signed.order, type=Order), {}, "apply", ()),
+    )
+
+    async def scene(s: Scene) -> None:
+        agent = await s.ready()
+        await deliver(agent, s, order())
+        assert set(s.data) == {"web", "db"}
+        assert s.results(id_of(order()))[-1].code == "signature_required"
+        assert "order sign" in s.results(id_of(order()))[-1].remedy
 
     play(scene)
 
@@ -335,6 +375,51 @@ def test_with_a_full_disk_nothing_is_done_and_nothing_is_called_done() -> None:
         await deliver(agent, s, order(), attempt=2)
         assert s.lone.storage.destroyed == ["web"] and agent.findings.all() == ()
         assert s.results(id_of(order()))[-1].outcome == "done"
+
+    play(scene)
+
+
+def test_data_that_cannot_be_looked_at_is_refused_and_holds_up_nobody() -> None:
+    """A link in place of the directory: this order is refused, the next one runs."""
+
+    async def scene(s: Scene) -> None:
+        agent = await s.ready()
+        look = s.lone.storage.directory
+
+        def looked(name: str) -> Any:
+            if name == "db":
+                raise NotPermitted("it is a link", remedy="look at it", code="not_a_plain_directory")
+            return look(name)
+
+        s.lone.storage.directory = looked  # type: ignore[method-assign]
+        strange = order(target="data.db")
+        await deliver(agent, s, strange, order(counter=2))
+        assert s.results(id_of(strange))[-1].code == "not_a_plain_directory"
+        assert s.lone.storage.destroyed == ["web"]
+
+    play(scene)
+
+
+def test_a_full_disk_does_not_silence_an_agent() -> None:
+    """I-39: heartbeats go on with a journal that takes nothing any more; and it says what is wrong."""
+
+    class Full(MemoryJournal):
+        full = False
+
+        def set_aside(self, name: str, value: bytes) -> None:
+            if self.full:
+                raise Failed("no space is left", remedy="free some", code="no_space")
+            super().set_aside(name, value)
+
+    async def scene(s: Scene) -> None:
+        s.lone.journal = journal = Full()
+        agent = await s.ready()
+        task = asyncio.ensure_future(agent.run())
+        journal.full = True
+        before = len(s.hub.said)
+        await asyncio.sleep(600)
+        task.cancel()
+        assert len([m for m in s.hub.said[before:] if m.heartbeat]) >= 19
 
     play(scene)
 

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.ledger_store.memory import MemoryStore
@@ -13,6 +14,7 @@ from holdfast.model import canonical
 from holdfast.model.audit import AuditEntry, Event, encode
 from holdfast.model.cadence import NORMAL, Cadence
 from holdfast.model.checkin import LINKS_MAX, CheckIn
+from holdfast.model.fleet import Node
 from holdfast.model.principal import Principal
 from holdfast.model.report import Facts, SignedPulse
 from holdfast.model.revision import NO_HEAD, Head
@@ -94,6 +96,15 @@ def test_a_second_question_of_one_node_ends_the_first() -> None:
         rig = Rig(loop)
         (w1,) = await rig.joined("w1")
         await w1.follows()
+        first = asyncio.create_task(w1.says(wait_s=50.0))
+        await asyncio.sleep(1)
+        fleet = small_fleet(("web",), NODES)
+        elsewhere = replace(fleet, nodes={**fleet.nodes, "e1": Node("e1", ("worker",), labels={"rack": "b"})})
+        rig.commit(elsewhere)  # does not touch w1, so it is not woken
+        await w1.says(seen=rig.head)
+        await asyncio.sleep(0)
+        assert first.done() and not (await first).links, "nothing is said on a line that was given up"
+        w1.seen = rig.head
         first = asyncio.create_task(w1.says(wait_s=50.0))
         await asyncio.sleep(1)
         second = asyncio.create_task(w1.says(wait_s=50.0))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 
 import pytest
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from holdfast.errors import Conflict, HoldfastError, Limited, NotPermitted
 from holdfast.model.checkin import CheckIn, JoinRequest
 from holdfast.model.fleet import Fleet, Node, Settings
 from holdfast.model.principal import ANONYMOUS, Principal
+from holdfast.ports.ledger_store import Transaction
 from tests.fleets.build import operator_signer, small_fleet
 from tests.fleets.desks import OPERATOR, Puppet, Rig, key_of
 from tests.fleets.virtual import VirtualLoop, run
@@ -166,12 +168,31 @@ def test_two_machines_with_one_token_at_the_same_moment_are_one_node() -> None:
     async def main(loop: VirtualLoop) -> None:
         rig = Rig(loop)
         first, second = Puppet(rig, "w1", "a"), Puppet(rig, "w1", "b")
+        rig.store.submit = _slowly(rig, loop)  # type: ignore[method-assign, assignment]
         results = await asyncio.gather(first.join("token"), second.join("token"), return_exceptions=True)
         assert sum(1 for result in results if not isinstance(result, BaseException)) == 1
         (view,) = [view for view in rig.desk.nodes().nodes if view.name == "w1"]
         assert view.key == first.key.line
 
     run(main)
+
+
+def _slowly(rig: Rig, loop: VirtualLoop) -> Callable[[Transaction], "Future[int]"]:
+    """As a disk does it: others are served in between."""
+
+    def submit(tx: Transaction) -> "Future[int]":
+        future: Future[int] = Future()
+
+        def write() -> None:
+            try:
+                future.set_result(rig.store.commit(tx))
+            except HoldfastError as trouble:
+                future.set_exception(trouble)
+
+        loop.call_later(0.01, write)
+        return future
+
+    return submit
 
 
 def test_a_replacement_needs_an_invite_that_says_so_and_ends_the_old_key() -> None:

@@ -12,7 +12,7 @@ from holdfast.model.cadence import FAST
 from holdfast.model.fleet import Node
 from holdfast.model.report import ContainerState, Parked
 from tests.fleets.build import small_fleet
-from tests.fleets.desks import Puppet, Rig
+from tests.fleets.desks import Puppet, Rig, key_of
 from tests.fleets.virtual import VirtualLoop, run
 
 
@@ -235,8 +235,13 @@ def test_nodes_that_never_joined_are_shown_and_never_missed() -> None:
         running = asyncio.create_task(rig.desk.run())
         await asyncio.sleep(400)
         assert rig.told.said == []
+        declared = Node("k1", ("worker",), key=key_of("k1").line)  # an operator wrote its key down, it never came
+        fleet = small_fleet(nodes=("w1", "n9"))
+        rig.commit(replace(fleet, nodes={**fleet.nodes, "k1": declared}))
+        await asyncio.sleep(400)
+        assert rig.desk.nodes().ready and rig.told.said == []
         codes = {(f.code, f.address) for f in rig.desk.status_findings()}
-        assert ("node_not_joined", "node.w1") in codes
+        assert {("node_not_joined", "node.w1"), ("node_not_joined", "node.n9"), ("node_unknown", "node.k1")} <= codes
         running.cancel()
 
     run(main)

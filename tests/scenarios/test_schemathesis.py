@@ -24,7 +24,7 @@ from holdfast.trust import permissions
 from tests.fleets.build import grown_mailbox
 from tests.fleets.serving import ALICE, NOBODY, Caller, Machine, Served, get, served
 
-EXAMPLES_PER_OPERATION = 220 if os.environ.get("HOLDFAST_SOAK") else 30
+EXAMPLES_PER_OPERATION = 220 if os.environ.get("HOLDFAST_SOAK") else 12
 CHECKED = [
     not_a_server_error,
     response_schema_conformance,
@@ -91,6 +91,6 @@ def test_no_request_that_can_be_made_from_the_description_breaks_the_hub() -> No
             attempt()
         assert get(hub, "/v1/head").json()["head"]["number"] == 3
     assert tried.keys() == operations.keys()
-    assert sum(tried.values()) > 300
+    assert sum(tried.values()) > 200
     assert max(statuses) < 500
     assert statuses[200] > 50, "what it is allowed to do was done, too"

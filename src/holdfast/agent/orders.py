@@ -4,6 +4,7 @@ import asyncio
 import binascii
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
@@ -73,7 +74,7 @@ class Orders:
 
     def taken(self, ids: Sequence[str]) -> None:
         mine = [order for order in ids if self.unsent.pop(order, None) is not None]
-        if mine:
+        with suppress(HoldfastError):  # unwritten, it is sent once more after a restart, and ignored
             self._world.journal.taken(mine)
 
     def _answer(self, result: OrderResult, attempt: int) -> None:
@@ -89,7 +90,7 @@ class Orders:
                 self._take_signed(delivered.signed, delivered.attempt)
             elif delivered.hub is not None:
                 self._take_hub(delivered.hub, delivered.attempt)
-        except (Failed, TryLater) as trouble:
+        except HoldfastError as trouble:
             self._findings.add_trouble("order_waits", trouble)
             self._world.say("order_waits", {"code": trouble.code, "message": trouble.message})
         else:
@@ -107,12 +108,12 @@ class Orders:
             raise TryLater("no revision is accepted yet, so nobody's signature counts", remedy="holdfast status")
         try:
             proof = self._verified(signed)
+            refusal = self._refusal(proof)
         except (Failed, TryLater):
             raise
         except HoldfastError as trouble:
             self._refuse(order.id, attempt, _words(trouble), order, signed)
             return
-        refusal = self._refusal(proof)
         if refusal is not None:
             self._refuse(order.id, attempt, refusal, order, signed)
         else:

@@ -1,5 +1,8 @@
 """The time this node believes: the wall clock, held above a floor that survives restarts (W16)."""
 
+from contextlib import suppress
+
+from holdfast.errors import HoldfastError
 from holdfast.ports.clock import Clock
 from holdfast.ports.journal import Journal
 from holdfast.trust import time_floor
@@ -25,7 +28,8 @@ class NodeTime:
             self._state, self._clock.now_s(), self._clock.monotonic_s(), hub_time_s
         )
         if self._state.floor_s - self._kept_floor_s >= KEEP_EVERY_S:
-            self.keep()
+            with suppress(HoldfastError):  # no reason to fall silent; before an order it must work
+                self.keep()
 
     def keep(self) -> None:
         """On the disk, before an order is judged by it."""

@@ -3,26 +3,20 @@
 import binascii
 import os
 from argparse import Namespace
-from collections.abc import Callable
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.cli import session
 from holdfast.cli.flags import Parser
+from holdfast.cli.issuers import Read, reported, unfit
 from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
-from holdfast.errors import Conflict, HoldfastError, Invalid
+from holdfast.errors import Conflict, Invalid
 from holdfast.model import canonical
-from holdfast.model.applied import Applied, content
-from holdfast.model.certificate import CertificateFacts
-from holdfast.model.checkin import NodesAnswer, NodeView
-from holdfast.model.fleet import Node, Settings
-from holdfast.model.ids import FLEET
-from holdfast.model.report import Report
-from holdfast.planning.documents import FleetDocument
+from holdfast.model.applied import Applied
+from holdfast.model.checkin import NodesAnswer
 from holdfast.ports.hub_link import FleetReader
-from holdfast.trust import certificates as rules
 
 DETAILS = """\
 Every node issues the certificates of what it serves by itself; there is no authority above the nodes. A client trusts
@@ -35,8 +29,6 @@ examples:
   holdfast ca bundle --json
 """
 PEM_LINE_CHARS = 64
-
-Read = Callable[[bytes], CertificateFacts]
 
 
 class Vouched(Struct, frozen=True):
@@ -91,7 +83,6 @@ def run(args: Namespace, box: Toolbox) -> int:
 def bundle(answer: NodesAnswer, applied: Applied, read: Read, now_s: float) -> Bundle:
     """The pins are what operators signed; the certificates may come from anybody, since a digest proves them."""
     views = {view.name: view for view in answer.nodes}
-    settings = _fleet(applied)
     vouched: list[Vouched] = []
     left_out: list[LeftOut] = []
     for address, entry in sorted(applied.table.entries.items()):
@@ -99,8 +90,8 @@ def bundle(answer: NodesAnswer, applied: Applied, read: Read, now_s: float) -> B
         if kind != "node":
             continue
         pinned = "" if entry.identity is UNSET else entry.identity.issuer
-        der = _issuer(views.get(name))
-        why = _unpinned(der, pinned) or _unfit(der, _node(applied, entry.digest, address), settings, read, now_s)
+        der = reported(views.get(name))
+        why = _unpinned(der, pinned) or unfit(der, name, applied, read, now_s)
         if why is None:
             vouched.append(Vouched(name, pinned, pem(der)))
         else:
@@ -116,32 +107,6 @@ def _unpinned(der: bytes, pinned: str) -> str | None:
     if canonical.digest(der) != pinned:
         return f"it reports {canonical.digest(der)[:12]}…, pinned is {pinned[:12]}…; holdfast plan shows the change"
     return None
-
-
-def _unfit(der: bytes, node: Node, settings: Settings, read: Read, now_s: float) -> str | None:
-    """Pinned or not: one that could issue for more than its node's role is in nobody's interest."""
-    try:
-        return rules.issuer_complaint(read(der), rules.constraints(node.name, node.roles, settings), now_s)
-    except HoldfastError as trouble:
-        return trouble.message
-
-
-def _issuer(view: NodeView | None) -> bytes:
-    if view is None or not view.report:
-        return b""
-    try:
-        return msgspec.json.decode(view.report, type=Report).issuer
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return b""
-
-
-def _fleet(applied: Applied) -> Settings:
-    found = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-    return canonical.decode(found, FleetDocument, "the fleet's settings").settings
-
-
-def _node(applied: Applied, digest: str, address: str) -> Node:
-    return canonical.decode(content(applied.contents, digest, address), Node, address)
 
 
 def pem(der: bytes) -> str:

@@ -44,7 +44,7 @@ def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox, wait_
     pause_s = PAUSE_S_FIRST
     while True:
         heard = testimony.hear(hub.nodes(), applied, box.clock.now_s())
-        joined = {node for node in affected if heard[node].view.joined and heard[node].key}
+        joined = {node for node in affected if heard[node].key}  # proven, whatever the hub says of it
         accepted = {node for node in joined if _accepted(heard[node], head)}
         missing = joined - accepted
         if not missing or box.clock.monotonic_s() >= until_s:

@@ -4,17 +4,19 @@ A pulse counts if the node's own key signed it, and that key is in the applied r
 invite. A report counts if such a pulse names its digest. What a hub withholds shows by its age.
 """
 
+from contextlib import suppress
+
 import msgspec
 from msgspec import UNSET, Struct
 
-from holdfast.cli.identities import identities
+from holdfast.cli.identities import Identities, identities
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.checkin import NodesAnswer, NodeView
 from holdfast.model.fleet import Node
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report
-from holdfast.trust import own_signature
+from holdfast.trust import enrolment, own_signature
 
 WITHHELD_S = 90.0
 
@@ -44,15 +46,27 @@ class Testimony(Struct, frozen=True):
 
 def hear(answer: NodesAnswer, applied: Applied, now_s: float) -> dict[str, Testimony]:
     """Of every node that is applied, by name; a node the hub leaves out is there as unknown."""
-    keys = {name: identity.key for name, identity in identities(answer, applied).proven.items()}
+    known = identities(answer, applied)
     views = {view.name: view for view in answer.nodes}
     found = {}
     for address in applied.table.entries:
         if address.startswith("node."):
             name = address[5:]
             view = views.get(name) or NodeView(name, roles_of(applied, name), "unknown")
-            found[name] = _heard(view, keys.get(name, ""), applied, now_s)
+            found[name] = _heard(view, _key(view, known, applied), applied, now_s)
     return found
+
+
+def _key(view: NodeView, known: Identities, applied: Applied) -> str:
+    """Proven to be this node's. A forged word beside it takes nothing away from that proof."""
+    if view.name in known.proven:
+        return known.proven[view.name].key
+    candidates = [recorded_key(applied, view.name)]
+    if view.enrolment is not None:
+        with suppress(HoldfastError):  # told as a doubt, as then nothing is proven
+            joining = enrolment.verify(view.enrolment, applied.fleet_id, applied.trust)
+            candidates += [joining.key] if joining.node == view.name else []
+    return next((key for key in candidates if key and key not in known.revoked), "")
 
 
 def unheard(applied: Applied) -> dict[str, Testimony]:

@@ -28,6 +28,9 @@ RETRY_S_FIRST = 1.0
 RETRY_S_MAX = 60.0
 TRIED_S_MAX = 3600.0
 
+# Every alert there is: code → the alarm it ends, "" for an alarm.
+RECOVERY_OF: Mapping[str, str] = {"node_silent": "", "node_back": "node_silent"}
+
 Make = Callable[[AlertTarget], Notifier]
 
 
@@ -51,8 +54,8 @@ class Line:
         self.since_s = 0.0
 
     def wants(self, alert: Alert) -> bool:
-        """Codes and levels as written in fleet.toml, with dashes; nothing written means everything."""
-        return not self.on or alert.code.replace("_", "-") in self.on or alert.level in self.on
+        """Nothing written means everything; whoever is told of a trouble is told that it is over."""
+        return not self.on or alert.code in self.on or RECOVERY_OF.get(alert.code) in self.on
 
 
 class Alarms:

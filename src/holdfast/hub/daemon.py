@@ -36,6 +36,7 @@ log = logging.getLogger("holdfast.hub")
 
 READERS = 4
 BACKLOG = 1_024
+WATCH_AGAIN_S = 5.0
 RENEWAL_S = 3_600.0  # how often the certificate is looked at
 
 
@@ -95,7 +96,7 @@ class Daemon:
             try:
                 with _listen(self._host, self._port) as door:
                     async with _running(
-                        listener.listen(door, parts.shown.context), self._renewing(reads), parts.fleet.run()
+                        listener.listen(door, parts.shown.context), self._renewing(reads), self._watching()
                     ) as tasks:
                         notify("READY=1")
                         ready(door.getsockname()[1])
@@ -116,6 +117,17 @@ class Daemon:
         for task in tasks:
             if task.done():
                 task.result()
+
+    async def _watching(self) -> None:
+        """The fleet is watched over for as long as we live: trouble with that is no reason to stop answering."""
+        while True:
+            try:
+                await self._parts.fleet.run()
+            except HoldfastError as trouble:
+                log.error("nodes are not watched for a moment: %s; %s", trouble.message, trouble.remedy)
+            except Exception:
+                log.exception("nodes are not watched for a moment, for a reason nobody foresaw")
+            await asyncio.sleep(WATCH_AGAIN_S)
 
     async def _renewing(self, reads: ThreadPoolExecutor) -> None:
         while True:

@@ -24,7 +24,7 @@ log = logging.getLogger("holdfast.hub")
 WINDOW_S = 60.0
 LINES_PER_SOURCE = 100  # in a window
 SOURCES_MAX = 1_000  # told apart in a window; the rest are "others"
-KINDS_MAX = 50  # of folded lines per source
+KINDS_MAX = 500  # of folded lines per source
 WAITING_MAX = 2_000  # lines on their way to the disk
 OTHERS = "others"
 
@@ -44,7 +44,7 @@ class Window:
             self._written[source] = self._written.get(source, 0) + 1
             return event
         folded = self._folded.setdefault(source, {})
-        alike = replace(event, source=source)
+        alike = replace(event, source=source, target="")  # who, what and why are few; where is his to choose
         if alike not in folded and len(folded) >= KINDS_MAX:
             alike = Event("several", "several", result="denied", source=source)
         folded[alike] = folded.get(alike, 0) + 1
@@ -77,9 +77,16 @@ class Denials:
 
     async def close(self) -> None:
         """Everything that was refused is in the log when this returns."""
+        await self._written()  # so that there is room for what was folded, and for how much was lost
         self._turn()
-        await asyncio.get_running_loop().run_in_executor(self._writer, _nothing)
+        await self._written()
         self._writer.shutdown(wait=True)
+
+    async def _written(self) -> None:
+        """Everything handed in so far, and the count of what waits says so."""
+        await asyncio.get_running_loop().run_in_executor(self._writer, _nothing)
+        while self._waiting:
+            await asyncio.sleep(0)
 
     def _turn(self) -> None:
         if self._timer is not None:

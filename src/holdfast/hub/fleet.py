@@ -189,6 +189,7 @@ class FleetDesk:
             return self._stranger(principal, message, source)
         if message.node != member.name or message.roles:
             self._check_assertions(member, message, source)
+        member.bell.replace()  # a node has one line; what is still held on an older one would be said into the void
         now_s = self._clock.now_s()
         self._watch.heard(member, loop_s)
         if message.clock_s:

@@ -8,6 +8,7 @@ from holdfast.errors import Limited
 from holdfast.model.cadence import NORMAL, Cadence
 from holdfast.model.principal import Principal
 
+TICK_S = 1e-6  # less is an error of addition, not a wait
 KEYS_MAX = 10_000  # buckets remembered; whoever has been quiet longest is forgotten, and begins with a full one again
 
 
@@ -19,7 +20,7 @@ class Rate(Struct, frozen=True):
 
 
 class Rates(Struct, frozen=True):
-    register: Rate = Rate(60.0, 1)  # accepted ones only (M-28, D-08)
+    register: Rate = Rate(60.0, 3)  # accepted ones only (M-28, D-08); an agent that is restarted registers again
     heartbeat: Rate = Rate(10.0, 3)  # M-28; a herd after a restart and a wake-up are no offence (C-02)
     poll: Rate = Rate(0.1, 30)  # apart from heartbeats, so that a limited heartbeat withholds no order (C-02)
     identity: Rate = Rate(0.02, 100)
@@ -28,8 +29,11 @@ class Rates(Struct, frozen=True):
 
 
 def for_pace(cadence: Cadence) -> Rates:
-    """A heartbeat may come three times as often as it should."""
-    return Rates(heartbeat=Rate(cadence.heartbeat_s / 3, 3)) if cadence != NORMAL else Rates()
+    """A heartbeat may come three times as often as it should, a register half as often as a heartbeat."""
+    plain = Rates()
+    scale = cadence.heartbeat_s / NORMAL.heartbeat_s
+    every_s = plain.register.every_s * scale, plain.heartbeat.every_s * scale
+    return Rates(Rate(every_s[0], plain.register.burst), Rate(every_s[1], plain.heartbeat.burst))
 
 
 class Buckets:
@@ -44,7 +48,8 @@ class Buckets:
         """How long until there is one to take; 0 means now."""
         owed_s = self._full_at_s.get(key, now_s) - now_s
         spare_s = (self._rate.burst - 1) * self._rate.every_s
-        return max(0.0, owed_s - spare_s)
+        wait_s = owed_s - spare_s
+        return wait_s if wait_s > TICK_S else 0.0
 
     def take(self, key: str, now_s: float) -> None:
         """Never into debt by more than one: who took what he was refused waits no longer than anybody else."""
@@ -90,10 +95,10 @@ class Limiter:
 
     def register(self, principal: Principal, now_s: float) -> None:
         """May it register? What counts is said by `registered`."""
-        _refuse(self._registers, identity(principal), now_s, "registrations")
+        _refuse(self._registers, principal.key, now_s, "registrations")  # its first one gives the key its name
 
     def registered(self, principal: Principal, now_s: float) -> None:
-        self._registers.take(identity(principal), now_s)
+        self._registers.take(principal.key, now_s)
 
 
 def identity(principal: Principal) -> str:

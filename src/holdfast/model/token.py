@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from holdfast.model.revision import Count
 
 Scope = Literal["read"]
-TOKEN_ID_PATTERN = r"^[0-9a-f]{16}(?!\n)$"
+TOKEN_ID_PATTERN = r"^[0-9a-f]{16}(?!\n)$"  # noqa: S105 (the form of a name)
 TokenId = Annotated[str, Meta(pattern=TOKEN_ID_PATTERN)]
 TokenName = Annotated[str, Meta(pattern=r"^[!-~][ -~]{0,63}(?!\n)$")]
 

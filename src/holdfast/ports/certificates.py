@@ -15,7 +15,7 @@ class Certificates(Protocol):
         ...
 
     def serving(self, names: Sequence[str], now_s: float, anew: bool = False) -> Issued:
-        """What this node's listener shows, renewed when due or asked for, and kept. Refuses names outside its bounds."""
+        """What this node's listener shows, renewed when due or asked for, and kept. Refuses names out of bounds."""
         ...
 
     def issue(self, names: Sequence[str], now_s: float) -> Issued:

@@ -82,7 +82,7 @@ def may(principal: Principal, operation: str) -> HoldfastError | None:
         return Unauthenticated(
             "this needs an identity, and the request proves none",
             remedy="use the holdfast command with your operator key (--key FILE), or send a token: "
-            "holdfast token create NAME",
+            "holdfast token create",
         )
     allowed = ", ".join(f"{kind}s" for kind in KINDS if kind in kinds) or "nobody"
     return NotPermitted(

@@ -51,9 +51,7 @@ def test_the_environment_goes_first() -> None:
     assert known({"fleet.toml": "= broken"}, {"HOLDFAST_HUB_KEY": OTHER}).pin == OTHER
 
 
-@pytest.mark.parametrize(
-    "text", ["= broken", "[fleet", "\udcff".encode("utf-8", "surrogateescape").decode("latin-1") + "["]
-)
+@pytest.mark.parametrize("text", ["= broken", "[fleet", "[fleet]\nhub_key = 'ssh"])
 def test_a_pin_in_a_broken_file_is_not_forgotten_silently(text: str) -> None:
     """Else the system's authorities would decide where a pin was written."""
     with pytest.raises(Invalid) as raised:
@@ -64,12 +62,10 @@ def test_a_pin_in_a_broken_file_is_not_forgotten_silently(text: str) -> None:
 RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQC7"
 
 
-@pytest.mark.parametrize("value", ['"nonsense"', "7", "[]", f'"{RSA}"', '"ssh-ed25519 AAAA"'])
+@pytest.mark.parametrize("value", ['"nonsense"', "7", "[1]", f'"{RSA}"', '"ssh-ed25519 AAAA"'])
 def test_a_hub_key_that_is_none_is_said(value: str) -> None:
     with pytest.raises(Invalid) as raised:
-        known({"fleet.toml": f"[fleet]\nhub_key = {value}\n"}) if value != "[]" else known(
-            {"fleet.toml": "[fleet]\nhub_key = [1]\n"}
-        )
+        known({"fleet.toml": f"[fleet]\nhub_key = {value}\n"})
     assert raised.value.code == "hub_key_invalid"
 
 

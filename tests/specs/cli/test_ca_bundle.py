@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from holdfast.adapters.certificates import issuer as issuing
 from holdfast.adapters.certificates import x509
 from holdfast.cli.ca_bundle import Bundle, bundle
+from holdfast.cli.identities import Identities
+from holdfast.cli.issuers import fit_only
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
-from holdfast.model.certificate import Constraints
+from holdfast.model.certificate import CertificateFacts, Constraints
 from holdfast.model.checkin import NodesAnswer, NodeView
 from holdfast.model.fleet import Node, Settings
 from holdfast.model.ids import FLEET
@@ -131,3 +133,28 @@ def test_the_cases_above_would_pass_if_they_were_sound() -> None:
 def test_an_unreadable_report_is_no_report() -> None:
     answer = NodesAnswer((NodeView("w1", (), "healthy", report=b"{"),), NOW_S)
     assert "not reported" in whys(bundle(answer, applied({"w1": "a" * 64}), x509.facts, NOW_S))["w1"]
+
+
+def recorded(der: bytes, pin: str) -> tuple[str, tuple[str, ...]]:
+    """What a plan would record as w1's issuer, and what it doubts."""
+    known = Identities({"w1": NodeIdentity("ssh-ed25519 x", x509.pin(der))})
+    found = fit_only(known, views({"w1": der}), applied({"w1": pin}), x509.facts, NOW_S)
+    return found.proven["w1"].issuer, found.doubts
+
+
+def test_a_plan_records_an_issuer_only_within_the_names_of_its_role_m_26() -> None:
+    good, wide = issuer("w1"), issuer("w1", Constraints(("test",)))
+    assert recorded(good, "") == (x509.pin(good), ())
+    kept, doubts = recorded(wide, x509.pin(good))
+    assert kept == x509.pin(good) and "not recorded" in doubts[0]
+    assert recorded(wide, "")[0] == ""
+
+
+def test_what_is_pinned_already_is_not_opened_again() -> None:
+    der = issuer("w1")
+    known = Identities({"w1": NodeIdentity("ssh-ed25519 x", x509.pin(der))})
+
+    def unread(der: bytes) -> CertificateFacts:
+        raise AssertionError("35 ms that every plan would pay")
+
+    assert fit_only(known, views({"w1": der}), applied({"w1": x509.pin(der)}), unread, NOW_S) == known

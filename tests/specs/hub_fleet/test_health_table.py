@@ -1,5 +1,7 @@
 """The health table: complete, never silent about a death, never twice about one (M-55, M-57, M-75, I-30)."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +37,7 @@ def test_alarms_and_recoveries_alternate_and_none_is_raised_in_the_warm_up(event
         assert follows != "alarm" or warm
         assert condition.alerted == (said[-1:] == ["alarm"])
         assert condition is before or condition.since_s == at
-    assert all(one != two for one, two in zip(said, said[1:], strict=False))
+    assert all(one != two for one, two in pairwise(said))
     assert said[:1] != ["recover"]
 
 

@@ -1,0 +1,210 @@
+"""A lab with somebody who listens to its alerts, and the faults of networks that `lab cut` does not know."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.fleets.lab import LabUnderTest, command
+from tests.lab.product import IMAGE, Outcome
+
+NODES = ("hub1", "w1", "e1")
+CALL_S = 90.0  # no command of this product takes longer, whatever the network does
+
+
+class Ear:
+    """Where Apprise posts the hub's alerts; `heard` are pairs of code and address, in the order they came."""
+
+    def __init__(self, address: str) -> None:
+        self.heard: list[tuple[str, str]] = []
+        ear = self
+
+        class Hook(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                code, _, about = json.loads(content)["title"].partition(" ")
+                ear.heard.append((code, about))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Not among the output of the tests."""
+
+        self._server = ThreadingHTTPServer((address, 0), Hook)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        self.url = f"json://{address}:{self._server.server_address[1]}/"
+
+    def about(self, node: str) -> list[str]:
+        return [code for code, address in list(self.heard) if address == f"node.{node}"]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+
+@dataclass
+class FaultyFleet:
+    """Commands run with the variables of the lab, which are asked for once: hundreds of them are run here."""
+
+    made: LabUnderTest
+    ear: Ear
+    variables: dict[str, str] = field(default_factory=dict)
+    _left: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.variables = self.made.variables
+
+    # ---- commands
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        """Whoever begins one waits for it with `outcome`."""
+        process = subprocess.Popen(
+            command(*words),
+            cwd=self.made.home,
+            env={**self.made.environ, **self.variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._left.append(process)
+        return process
+
+    def outcome(self, process: subprocess.Popen[str], timeout_s: float = CALL_S) -> Outcome:
+        """A command that hangs is a failure of the test, and is ended."""
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        finally:
+            if process in self._left:
+                self._left.remove(process)
+        return Outcome(process.returncode, out, err)
+
+    def run(self, *words: str, timeout_s: float = CALL_S) -> Outcome:
+        return self.outcome(self.begin(*words), timeout_s)
+
+    def inside(self, node: str, *words: str, timeout_s: float = CALL_S) -> Outcome:
+        return self.run("lab", "exec", node, "--", *words, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        for process in list(self._left):
+            process.kill()
+            process.communicate()
+        self.ear.close()
+
+    # ---- what is wanted
+
+    def service(self, name: str, node: str, mark: str) -> None:
+        text = f'node = "{node}"\n[[components]]\nname = "web"\nimage = "{IMAGE}"\nenv = {{ MARK = "{mark}" }}\n'
+        (self.made.dir / "fleet" / "services" / f"{name}.toml").write_text(text)
+
+    def apply(self, *words: str, timeout_s: float = CALL_S) -> Outcome:
+        return self.run("apply", "--yes", "--json", *words, timeout_s=timeout_s)
+
+    # ---- what is there
+
+    def nodes(self) -> dict[str, Any]:
+        return {entry["name"]: entry for entry in self.run("node", "list", "--json").ok().json["nodes"]}
+
+    def status(self, node: str) -> str:
+        return str(self.nodes()[node]["status"])
+
+    def are_healthy(self) -> bool:
+        return all(entry["status"] == "healthy" for entry in self.nodes().values())
+
+    def head(self) -> dict[str, Any]:
+        newest = self.run("history", "--json").ok().json["revisions"][0]
+        return {"number": newest["number"], "digest": newest["digest"]}
+
+    def agree(self) -> bool:
+        """Everybody accepted what is applied, by a word of their own that was verified here."""
+        head = self.head()
+        return all(entry["verified"] and entry["accepted"] == head for entry in self.nodes().values())
+
+    def pid(self, node: str, part: str = "agent") -> int:
+        return int(self.made.node(node)["pids"][part])
+
+    def life(self, node: str) -> dict[str, Any]:
+        """What a fault elsewhere must not change: the process, what it did, what it holds."""
+        checked = self.inside(node, "holdfast", "agent", "check", "--json").ok().json
+        assert checked["sound"] and not checked["unfinished"], checked
+        journal = self.inside(node, "holdfast", "agent", "journal", "--json").ok().json
+        return {"pid": self.pid(node), "journal": journal, "revision": checked["revision"]}
+
+    def check_audits(self) -> None:
+        self.run("audit", "--verify").ok()
+        for node in NODES:
+            self.run("audit", "--verify", "--node", node).ok()
+
+    def stray_commands(self) -> list[str]:
+        """Command lines of this lab that are neither a part of it nor the registry."""
+        mark = f"HOLDFAST_STATE={self.variables['HOLDFAST_STATE']}".encode()
+        found = []
+        for pid in filter(str.isdecimal, os.listdir("/proc")):
+            try:
+                if mark in Path(f"/proc/{pid}/environ").read_bytes():
+                    found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+        return found
+
+    # ---- faults
+
+    @contextmanager
+    def dropping(self, node: str, *, incoming: int = 0, outgoing: int = 0) -> Iterator[None]:
+        """So many of a hundred packets are lost on their way into the node, or out of it."""
+        rules = "table inet fault {\n"
+        for hook, way, share in (("input", "iif", incoming), ("output", "oif", outgoing)):
+            if share:
+                rules += f"chain {hook} {{ type filter hook {hook} priority 0; "
+                rules += f'{way} != "lo" numgen random mod 100 < {share} drop; }}\n'
+        script = self.made.home / "fault.nft"
+        script.write_text(rules + "}\n")
+        self.inside(node, "nft", "-f", str(script)).ok()
+        try:
+            yield
+        finally:
+            self.inside(node, "nft", "delete", "table", "inet", "fault").ok()
+
+    @contextmanager
+    def narrow(self, node: str, rate: str) -> Iterator[None]:
+        """Both ways: out of the node at its own end of the wire, into it at the host's."""
+        outer = self._outer_link(node)
+        words = ("root", "tbf", "rate", rate, "burst", "4kb", "latency", "400ms")
+        self.inside(node, "tc", "qdisc", "add", "dev", "eth0", *words).ok()
+        subprocess.run(["tc", "qdisc", "add", "dev", outer, *words], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["tc", "qdisc", "del", "dev", outer, "root"], check=True)
+            self.inside(node, "tc", "qdisc", "del", "dev", "eth0", "root").ok()
+
+    def _outer_link(self, node: str) -> str:
+        number = self.inside(node, "cat", "/sys/class/net/eth0/iflink").ok().out.strip()
+        for link in os.listdir("/sys/class/net"):
+            if Path(f"/sys/class/net/{link}/ifindex").read_text().strip() == number:
+                return link
+        raise AssertionError(f"nobody holds the other end of the wire of {node}")
+
+
+def wait_until(true: Callable[[], bool], patience_s: float, why: str) -> float:
+    """Seconds it took."""
+    began_s = time.monotonic()
+    while not true():
+        assert time.monotonic() - began_s < patience_s, f"not within {patience_s:.0f} s: {why}"
+        time.sleep(0.1)
+    return time.monotonic() - began_s

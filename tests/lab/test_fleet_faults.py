@@ -1,0 +1,320 @@
+"""Faults on a real fleet: its hub killed, wires cut and bad, agents killed, a key revoked (R03, R07, R08; I-01, I-30).
+
+One lab for all of it. Its pace is the ordinary one until the first test that asks for `paced`, and fast from then on;
+under HOLDFAST_SOAK=1 the waits of an ordinary fleet are waited for first, in full.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.fleets.fault_scene import NODES, Ear, FaultyFleet, wait_until
+from tests.fleets.lab import lab, traces
+from tests.lab.product import SOAK, Outcome
+
+pytestmark = pytest.mark.lab
+
+SEED = 20260703
+KILLS, APPLIES_MIN = (100, 300) if SOAK else (4, 8)
+ANSWERS_S_MAX = 5.0  # R03, after a restart
+RECEIPTS_S = 30.0  # how long an apply waits for nodes, as its help and its refusal say
+AGREED_S_MAX = 60.0  # R08, after healing
+UNREACHABLE = 6
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyFleet]:
+    with lab(tmp_path_factory.mktemp("faults")) as made:
+        lab_id = made.id
+        scene = FaultyFleet(made, Ear(made.registry.partition(":")[0]))
+        try:
+            path = made.dir / "fleet" / "fleet.toml"
+            path.write_text(f'{path.read_text()}\n[[alerts]]\nname = "ear"\napprise = "{scene.ear.url}"\n')
+            scene.apply().ok()
+            yield scene
+        finally:
+            scene.close()
+    assert traces(made.dir, lab_id) == []
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds, as the cadence of the hub and the back-off of the agents promise them."""
+
+    fast: bool
+    unhealthy_min_s: float
+    unhealthy_max_s: float
+    cut_s: float
+    dead_s: float
+    back_max_s: float
+
+
+ORDINARY = Pace(False, 60, 110, 600, 600, 65)
+FAST = Pace(True, 2, 6, 8, 20, 10)
+
+
+@pytest.fixture(scope="module", params=[ORDINARY, FAST] if SOAK else [FAST], ids=lambda pace: "fast"[: 4 * pace.fast])
+def paced(request: pytest.FixtureRequest, fleet: FaultyFleet) -> Pace:
+    pace = request.param
+    assert isinstance(pace, Pace)
+    if pace.fast:
+        fleet.made.lab("fast").ok()
+    wait_until(fleet.are_healthy, 70, "every node is healthy")
+    return pace
+
+
+# ---- the hub dies while people apply (R03)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    mark: str
+    outcome: Outcome
+
+
+def test_r03_no_apply_that_succeeded_is_lost_however_often_the_hub_is_killed(fleet: FaultyFleet) -> None:
+    """R03, I-03: what exited 0 is in the history, in its place; of the rest, everything or nothing is."""
+    dice = random.Random(SEED)
+    fleet.service("book", "w1", "start")
+    start = fleet.apply().ok().json["applied"]
+    before = {node: fleet.life(node)["pid"] for node in NODES}
+    begun, over = threading.Event(), threading.Event()
+
+    def keep_applying() -> list[Attempt]:
+        done: list[Attempt] = []
+        while not over.is_set() or len(done) < APPLIES_MIN:
+            mark = f"r03-{len(done)}"
+            fleet.service("book", "w1", mark)
+            begun.set()
+            done.append(Attempt(mark, fleet.apply()))
+        return done
+
+    answers_s = []
+    with ThreadPoolExecutor(1) as pool:
+        client = pool.submit(keep_applying)
+        try:
+            for _ in range(KILLS):
+                begun.clear()
+                assert begun.wait(60)
+                time.sleep(dice.uniform(0.05, 0.3))  # an apply takes a quarter of a second
+                os.kill(fleet.pid("hub1", "hub"), signal.SIGKILL)
+                time.sleep(dice.uniform(0.5, 1.0))
+                answers_s.append(_restarted_hub_s(fleet))
+        finally:
+            over.set()
+        attempts = client.result(300)
+    print(f"answers after {max(answers_s):.2f} s at most; {_told(attempts)}")
+    assert max(answers_s) < ANSWERS_S_MAX
+    assert len(attempts) >= APPLIES_MIN and {a.outcome.code for a in attempts} <= {0, UNREACHABLE}
+    _check_history(fleet, start["number"], attempts)
+    assert {node: fleet.life(node)["pid"] for node in NODES} == before
+    wait_until(fleet.agree, AGREED_S_MAX, "every node accepted the newest revision")
+    assert fleet.inside("hub1", "holdfast", "hub", "check", "--state-dir", "/var/lib/holdfast/hub").code == 0
+    fleet.check_audits()
+    assert fleet.ear.heard == [], "a hub that was away misses nobody"
+
+
+def _restarted_hub_s(fleet: FaultyFleet) -> float:
+    began_s = time.monotonic()
+    fleet.made.lab("start", "hub").ok()
+    wait_until(lambda: fleet.run("status", "--json").code == 0, 30, "the hub answers")
+    return time.monotonic() - began_s
+
+
+def _told(attempts: list[Attempt]) -> str:
+    good = sum(attempt.outcome.code == 0 for attempt in attempts)
+    return f"{len(attempts)} applies, {good} succeeded"
+
+
+def _check_history(fleet: FaultyFleet, number: int, attempts: list[Attempt]) -> None:
+    """Walks the attempts beside the history: each success stands on what was committed right before it."""
+    found = fleet.run("history", "--json", "-n", "100000").ok().json["revisions"]
+    digests = {revision["number"]: revision["digest"] for revision in found}
+    assert sorted(digests) == list(range(1, len(digests) + 1))
+    mark, unsure = "start", []
+    for attempt in attempts:
+        if attempt.outcome.code != 0:
+            attempt.outcome.refused(UNREACHABLE)
+            unsure.append(attempt.mark)
+            continue
+        said = attempt.outcome.json
+        base, applied = said["base"]["number"], said["applied"]
+        assert digests.get(applied["number"]) == applied["digest"], f"{attempt.mark} exited 0 and is lost"
+        assert applied["number"] == base + 1 and 0 <= base - number <= len(unsure)
+        (change,) = said["changes"][0]["fields"]
+        assert change["after"] == attempt.mark
+        assert change["before"] in (unsure if base > number else [mark]), "it stands on something else"
+        number, mark, unsure = applied["number"], attempt.mark, []
+    assert max(digests) - number <= len(unsure)
+
+
+# ---- an agent dies while its question is held
+
+
+def test_an_order_and_a_revision_for_a_dead_line_reach_the_agent_that_comes_back(
+    fleet: FaultyFleet, tmp_path: Path
+) -> None:
+    """C-01, T-04: nobody is at the other end of a held check-in whose agent was killed; nothing is spent on him."""
+    wait_until(lambda: fleet.nodes()["w1"]["age_s"] > 0.5, 40, "w1 has been held for a while")
+    order = str(tmp_path / "ping.order")
+    fleet.run("order", "sign", "--node", "w1", "--action", "ping", "-o", order, "--yes").ok()
+    fleet.service("book", "w1", "for a dead line")
+    os.kill(fleet.pid("w1"), signal.SIGKILL)
+    id = fleet.run("order", "submit", order, "--json").ok().json["id"]
+    head = fleet.apply("--detach").ok().json["applied"]
+    began_s = time.monotonic()
+    fleet.made.lab("start", "w1").ok()
+    wait_until(lambda: fleet.nodes()["w1"]["accepted"] == head, 8, "w1 has the revision")
+    wait_until(lambda: _order_state(fleet, id) == "done", 8, "w1 has done the order")
+    print(f"order and revision {time.monotonic() - began_s:.2f} s after the agent's start")
+    entries = fleet.inside("w1", "holdfast", "agent", "journal", "--json").ok().json["operations"]
+    assert [entry["outcome"] for entry in entries if entry["order"] == id] == ["done"]
+
+
+def _order_state(fleet: FaultyFleet, id: str) -> str:
+    orders = fleet.run("order", "list", "--node", "w1", "--json").ok().json["orders"]
+    return next(str(order["state"]) for order in orders if order["id"] == id)
+
+
+# ---- silence (R07)
+
+
+def test_r07_a_cut_node_is_missed_once_left_alone_and_taken_back(fleet: FaultyFleet, paced: Pace) -> None:
+    """R07, I-30, I-31: unhealthy in its time, one alert, nothing moved, healthy after healing, one recovery notice."""
+    before = fleet.life("w1")
+    heard = len(fleet.ear.heard)
+    fleet.service("book", "w1", f"r07-{paced.fast}")
+    fleet.made.lab("cut", "w1").ok()
+    began_s = time.monotonic()
+    applying = fleet.begin("apply", "--yes", "--json")
+    missed_s = wait_until(lambda: fleet.status("w1") == "unhealthy", paced.unhealthy_max_s + 20, "w1 is missed")
+    assert paced.unhealthy_min_s <= missed_s <= paced.unhealthy_max_s
+    wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_silent"], 10, "somebody is told")
+    told_s = time.monotonic() - began_s
+    time.sleep(max(0.0, paced.cut_s - told_s))
+    assert fleet.life("w1") == before, "a node nobody hears goes on as it was"
+    fleet.made.lab("heal").ok()
+    back_s = wait_until(lambda: fleet.status("w1") == "healthy", paced.back_max_s, "w1 is back")
+    wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_back"], 10, "somebody is told that it is over")
+    print(f"missed after {missed_s:.1f} s, told after {told_s:.1f} s, healthy {back_s:.1f} s after healing")
+    assert fleet.ear.heard[heard:] == [("node_silent", "node.w1"), ("node_back", "node.w1")]
+    _check_apply(fleet.outcome(applying), "w1")
+    wait_until(fleet.agree, AGREED_S_MAX, "w1 accepted what was applied meanwhile")
+    assert fleet.pid("w1") == before["pid"] and fleet.life("w1")["journal"] == before["journal"]
+
+
+def _check_apply(outcome: Outcome, node: str) -> None:
+    """It succeeded with that node's signature, or it failed cleanly and says whom it missed."""
+    if outcome.code == 0:
+        assert node in outcome.json["receipts"]["accepted"]
+    else:
+        refusal = outcome.refused(UNREACHABLE, "receipts_missing")
+        assert node in refusal["message"] and "IS applied" in refusal["message"]
+
+
+# ---- no hub
+
+
+def test_without_a_hub_nothing_changes_and_its_return_alarms_nobody(fleet: FaultyFleet, paced: Pace) -> None:
+    """I-01, M-52, M-75: agents neither restart nor act; the hub that comes back waits before it misses anybody."""
+    before = {node: fleet.life(node) for node in NODES}
+    heard = len(fleet.ear.heard)
+    fleet.made.lab("kill", "hub").ok()
+    died_s = time.monotonic()
+    assert fleet.run("status").code == UNREACHABLE
+    time.sleep(max(0.0, died_s + paced.dead_s - 3 - time.monotonic()))
+    assert {node: fleet.life(node) for node in NODES} == before, "an agent without its hub goes on as it was"
+    time.sleep(max(0.0, died_s + paced.dead_s - time.monotonic()))
+    answers_s = _restarted_hub_s(fleet)
+    back_s = wait_until(fleet.are_healthy, paced.back_max_s, "everybody is back")
+    wait_until(lambda: bool(fleet.run("node", "list", "--json").ok().json["ready"]), 100, "alarms are on again")
+    print(f"dead for {paced.dead_s:.0f} s, answered after {answers_s:.1f} s, all healthy {back_s:.1f} s later")
+    assert {node: fleet.life(node) for node in NODES} == before
+    fleet.check_audits()
+    assert fleet.ear.heard[heard:] == [], "a storm of alerts"
+
+
+# ---- bad networks (R08)
+
+
+def test_r08_over_bad_wires_an_apply_succeeds_or_says_whom_it_missed(fleet: FaultyFleet, paced: Pace) -> None:
+    """R08. Meanwhile one node answers nobody at all, and the apply that needs it ends in its time, naming it."""
+    times = 10 if SOAK else 3
+    number = fleet.head()["number"]
+    fleet.service("quiet", "hub1", f"nobody there {paced.fast}")
+    os.kill(fleet.pid("hub1"), signal.SIGKILL)
+    began_s = time.monotonic()
+    hopeless = fleet.begin("apply", "--yes", "--json")
+    wait_until(lambda: fleet.head()["number"] > number, 20, "it is applied, and waits")
+    for name, fault in {
+        "5 of 100 lost": lambda: fleet.dropping("w1", incoming=5, outgoing=5),
+        "30 of 100 lost": lambda: fleet.dropping("w1", incoming=30, outgoing=30),
+        "256 kbit": lambda: fleet.narrow("w1", "256kbit"),
+    }.items():
+        with fault():
+            took_s = [_apply_to_w1(fleet, f"{name} {paced.fast} {at}", inside=at % 2 == 1) for at in range(times)]
+        print(f"{name}: {max(took_s):.1f} s at most")
+    for name, ways in {"deaf": {"incoming": 100}, "dumb": {"outgoing": 100}}.items():
+        fleet.service("book", "w1", f"{name} {paced.fast}")
+        with fleet.dropping("w1", **ways):
+            applying = fleet.begin("apply", "--yes", "--json")
+            if SOAK:
+                fleet.outcome(applying, RECEIPTS_S + 10).refused(UNREACHABLE, "receipts_missing")
+            else:
+                wait_until(lambda: fleet.status("w1") == "unhealthy", paced.unhealthy_max_s, f"w1 is {name}")
+        healed_s = wait_until(lambda: fleet.status("w1") == "healthy", 65, f"w1 is not {name} any more")
+        print(f"{name}: healthy {healed_s:.1f} s after healing")
+        if not SOAK:
+            _check_apply(fleet.outcome(applying), "w1")
+    refusal = fleet.outcome(hopeless).refused(UNREACHABLE, "receipts_missing")
+    assert "hub1" in refusal["message"] and time.monotonic() - began_s >= RECEIPTS_S
+    fleet.made.lab("start", "hub1").ok()
+    wait_until(fleet.agree, AGREED_S_MAX, "everybody accepted what is applied")
+    assert fleet.stray_commands() == []
+    fleet.check_audits()
+
+
+def _apply_to_w1(fleet: FaultyFleet, mark: str, inside: bool) -> float:
+    """From the host, which has good wires, or from the machine whose wires are bad."""
+    fleet.service("book", "w1", mark)
+    began_s = time.monotonic()
+    words = ("apply", "--yes", "--json")
+    done = fleet.inside("w1", "holdfast", *words) if inside else fleet.run(*words)
+    took_s = time.monotonic() - began_s
+    if not inside or done.code == 0 or done.error["code"] == "receipts_missing":
+        _check_apply(done, "w1")
+    else:
+        done.refused(UNREACHABLE)
+    assert took_s < RECEIPTS_S + 35, "longer than an answer and the receipts may take together"
+    return took_s
+
+
+# ---- revocation
+
+
+def test_a_revoked_node_is_shut_out_at_once_and_the_others_go_on(fleet: FaultyFleet, paced: Pace) -> None:
+    """D-04, W8: within 60 s its word counts for nothing, and that it tried stands in the audit log."""
+    others = {node: fleet.life(node)["pid"] for node in ("hub1", "e1")}
+    fleet.run("node", "revoke", "w1", "--yes").ok()
+    began_s = time.monotonic()
+    wait_until(lambda: _denied(fleet), 10, "its next check-in is refused, and that is written down")
+    print(f"refused {time.monotonic() - began_s:.2f} s after the revocation")
+    assert fleet.nodes()["w1"]["revoked"] and fleet.nodes()["w1"]["status"] != "healthy"
+    assert {fleet.status("hub1"), fleet.status("e1")} == {"healthy"}
+    assert {node: fleet.life(node)["pid"] for node in others} == others
+    fleet.run("audit", "--verify").ok()
+
+
+def _denied(fleet: FaultyFleet) -> bool:
+    entries = fleet.run("audit", "--json", "-n", "20").ok().json["entries"]
+    return any(entry["result"] == "denied" and "w1" in entry["target"] + entry["principal"] for entry in entries)

@@ -1,0 +1,23 @@
+"""How long an agent waits before it asks again (I-36, M-52)."""
+
+from holdfast.adapters.entropy.seeded import SeededEntropy
+from holdfast.agent.backoff import Backoff
+
+
+def test_it_doubles_from_one_to_sixty_and_is_spread_upwards_only() -> None:
+    pause = Backoff(SeededEntropy("x"))
+    waits = [pause.grow() for _ in range(10)]
+    for number, wait_s in enumerate(waits):
+        base_s = min(2.0**number, 60.0)
+        assert base_s <= wait_s <= min(base_s * 1.25, 60.0)
+    assert len(set(waits[:6])) == 6
+    pause.reset()
+    assert pause.grow() < 1.26
+
+
+def test_what_a_hub_asks_for_is_kept_within_bounds() -> None:
+    """M-28, W3"""
+    pause = Backoff(SeededEntropy("x"))
+    assert 20 <= pause.asked(20) <= 25
+    assert pause.asked(-5) >= 1.0 and pause.asked(0) >= 1.0
+    assert pause.asked(1e12) <= 375
