@@ -132,7 +132,12 @@ class FleetDesk:
 
     def _audit_commits(self, before: Head, now: Head) -> None:
         """Who signed stands in the ledger; that this hub took it, and when, belongs into its log as well (I-38)."""
-        for record in reversed(self._hub.records(now.number, min(now.number - before.number, COMMITS_AUDITED))):
+        try:
+            taken = self._hub.records(now.number, min(now.number - before.number, COMMITS_AUDITED))
+        except HoldfastError as trouble:  # a damaged record is status's affair; nobody is refused for it here
+            log.warning("commits since %d are not in the audit log: %s", before.number, trouble.message)
+            return
+        for record in reversed(taken):
             names = ",".join(signer.operator for signer in record.approval.signers)
             target = f"revision.{record.number}"
             self._audit.append(Event(f"operator:{names}", "commit", target, "done", record.digest), durable=False)
