@@ -103,8 +103,14 @@ class Place:
         return self.root / "home" / ".ssh" / "id_ed25519"
 
     @property
+    def hub_key(self) -> Path:
+        """Where the public key of the hub that runs is noted, so that commands know whom they speak to."""
+        return self.root / "hub.pub"
+
+    @property
     def environ(self) -> dict[str, str]:
-        return {
+        pinned = {"HOLDFAST_HUB_KEY": self.hub_key.read_text()} if self.hub_key.exists() else {}
+        return pinned | {
             "HOME": str(self.root / "home"),
             "XDG_STATE_HOME": str(self.root / "state"),
             "PATH": os.environ["PATH"],

@@ -356,10 +356,11 @@ def running_hub(place: Place, *words: str) -> Iterator[str]:
     try:
         assert hub.stderr is not None
         said = ""
-        while not (found := re.search(r"serving on (http://\S+)", said)):
+        while not (found := re.search(r"serving on (https://\S+)\s+hub key: (.+)\n", said)):
             line = hub.stderr.readline()
             assert line, f"the hub ended: {said}"
             said += line
+        place.hub_key.write_text(found[2])
         yield found[1]
         hub.send_signal(signal.SIGTERM)
         assert hub.wait(REFUSED_WITHIN_S) == 0

@@ -160,7 +160,7 @@ class Api:
                     http_signature.check_body(who.credential.parsed, body)
             if route.cost == "sweep":
                 await held.enter_async_context(self._sweeps.passing())
-            ask = Ask(path, query, body, who.principal, who.connection.source)
+            ask = Ask(path, query, body, who.principal, who.connection.source, lambda: request.transport is None)
             who.with_the_fleet = route.cost == "fleet"
             content = await self._carried_out(route, ask)
         return answer(content, JSON if route.answer is not None else BYTES)

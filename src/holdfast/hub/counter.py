@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.model.checkin import CheckIn, JoinRequest
@@ -32,7 +32,9 @@ class FleetCore(Protocol):
 
     async def join(self, principal: Principal, request: JoinRequest, source: str) -> JoinAnswer: ...
 
-    async def check_in(self, principal: Principal, message: CheckIn, source: str) -> CheckInAnswer:
+    async def check_in(
+        self, principal: Principal, message: CheckIn, source: str, is_gone: Callable[[], bool]
+    ) -> CheckInAnswer:
         """Held for as long as the message allows and there is nothing to say."""
         ...
 
@@ -79,7 +81,7 @@ class Counter:
     async def check_in(self, ask: Ask) -> bytes:
         message = codec.read(ask.body, CheckIn)
         self._limiter.check_in(ask.principal, message.heartbeat, self._clock.monotonic_s())
-        return codec.write(await self._fleet.check_in(ask.principal, message, ask.source))
+        return codec.write(await self._fleet.check_in(ask.principal, message, ask.source, ask.is_gone))
 
     async def order(self, ask: Ask) -> bytes:
         order = codec.read(ask.body, SignedOrder)

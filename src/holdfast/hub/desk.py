@@ -1,5 +1,6 @@
 """What the hub answers from its ledger, one method per route. Blocking, so it runs off the event loop."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -28,6 +29,7 @@ class Ask(Struct, frozen=True):
     body: bytes | bytearray = b""
     principal: Principal = ANONYMOUS
     source: str = ""
+    is_gone: Callable[[], bool] = lambda: False  # whoever asked hung up: an answer would be lost
 
 
 class TokenBook(Protocol):

@@ -186,7 +186,9 @@ class FleetDesk:
 
     # ---- checking in
 
-    async def check_in(self, principal: Principal, message: CheckIn, source: str) -> CheckInAnswer:
+    async def check_in(
+        self, principal: Principal, message: CheckIn, source: str, is_gone: Callable[[], bool] = lambda: False
+    ) -> CheckInAnswer:
         loop_s = self._attend()
         applied = self._applied()
         member = self._registry.members.get(principal.name)
@@ -222,6 +224,8 @@ class FleetDesk:
                 applied = self._applied()
                 if applied is None or member.key != principal.key:
                     return CheckInAnswer(NO_HEAD, self._clock.now_s(), registered=False)
+        if is_gone():  # an order leased to a dead line would be missing until the lease runs out
+            return self._bare(applied, member)
         return self._answer(member, message, applied, taken, loop_s)
 
     def _has_news(self, member: Member, message: CheckIn, applied: Applied, loop_s: float) -> bool:

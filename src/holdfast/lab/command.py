@@ -1,5 +1,6 @@
 """A command of the system, run to its end; what it says when it fails becomes an error with a remedy."""
 
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from shutil import which
@@ -20,16 +21,23 @@ PACKAGES = {
     "busybox": "busybox-static",
     "curl": "curl",
     "cc": "gcc libc6-dev",
+    "netavark": "netavark aardvark-dns",
 }
 
 
-def require(names: Sequence[str] = tuple(PACKAGES)) -> None:
+COMMANDS = tuple(name for name in PACKAGES if name != "netavark")
+NETAVARK = ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark")  # on nobody's PATH
+
+
+def require(names: Sequence[str] = COMMANDS) -> None:
     missing = [name for name in names if which(name) is None]
+    if "podman" in names and not any(map(os.path.exists, NETAVARK)):
+        missing.append("netavark")
     if missing:
         packages = " ".join(dict.fromkeys(PACKAGES[name] for name in missing))
         raise Invalid(
             f"the lab needs {', '.join(missing)}, which this machine lacks",
-            remedy=f"apt-get install --no-install-recommends {packages} netavark aardvark-dns",
+            remedy=f"apt-get install --no-install-recommends {packages}",
             code="missing_package",
         )
 
