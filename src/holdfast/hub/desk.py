@@ -55,7 +55,7 @@ class Desk:
         self._tokens = tokens
         self._fleet = fleet
         self._salvage = salvage
-        self._belongings = Belongings()
+        self._belongings = Belongings(hub.links, hub.blob)
         self._written: tuple[Applied | None, bytes] = (None, codec.write(messages.AppliedAnswer(None)))
 
     def health(self, ask: Ask) -> bytes:
@@ -122,7 +122,7 @@ class Desk:
     def own_blob(self, ask: Ask) -> bytes:
         """Of a node's own manifest and nobody else's (D8); what others have is for it as if it were not there."""
         applied = self._hub.applied()
-        if applied is None or ask.path["digest"] not in self._belongings.of(applied, ask.principal.name):
+        if applied is None or not self._belongings.has(applied, ask.principal.name, ask.path["digest"]):
             raise _not_found(
                 f"the manifest of {ask.principal.name} names no content {ask.path['digest'][:12]}…",
                 "check in first: the manifest in its answer names what there is",
