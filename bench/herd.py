@@ -76,8 +76,7 @@ class Hub:
             text = file.read()
         text = text.replace("[fleet]\n", f'[fleet]\nhub = "{self.url}"\nhub_key = "{self.key}"\nnodes_max = 5000\n', 1)
         text += "".join(
-            f'\n[[nodes]]\nname = "n{n}"\nroles = ["worker"]\nkey = "{node_key(n).line}"\n'
-            for n in range(agents)
+            f'\n[[nodes]]\nname = "n{n}"\nroles = ["worker"]\nkey = "{node_key(n).line}"\n' for n in range(agents)
         )
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -122,8 +121,13 @@ def _free_port() -> int:
         return int(door.getsockname()[1])
 
 
-async def live(number: int, hub: Hub, seen: Head, every_s: float, until_s: float, tally: Tally) -> None:
-    """One agent as the hub sees it: a heartbeat every `every_s`, answered at once; back-off as the real one's."""
+async def live(
+    number: int, hub: Hub, seen: Head, every_s: float, until_s: float, tally: Tally, hold_s: float = 0.0
+) -> None:
+    """One agent as the hub sees it: a heartbeat every `every_s`; back-off as the real one's.
+
+    With `hold_s` the hub holds every check-in so long, as it does for idle agents, and only what it took beyond counts.
+    """
     random = Random(number)
     key, clock, entropy = node_key(number), SystemClock(), SystemEntropy()
     link = HttpFleetLink(hub.url, hub.key, key, lambda: hub.fleet, clock, entropy)
@@ -136,7 +140,7 @@ async def live(number: int, hub: Hub, seen: Head, every_s: float, until_s: float
             pulse = Pulse(hub.fleet, f"n{number}", sequence, clock.now_s(), seen, facts=Facts(2000, 1 << 33, 1 << 32))
             body = msgspec.json.encode(pulse)
             signed = SignedPulse(body, own_signature.armoured(key, body, PULSE_NAMESPACE))
-            message = CheckIn(f"n{number}", seen, heartbeat=True, pulse=signed, clock_s=clock.now_s())
+            message = CheckIn(f"n{number}", seen, heartbeat=True, pulse=signed, wait_s=hold_s, clock_s=clock.now_s())
             try:
                 await link.check_in(message)
             except HoldfastError as trouble:
@@ -146,18 +150,18 @@ async def live(number: int, hub: Hub, seen: Head, every_s: float, until_s: float
                 continue
             pause_s = 1.0
             now_s = loop.time()
-            tally.took_s.append(now_s - start_s)
+            tally.took_s.append(now_s - start_s - hold_s)
             tally.answered[number] = now_s
             await asyncio.sleep(max(0.0, start_s + every_s - now_s))
     finally:
         await link.close()
 
 
-async def steady(hub: Hub, agents: int, seconds: float, every_s: float, seen: Head) -> dict[str, float]:
+async def steady(hub: Hub, agents: int, seconds: float, every_s: float, seen: Head, hold_s: float) -> dict[str, float]:
     loop, tally = asyncio.get_running_loop(), Tally()
     warm_s = loop.time() + 2 * every_s
     until_s = warm_s + seconds
-    tasks = [asyncio.create_task(live(n, hub, seen, every_s, until_s, tally)) for n in range(agents)]
+    tasks = [asyncio.create_task(live(n, hub, seen, every_s, until_s, tally, hold_s)) for n in range(agents)]
     await asyncio.sleep(warm_s - loop.time())
     first_s = sorted(tally.took_s)
     tally.took_s.clear()
@@ -208,13 +212,14 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--every", type=float, default=10.0)
+    parser.add_argument("--hold", type=float, default=0.0, help="seconds the hub may hold each check-in")
     parser.add_argument("--no-herd", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-herd-") as folder:
         hub = Hub(Place(folder), args.agents)
         try:
             seen = hub.head()
-            found = asyncio.run(steady(hub, args.agents, args.seconds, args.every, seen))
+            found = asyncio.run(steady(hub, args.agents, args.seconds, args.every, seen, args.hold))
             found["node_list_s"] = hub.status_s()
             if not args.no_herd:
                 found |= asyncio.run(herd(hub, args.agents, args.every, seen))
