@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.adapters.ledger_store.sqlite import SqliteReader
     from holdfast.adapters.tls.hub import HubTls
     from holdfast.agent.certificate_keeper import CertificateKeeper
+    from holdfast.agent.door import Opened, Serve
     from holdfast.agent.loop import Agent
     from holdfast.agent.membership import Membership
     from holdfast.cli.agent_home import Running
@@ -269,9 +270,11 @@ class SystemToolbox:
         daemon.run(lambda port: ready(port, parts.key.line))
 
     def _hub_parts(self, hub: "HubLink", serving: "Serving") -> "Parts":
+        from holdfast.adapters.agent_link.http import HttpAgentLink
         from holdfast.adapters.machine.addresses import own_names
         from holdfast.hub import reading
         from holdfast.hub.daemon import Parts, plain_host
+        from holdfast.hub.dialling import Dialling
         from holdfast.hub.fleet import FleetDesk
         from holdfast.hub.legacy import LegacySource
         from holdfast.hub.limiter import for_pace
@@ -286,7 +289,8 @@ class SystemToolbox:
         store, nonces, audit = self._hub_state(serving.state_dir)
         pinned = reading.pin(store)
         always = _commanded(serving.alert_command)
-        fleet = FleetDesk(hub, store, self.clock, self.entropy, audit, pace, _notifier, always)
+        knock = Dialling(hub, store, HttpAgentLink(key, self.clock, self.entropy)).knock
+        fleet = FleetDesk(hub, store, self.clock, self.entropy, audit, pace, _notifier, always, knock)
         return Parts(
             hub,
             key,
@@ -524,6 +528,25 @@ class SystemAgent:
 
         return at_rest.newest(self._path(AUDIT_FILE), newest)
 
+    @contextmanager
+    def _present(self, member: "Membership", running: "Running") -> Iterator[Callable[[str], None]]:
+        """Says in the run directory that this agent runs. No agent fails because nobody could be told."""
+        from holdfast.adapters.machine.presence import Presence
+
+        presence = Presence(running.run_dir, member.node, {"state_dir": os.path.abspath(self._dir)}, self._box.disk)
+
+        def tell(listening: str) -> None:
+            try:
+                presence.tell(listening)
+            except HoldfastError as trouble:
+                _say("run_dir_unwritable", {"message": trouble.message, "remedy": "choose another with --run-dir DIR"})
+
+        tell("")
+        try:
+            yield tell
+        finally:
+            presence.leave()
+
     def run(self, member: "Membership", running: "Running") -> int:
         """Everything is opened under the lock; what a signal cuts short is journaled and waits for the next start."""
         import asyncio
@@ -532,8 +555,8 @@ class SystemAgent:
         from holdfast.agent import daemon
         from holdfast.hub.notify import notify
 
-        with self.lock():
-            agent, others = build_agent(self, member, running, self._box)
+        with self.lock(), self._present(member, running) as tell:
+            agent, others = build_agent(self, member, running, self._box, tell)
             gc.freeze()
             gc.enable()  # off in commands (ADR 0003), but an agent goes on
             watchdog_us = self._box.environ.get("WATCHDOG_USEC", "")
@@ -548,8 +571,13 @@ class SystemAgent:
 
 
 def build_agent(
-    home: SystemAgent, member: "Membership", running: "Running", box: SystemToolbox
+    home: SystemAgent,
+    member: "Membership",
+    running: "Running",
+    box: SystemToolbox,
+    listening: Callable[[str], None],
 ) -> "tuple[Agent, Callable[[], list[Awaitable[None]]]]":
+    """The agent, and what runs beside it. `listening` is told where its door is open, "" when it is shut."""
     from msgspec.structs import replace
 
     from holdfast.adapters.audit_log.file import FileAuditLog
@@ -558,6 +586,7 @@ def build_agent(
     from holdfast.adapters.storage.directory import DirectoryStorage
     from holdfast.agent import membership
     from holdfast.agent.certificate_keeper import CertificateKeeper
+    from holdfast.agent.door import Door
     from holdfast.agent.loop import Agent
     from holdfast.agent.roles import check_role
     from holdfast.agent.world import World
@@ -585,27 +614,31 @@ def build_agent(
 
     agent = Agent(world, member, confirmed)
     check_role(agent, running.role)
-    return agent, lambda: [_listening(agent, keeper, home, running, box)] if running.host else []
+    always = (running.host, running.port) if running.host else None
+    serve = _serving(agent, keeper, path(NONCES_FILE), box)
+    keeper.door = door = Door(serve, always, member.address, agent.findings, _say, listening)
+    return agent, lambda: [door.run()]
 
 
-async def _listening(
-    agent: "Agent", keeper: "CertificateKeeper", home: SystemAgent, running: "Running", box: SystemToolbox
-) -> None:
-    import asyncio
+def _serving(agent: "Agent", keeper: "CertificateKeeper", nonces_file: str, box: SystemToolbox) -> "Serve":
+    """Everything a listener needs, opened with it and closed with it: a node that is only polled has none of it."""
 
-    from holdfast.adapters.nonces.sqlite import SqliteNonces
-    from holdfast.adapters.tls.server import IssuedTls
-    from holdfast.agent.listener import Listener
-    from holdfast.agent.local_api import LocalApi
-    from holdfast.agent.local_node import LocalAgent
+    async def serve(host: str, port: int, opened: "Opened") -> None:
+        from holdfast.adapters.nonces.sqlite import SqliteNonces
+        from holdfast.adapters.tls.server import IssuedTls
+        from holdfast.agent.listener import Listener
+        from holdfast.agent.local_api import LocalApi
+        from holdfast.agent.local_node import LocalAgent
 
-    while agent.accepting.in_force is None:  # before that it has neither a name nor anybody to trust
-        await asyncio.sleep(1.0)
-    nonces = SqliteNonces(home._path(NONCES_FILE), box.clock)
-    api = LocalApi(LocalAgent(agent), agent.world.key, nonces, agent.world.audit, box.clock)
-    listener = Listener(api, keeper.serving, IssuedTls(), running.host, running.port)
-    keeper.shows, keeper.serving_digest = listener.refresh, lambda: listener.shown
-    await listener.run(lambda port: _say("listening", {"address": running.host, "port": port}))
+        nonces = SqliteNonces(nonces_file, box.clock)
+        try:
+            api = LocalApi(LocalAgent(agent), agent.world.key, nonces, agent.world.audit, box.clock)
+            listener = Listener(api, keeper.serving, IssuedTls(), host, port)
+            await listener.run(lambda bound: opened(listener, bound))
+        finally:
+            nonces.close()
+
+    return serve
 
 
 def _say(event: str, fields: dict[str, object]) -> None:

@@ -1,7 +1,17 @@
 """Every requirement in the scope of what is built is cited by a test, in its name or a docstring."""
 
+import io
+import json
 import re
+from argparse import Namespace
 from pathlib import Path
+from typing import NamedTuple, cast
+
+import pytest
+
+from holdfast.cli import frame
+from holdfast.cli.terminal import Terminal
+from holdfast.cli.toolbox import Toolbox
 
 TESTS = Path(__file__).parents[1]
 
@@ -13,7 +23,33 @@ SCOPE = (
     | {f"C-{n:02d}" for n in (8, 9, 10, 11, 12, 13, 14, 15, 16, 34)}
     | {"D-01"}
     | {f"I-{n:02d}" for n in (5, 6, 7, 8, 9, 22, 37)}
+    # Issue «A fleet».
+    | {f"M-{n:02d}" for n in (*range(11, 35), *range(43, 65), *range(74, 78), 113, 117)}
+    | {f"T-{n:02d}" for n in (1, 2, 3, 4, 5, 7, 8, 16, 17, 18, 19)}
+    | {f"F-{n:02d}" for n in (3, 4, *range(21, 28))}
+    | {f"H-{n:02d}" for n in (10, 16, *range(21, 39))}
+    | {f"C-{n:02d}" for n in (1, 2, 4, 5, 6, 7, 10, 23, 36)}
+    | {f"I-{n:02d}" for n in (1, 2, 3, 4, 12, 13, 15, 27, 30, 31, 36, 38, 39)}
+    | {"D-04", "D-08", "D-19", "D-25"}
 )
+
+
+class Later(NamedTuple):
+    """Named by the issue, but about something a later one builds; `verb` is refused until then."""
+
+    issue: str
+    why: str
+    verb: str
+
+
+LATER_ISSUES = {
+    "M-13": Later("5, traffic", "no node has a proxy yet, so there are no listeners to form a mesh", "edge"),
+    "M-45": Later("5, traffic", "routes of an edge are set up, listed and removed by nobody yet", "edge"),
+    "M-48": Later("5, traffic", "without routes there is no backend that could be asked for without TLS", "edge"),
+    "M-34": Later("backups, after 5", "nothing is archived yet, so archives have no paths", "backup"),
+    "M-50": Later("backups, after 5", "no service is asked for a snapshot of itself yet", "backup"),
+    "M-49": Later("moves, after 5", "`migrate` takes no arguments that could contradict each other yet", "migrate"),
+}
 
 
 def test_every_requirement_in_scope_is_cited_by_a_test() -> None:
@@ -22,7 +58,18 @@ def test_every_requirement_in_scope_is_cited_by_a_test() -> None:
     for path in TESTS.rglob("*.py"):
         if path != here:
             cited |= citations(path.read_text())
-    assert sorted(SCOPE - cited) == []
+    assert sorted(SCOPE - cited - LATER_ISSUES.keys()) == []
+    assert sorted(LATER_ISSUES.keys() & cited) == [], "what is tested is no longer for later"
+    assert LATER_ISSUES.keys() <= SCOPE
+
+
+@pytest.mark.parametrize("row", LATER_ISSUES)
+def test_what_is_left_for_later_is_refused_until_then(row: str) -> None:
+    """When its verb is built the row leaves LATER_ISSUES and gets a test."""
+    said = io.StringIO()
+    box = cast(Toolbox, Namespace(terminal=Terminal(said, said, io.StringIO(), environ_no_colour=True)))
+    assert frame.run([LATER_ISSUES[row].verb, "--json"], box) == 2
+    assert json.loads(said.getvalue())["code"] == "not_built"
 
 
 def citations(text: str) -> set[str]:

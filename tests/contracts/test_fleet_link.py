@@ -426,7 +426,7 @@ def test_only_https_addresses_are_hubs(url: str) -> None:
 @pytest.mark.parametrize("loop", list(LOOPS))
 @pytest.mark.parametrize("impostor", list(impostors()))
 def test_an_impostor_hears_not_one_byte(impostor: str, loop: str) -> None:
-    """S01, A1: wrong key, expired, not yet valid, wrong name, old TLS; the agent sends 0 application bytes."""
+    """S01, A1, M-19: wrong key, expired, not yet valid, wrong name, old TLS; the agent sends 0 application bytes."""
     with Eavesdropper(impostors()[impostor]) as ear:
 
         async def work() -> None:

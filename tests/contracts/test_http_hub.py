@@ -270,7 +270,7 @@ def test_an_encrypted_hub_is_accepted(url: str) -> None:
 
 @pytest.mark.parametrize("case", impostors())
 def test_nothing_is_said_to_an_impostor(case: str) -> None:
-    """M-14, S01: the handshake ends before the first byte of the request."""
+    """M-14, M-19, S01: the handshake ends before the first byte of the request."""
     with Eavesdropper(impostors()[case]) as ear:
         with pytest.raises(HoldfastError) as raised:
             calling(ear.port).status()

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -120,8 +121,12 @@ class FaultyFleet:
     def nodes(self) -> dict[str, Any]:
         return {entry["name"]: entry for entry in self.run("node", "list", "--json").ok().json["nodes"]}
 
+    def statuses(self, *names: str) -> dict[str, str]:
+        found = self.nodes()
+        return {name: str(found[name]["status"]) for name in names}
+
     def status(self, node: str) -> str:
-        return str(self.nodes()[node]["status"])
+        return self.statuses(node)[node]
 
     def are_healthy(self) -> bool:
         return all(entry["status"] == "healthy" for entry in self.nodes().values())
@@ -130,25 +135,31 @@ class FaultyFleet:
         newest = self.run("history", "--json").ok().json["revisions"][0]
         return {"number": newest["number"], "digest": newest["digest"]}
 
-    def agree(self) -> bool:
-        """Everybody accepted what is applied, by a word of their own that was verified here."""
-        head = self.head()
-        return all(entry["verified"] and entry["accepted"] == head for entry in self.nodes().values())
+    def agree(self, *names: str) -> bool:
+        """They accepted what is applied, by a word of their own that was verified here."""
+        head, found = self.head(), self.nodes()
+        return all(found[name]["verified"] and found[name]["accepted"] == head for name in names or NODES)
 
     def pid(self, node: str, part: str = "agent") -> int:
         return int(self.made.node(node)["pids"][part])
 
     def life(self, node: str) -> dict[str, Any]:
         """What a fault elsewhere must not change: the process, what it did, what it holds."""
-        checked = self.inside(node, "holdfast", "agent", "check", "--json").ok().json
+        found = self.made.node(node)
+        state = ("--state-dir", f"{found['dirs']['state']}/agent", "--json")
+        checking, listing = self.begin("agent", "check", *state), self.begin("agent", "journal", *state)
+        checked, journal = self.outcome(checking).ok().json, self.outcome(listing).ok().json
         assert checked["sound"] and not checked["unfinished"], checked
-        journal = self.inside(node, "holdfast", "agent", "journal", "--json").ok().json
-        return {"pid": self.pid(node), "journal": journal, "revision": checked["revision"]}
+        return {"pid": found["pids"]["agent"], "journal": journal, "revision": checked["revision"]}
+
+    def lives(self) -> dict[str, Any]:
+        with ThreadPoolExecutor(len(NODES)) as pool:
+            return dict(zip(NODES, pool.map(self.life, NODES), strict=True))
 
     def check_audits(self) -> None:
-        self.run("audit", "--verify").ok()
-        for node in NODES:
-            self.run("audit", "--verify", "--node", node).ok()
+        verifying = [self.begin("audit", "--verify"), *(self.begin("audit", "--verify", "--node", n) for n in NODES)]
+        for outcome in [self.outcome(one) for one in verifying]:
+            outcome.ok()
 
     def stray_commands(self) -> list[str]:
         """Command lines of this lab that are neither a part of it nor the registry."""
@@ -171,8 +182,8 @@ class FaultyFleet:
         for hook, way, share in (("input", "iif", incoming), ("output", "oif", outgoing)):
             if share:
                 rules += f"chain {hook} {{ type filter hook {hook} priority 0; "
-                rules += f'{way} != "lo" numgen random mod 100 < {share} drop; }}\n'
-        script = self.made.home / "fault.nft"
+                rules += f'{way} != "lo" {"" if share == 100 else f"numgen random mod 100 < {share}"} drop; }}\n'
+        script = self.made.home / f"{node}.nft"
         script.write_text(rules + "}\n")
         self.inside(node, "nft", "-f", str(script)).ok()
         try:

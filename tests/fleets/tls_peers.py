@@ -57,10 +57,12 @@ def impostors(ours: HubKey = OURS) -> dict[str, ssl.SSLContext]:
 class Eavesdropper:
     """Shakes hands with everybody and counts the application bytes it is given; passes them on to `beyond` if told."""
 
-    def __init__(self, context: ssl.SSLContext, beyond: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, beyond: tuple[str, int] | None = None, place: tuple[str, int] = (HOST, 0)
+    ) -> None:
         self._context = context
         self._beyond = beyond
-        self._door = socket.create_server((HOST, 0))
+        self._door = socket.create_server(place)
         self._door.settimeout(0.1)
         self._told = threading.Event()
         self._threads: list[threading.Thread] = []

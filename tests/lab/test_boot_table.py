@@ -374,7 +374,13 @@ def running_hub(place: Place, *words: str) -> Iterator[str]:
 
 def status(place: Place, plain: Warm) -> Any:
     with running_hub(place) as url:
-        return plain.run(place, "status", "--hub", url, "--json").ok().json
+        return status_at(url, place, plain)
+
+
+def status_at(url: str, place: Place, plain: Warm) -> Any:
+    """Without what it says of nodes: none has joined here, and none is meant to."""
+    found = plain.run(place, "status", "--hub", url, "--json").ok().json
+    return found | {"findings": [f for f in found["findings"] if f["code"] != "node_not_joined"]}
 
 
 def test_a_sound_ledger_boots_and_serves_its_head(place: Place, plain: Warm) -> None:

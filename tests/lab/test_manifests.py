@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.product import new_place, warm
-from tests.lab.test_boot_table import blob, checked, digest_of, flip_one_bit, running_hub, status
+from tests.lab.test_boot_table import blob, checked, digest_of, flip_one_bit, running_hub, status, status_at
 
 pytestmark = pytest.mark.lab
 
@@ -30,7 +30,7 @@ def test_an_apply_without_changes_mends_a_rotted_manifest(online: bool, tmp_path
         if online:
             with running_hub(place) as url:
                 plain.run(place, "apply", "--yes", "--hub", url).ok()
-                healed = plain.run(place, "status", "--hub", url, "--json").ok().json
+                healed = status_at(url, place, plain)
                 assert (healed["quarantined"], healed["findings"]) == ([], [])
         else:
             plain.run(place, "apply", "--yes").ok()

@@ -514,7 +514,7 @@ def test_a_key_with_a_passphrase_needs_a_terminal_or_an_agent(place: Place, plai
 def test_a_hub_that_does_not_answer_is_unreachable(place: Place, plain: Warm) -> None:
     """exit 6"""
     change(place, 9001)
-    nobody = ("--hub", "http://127.0.0.1:9")
+    nobody = ("--hub", "https://127.0.0.1:9")
     for verb in (("plan", "--json"), APPLY, ("history", "--json"), ("status", "--json")):
         assert place.run(*verb, *nobody).refused(6)["remedy"]
     assert number(plain.run(place, *APPLY)) == 2

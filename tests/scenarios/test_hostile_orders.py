@@ -182,7 +182,7 @@ def test_of_all_spoiled_orders_none_has_an_effect_and_the_untouched_has_one_s07(
 
 
 def test_a_hub_alone_can_make_an_agent_do_nothing_that_loses_i_02() -> None:
-    """Every action there is, unsigned, for every target: nothing shrinks."""
+    """Every action there is, unsigned, for every target: nothing shrinks (M-18 as C-07 tightens it)."""
 
     async def play(stage: Stage) -> None:
         asked = [

@@ -155,6 +155,13 @@ def test_a_request_for_another_fleet_is_refused_and_told_which_is_served(hub: Se
             signed = http_signature.sign(self.key, method, target, body, "0" * 64, to, created_s, once)
             return signed | {session_header.HEADER: session_header.write(self.certificate(""))}
 
+    class Wanderer(Machine):
+        def headers(self, hub: Served, method: str, target: str, body: bytes | None) -> dict[str, str]:
+            created_s = int(time.time())
+            return http_signature.sign(self.key, method, target, body, "0" * 64, hub.fingerprint, created_s, nonce())
+
+    answer = post(hub, "/v1/check-in", b'{"node":"w1"}', Wanderer("w1"))
+    assert refusal(answer) == (401, "other_fleet")
     answer = get(hub, "/v1/status", Lost("lost", ALICE_SIGNER))
     assert refusal(answer) == (401, "other_fleet")
     assert answer.headers["holdfast-fleet"] == hub.fleet_id

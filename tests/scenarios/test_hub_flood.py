@@ -1,4 +1,4 @@
-"""S05: a node that floods and strangers that hold connections delay nobody else; limits as documented (M-28, D5, D6)."""
+"""S05: a node that floods and strangers that hold connections delay nobody else (limits: M-28, D5, D6)."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ from holdfast.hub.limiter import Rate, Rates
 from holdfast.model.checkin import CheckIn
 from holdfast.wire import codec
 from tests.fleets.build import commit, mailbox, small_fleet
-from tests.fleets.serving import Machine, Served, connected, reply, request, served
+from tests.fleets.serving import NOBODY, Machine, Served, connected, reply, request, served
 
 SOAK = bool(os.environ.get("HOLDFAST_SOAK"))
 FLOOD_S = 60.0 if SOAK else 5.0
@@ -117,5 +117,8 @@ def test_strangers_are_limited_by_address_and_known_callers_from_there_are_not()
         statuses = Counter(hub.signed("GET", "/healthz", as_=Machine(f"key {n}")).status for n in range(120))
         assert statuses[429] > 20 and statuses[200] > 40
         assert hub.signed("GET", "/v1/nodes", as_=Machine("a new key")).status == 429
-        assert hub.check_in(w1, "w1").status == 200
-        assert hub.signed("GET", "/v1/head").status == 200
+        for _ in range(10):  # a share comes back every 50 ms, and is used up again at once
+            while hub.signed("GET", "/healthz", as_=NOBODY).status == 200:
+                continue
+            assert hub.check_in(w1, "w1").status == 200
+            assert hub.signed("GET", "/v1/head").status == 200

@@ -10,12 +10,14 @@ import pytest
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.errors import Corrupt
+from holdfast.hub import daemon
 from holdfast.hub.mailbox import Mailbox
 from holdfast.model.revision import Candidate, Head
 from holdfast.ports.ledger_store import Transaction
 from holdfast.wire import codec, messages
 from tests.fleets.build import START_S, commit, grown_mailbox, mailbox, next_candidate, small_fleet
-from tests.fleets.serving import Served, connected, get, post, reply, served
+from tests.fleets.serving import Served, connected, get, parts_of, post, reply, running, served
 
 READS = (
     "/healthz",
@@ -145,6 +147,31 @@ def test_a_hub_told_to_stop_closes_idle_connections_and_its_door() -> None:
         line.close()
 
 
+def test_a_hub_told_to_stop_holds_nobody_any_longer() -> None:
+    """A check-in may be held for a minute; stopping takes none."""
+    mail = mailbox()
+    head = commit(mail, small_fleet())
+    with ThreadPoolExecutor(1) as threads:
+        with served(mail) as far:
+            w1 = far.joined("w1")
+            held = threads.submit(far.check_in, w1, "w1", seen=head, wait_s=60.0)
+            time.sleep(0.5)
+            assert not held.done()
+            started_s = time.monotonic()
+        assert time.monotonic() - started_s < 2
+        assert held.result(5).status == 0
+
+
+def test_a_check_in_is_held_past_every_idle_clock() -> None:
+    mail = mailbox()
+    head = commit(mail, small_fleet())
+    with served(mail) as far:
+        w1 = far.joined("w1")
+        started_s = time.monotonic()
+        assert far.check_in(w1, "w1", seen=head, wait_s=6.5).status == 200
+        assert 6 < time.monotonic() - started_s < 9
+
+
 def test_editing_the_fleet_directory_changes_no_answer(tmp_path: Path) -> None:
     (tmp_path / "services").mkdir()
     (tmp_path / "fleet.toml").write_text('[fleet]\nname = "small"\n')
@@ -228,3 +255,36 @@ def test_a_failure_nobody_foresaw_is_an_answer_without_its_insides(caplog: pytes
     assert (answer.status, answer.json()["code"]) == (500, "internal")
     assert b"division" not in answer.body
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_trouble_with_watching_the_fleet_does_not_stop_the_answers(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "WATCH_AGAIN_S", 0.01)
+    hub = Served(*parts_of(grown_mailbox(1)))
+    whole = hub.parts.fleet.run
+    failures = iter([Corrupt("a record is damaged", remedy="holdfast hub check"), ZeroDivisionError("nobody foresaw")])
+
+    async def run() -> None:
+        for trouble in failures:
+            raise trouble
+        watched.set()
+        await whole()
+
+    watched = threading.Event()
+    monkeypatch.setattr(hub.parts.fleet, "run", run)
+    with running(hub):
+        assert watched.wait(10)
+        assert get(hub, "/v1/head").status == 200
+    assert "a record is damaged" in caplog.text and "ZeroDivisionError" in caplog.text
+
+
+def test_a_commit_wakes_exactly_the_nodes_whose_manifest_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    mail = mailbox()
+    commit(mail, small_fleet({"web": 1}, nodes=("w1", "w2")))
+    heard: list[list[str]] = []
+    with served(mail) as far:
+        monkeypatch.setattr(far.parts.fleet, "committed", lambda nodes: heard.append(list(nodes)))
+        for fleet in (small_fleet({"web": 2}, nodes=("w1", "w2")), small_fleet({"web": 2}, nodes=("w1", "w2", "w3"))):
+            assert post(far, "/v1/revisions", commit_body(next_candidate(fleet, mail.applied()))).status == 200
+    assert heard == [["w1"], ["w3"]]

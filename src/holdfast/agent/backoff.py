@@ -6,20 +6,26 @@ FIRST_S = 1.0
 LONGEST_S = 60.0
 ASKED_S_MAX = 300.0  # a hub may slow an agent down, not silence it (W3)
 _SPREAD = 0.25
+_SHARE_OF_WINDOW = 2 / 3  # 60 of the ordinary 90 s: a hub that is back hears everybody before it may miss anybody
 
 
 class Backoff:
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
         self._next_s = FIRST_S
+        self._longest_s = LONGEST_S
+
+    def fit(self, window_s: float) -> None:
+        """Nodes that are missed sooner come back sooner."""
+        self._longest_s = min(max(window_s * _SHARE_OF_WINDOW, FIRST_S), LONGEST_S)
 
     def reset(self) -> None:
         self._next_s = FIRST_S
 
     def grow(self) -> float:
         base_s = self._next_s
-        self._next_s = min(base_s * 2, LONGEST_S)
-        return min(base_s * (1 + self._spread()), LONGEST_S)
+        self._next_s = min(base_s * 2, self._longest_s)
+        return min(base_s * (1 + self._spread()), self._longest_s)
 
     def asked(self, retry_after_s: float) -> float:
         """What a hub asked for (M-28), and a little more."""

@@ -1,6 +1,6 @@
 """The certificates of this node, as the accepted revision wants them: its issuer, and what its listener shows."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 from holdfast.errors import NotPermitted
 from holdfast.model.certificate import Issued
@@ -10,26 +10,34 @@ from holdfast.ports.clock import Clock
 from holdfast.trust import certificates as rules
 
 
-class CertificateKeeper:
-    """`shows` is told when the listener should look again."""
+class Shop(Protocol):
+    """Who shows the serving certificate to callers: the door of this node, open or shut."""
 
+    @property
+    def shown(self) -> str:
+        """Its digest; "" while nobody can see it."""
+        ...
+
+    def follow(self, node: Node) -> None: ...
+
+    def refresh(self) -> None: ...
+
+
+class CertificateKeeper:
     def __init__(self, certificates: Certificates, clock: Clock) -> None:
         self._certificates = certificates
         self._clock = clock
         self._names: tuple[str, ...] = ()
         self._issuer = b""
-        self._forced: Issued | None = None
-        self.shows: Callable[[], object] = lambda: None
-        self.serving_digest: Callable[[], str] = lambda: ""
+        self.door: Shop | None = None
 
     def follow(self, node: Node, settings: Settings) -> None:
         """After every accepted revision, and at every start."""
         wanted = rules.constraints(node.name, node.roles, settings)
         self._issuer = self._certificates.issuer(node.name, wanted, self._clock.now_s())
-        names = (rules.listener_name(node.name, node.roles, settings),)
-        if names != self._names:
-            self._names, self._forced = names, None
-        self.shows()
+        self._names = (rules.listener_name(node.name, node.roles, settings),)
+        if self.door is not None:
+            self.door.follow(node)
 
     def serving(self) -> Issued:
         if not self._names:
@@ -38,17 +46,16 @@ class CertificateKeeper:
                 remedy="holdfast apply a fleet that names it, then wait until it checked in",
                 code="no_issuer",
             )
-        if self._forced is not None:
-            return self._forced
         return self._certificates.serving(self._names, self._clock.now_s())
 
     async def renew(self) -> str:
         """Somebody asked: a fresh one now, whether or not the old one is due."""
         if not self._names:
             return "no revision is accepted yet, so there is no certificate to renew"
-        self._forced = self._certificates.issue(self._names, self._clock.now_s())
-        self.shows()
-        return f"issued anew for {', '.join(self._names)}: {self._forced.facts.digest[:12]}…"
+        made = self._certificates.serving(self._names, self._clock.now_s(), anew=True)
+        if self.door is not None:
+            self.door.refresh()
+        return f"issued anew for {', '.join(self._names)}: {made.facts.digest[:12]}…"
 
     def shown(self) -> tuple[bytes, str]:
-        return self._issuer, self.serving_digest()
+        return self._issuer, self.door.shown if self.door is not None else ""

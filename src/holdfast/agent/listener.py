@@ -31,6 +31,8 @@ HEADERS_MAX = 40
 ACCEPT_PAUSE_S = 0.2
 RENEWAL_CHECK_S = 600.0
 
+_Address = tuple[int, tuple[Any, ...]]  # family, and what `bind` takes
+
 
 class Tls(Protocol):
     """How certificates become a listening context; wiring brings the product."""
@@ -58,7 +60,7 @@ class Listener:
         """Until cancelled. `ready` hears the port, which the system chooses if 0 was asked for."""
         context = self.refresh()
         visits = _Visits(self._answer)
-        with _listen(self._host, self._port) as door:
+        with _listen(await _resolved(self._host, self._port)) as door:
             if ready is not None:
                 ready(door.getsockname()[1])
             renewal = asyncio.create_task(self._renew())
@@ -213,20 +215,38 @@ def _response(said: Answer) -> web.Response:
     return answer
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+async def _resolved(host: str, port: int) -> _Address:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
+        )
+    except (OSError, UnicodeError) as trouble:
+        raise _cannot(host, port, trouble) from trouble
+    family, _, _, _, address = found[0]
+    return family, address
+
+
+def _listen(where: _Address) -> socket.socket:
+    family, address = where
     door = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind((host.strip("[]"), port))
+        door.bind(address)
         door.listen(CONNECTIONS_MAX)
         door.setblocking(False)
     except (OSError, OverflowError) as trouble:
         door.close()
-        taken = isinstance(trouble, OSError) and trouble.errno == errno.EADDRINUSE
-        raise (Conflict if taken else Failed)(
-            f"cannot listen on {host} port {port}: {getattr(trouble, 'strerror', None) or trouble}",
-            remedy="choose another address: holdfast agent run --listen ADDRESS:PORT",
-            code="listen_failed",
-        ) from trouble
+        raise _cannot(str(address[0]), int(address[1]), trouble) from trouble
     return door
+
+
+def _cannot(host: str, port: int, trouble: Exception) -> HoldfastError:
+    taken = isinstance(trouble, OSError) and trouble.errno == errno.EADDRINUSE
+    return (Conflict if taken else Failed)(
+        f"cannot listen on {host} port {port}: {getattr(trouble, 'strerror', None) or trouble}",
+        remedy=f"see who has it: ss -ltnp 'sport = :{port}'"
+        if taken
+        else "give the node an address of this machine in [[nodes]] of fleet.toml and apply, or choose another: "
+        "holdfast agent run --listen ADDRESS:PORT",
+        code="listen_failed",
+    )

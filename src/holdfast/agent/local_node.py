@@ -1,9 +1,16 @@
 """The agent as its local interface asks it: answers of this moment, nothing that changes anything but a knock."""
 
+import msgspec
+
 from holdfast import __version__
 from holdfast.agent.local_api import Holding, NodeStatus
 from holdfast.agent.loop import Agent
+from holdfast.errors import Corrupt
 from holdfast.model.trust import Trust
+
+HOLDINGS_FACT = "holdings"  # in the journal: written by whoever takes a handle into use or gives it back
+
+_holdings = msgspec.json.Decoder(tuple[Holding, ...])
 
 
 class LocalAgent:
@@ -30,7 +37,15 @@ class LocalAgent:
         return newest.in_force or None if newest is not None else None
 
     def holdings(self) -> tuple[Holding, ...]:
-        return ()
+        """Handles in use here (F-04), as the journal has them."""
+        try:
+            return _holdings.decode(self._agent.world.journal.fact(HOLDINGS_FACT) or b"[]")
+        except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
+            raise Corrupt(
+                f"what this node holds cannot be read from its journal: {trouble}",
+                remedy="restore agent.db from a backup of this machine: holdfast agent check",
+                code="agent_state_damaged",
+            ) from trouble
 
     def knock(self) -> None:
         self._agent.knock()

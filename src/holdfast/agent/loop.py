@@ -227,6 +227,7 @@ class Agent:
     def _take_cadence(self, said: Cadence) -> None:
         self._said = said
         self.cadence = bounded(said)
+        self._pause.fit(said.window_s)
         self._beat_due_s = min(self._beat_due_s, self.world.clock.monotonic_s() + self.cadence.heartbeat_s)
 
     def _operations(self) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from holdfast.ports.journal import Journal
 
 
 class Running(Struct, frozen=True):
-    """How an agent is run: facts of the process. `role` is asserted, "" asserts nothing; no `host`: no listener."""
+    """How an agent is run: facts of the process. `role` is asserted, "" asserts nothing; no `host`: the
+    accepted revision decides whether it listens."""
 
     data_dir: str
     run_dir: str

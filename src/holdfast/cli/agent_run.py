@@ -2,6 +2,8 @@
 
 from argparse import Namespace
 
+from msgspec.structs import replace
+
 from holdfast.agent.membership import Membership
 from holdfast.cli import agent_join, agent_state
 from holdfast.cli.agent_home import Running
@@ -28,8 +30,18 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "--data-dir", metavar="DIR", default=agent_state.DATA_DIR, help="data of services; default /srv"
     )
-    parser.add_argument("--run-dir", metavar="DIR", default="/run/holdfast", help="sockets; default /run/holdfast")
-    parser.add_argument("--listen", metavar="ADDRESS:PORT", help="serve the node's own API there; default: do not")
+    parser.add_argument(
+        "--run-dir",
+        metavar="DIR",
+        default="/run/holdfast",
+        help="where agent-NODE.json says who runs and where it listens; default /run/holdfast",
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS:PORT",
+        help='serve the node\'s own API there, always; default: on its address, port 9444, if link = "dial" or '
+        'direct = "on"',
+    )
     parser.add_argument("--url", metavar="URL", help="the hub this node must belong to")
     parser.add_argument("--token", metavar="TOKEN", help="join first, if this machine is no node yet")
     parser.add_argument("--address", metavar="ADDRESS", default="", help="where others reach this node")
@@ -40,6 +52,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.token and agent_state.read(args.state_dir, box) is None:
         agent_join.prepare(decode_token(args.token), args.state_dir, args.address, None, box)
     member = agent_state.required(args.state_dir, box)
+    if args.address:
+        member = replace(member, address=args.address)
     _check_url(args.url, member)
     host, port = address(args.listen) if args.listen else ("", 0)
     running = Running(args.data_dir, args.run_dir, host, port, "edge" if args.proxy else "")

@@ -1,0 +1,1 @@
+"""Calling nodes that let themselves be called: over HTTPS, and in memory."""

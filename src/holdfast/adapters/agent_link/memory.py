@@ -1,0 +1,43 @@
+"""Nodes in memory that can be called: the same refusals as over HTTPS, without a network."""
+
+from dataclasses import dataclass
+
+from holdfast.errors import Unauthenticated, Unreachable
+from holdfast.model.agent_place import place
+from holdfast.ports.agent_link import Callee, WrongNode
+
+
+@dataclass
+class MemoryDoor:
+    """Who listens at one place: its pins, the hub and the fleet it knows, and how often somebody knocked."""
+
+    key: str
+    issuer: bytes
+    name: str
+    hub_key: str
+    fleet: str
+    knocks: int = 0
+
+
+class MemoryAgentLink:
+    def __init__(self, hub_key: str) -> None:
+        self._hub_key = hub_key
+        self.doors: dict[tuple[str, int], MemoryDoor] = {}
+
+    async def knock(self, callee: Callee) -> None:
+        door = self.doors.get(place(callee.address))
+        if door is None:
+            raise Unreachable(f"{callee.node} did not answer: nobody is there", remedy="open a door there")
+        if (door.issuer, door.name) != (callee.issuer, callee.name):
+            raise WrongNode(f"that is not {callee.node}; nothing was said to it", remedy="look at who listens there")
+        if door.hub_key != self._hub_key:
+            raise _refused("unknown_key")
+        if door.key != callee.key:
+            raise _refused("other_recipient")
+        if door.fleet != callee.fleet:
+            raise _refused("other_fleet")
+        door.knocks += 1
+
+
+def _refused(code: str) -> Unauthenticated:
+    return Unauthenticated("the request is refused", remedy="knock as its hub, at itself", code=code)

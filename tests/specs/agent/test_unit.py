@@ -1,0 +1,57 @@
+"""The agent as a service of the machine: started at boot, brought back, watched, bounded (H-16)."""
+
+import asyncio
+import configparser
+from itertools import pairwise
+from pathlib import Path
+
+from holdfast.agent import daemon
+from holdfast.agent.loop import Agent
+from tests.fleets.agents import Lone, PaperHub
+from tests.fleets.virtual import VirtualLoop
+from tests.scenarios.test_agent_orders import CANDIDATES
+
+UNIT = Path(__file__).parents[3] / "deploy" / "systemd" / "holdfast-agent.service"
+
+
+def unit() -> configparser.RawConfigParser:
+    found = configparser.RawConfigParser(strict=False)  # a unit may repeat a key
+    found.optionxform = str  # type: ignore[assignment,method-assign]
+    found.read_string(UNIT.read_text())
+    return found
+
+
+def test_systemd_starts_restarts_watches_and_bounds_it() -> None:
+    """H-16: at boot, `Restart=always`, killed and restarted when it hangs, logs to the journal, limited."""
+    found = unit()
+    service = dict(found["Service"])
+    assert found["Install"]["WantedBy"] == "multi-user.target"
+    assert service["Restart"] == "always" and service["Type"] == "notify"
+    assert int(service["WatchdogSec"]) <= 60
+    assert "MemoryMax" in service
+    assert not {"StandardOutput", "StandardError", "WatchdogSignal"} & set(service), "the journal, and a kill"
+    assert " agent run " in service["ExecStart"]
+
+
+def test_a_live_agent_says_so_three_times_in_each_watchdog_period() -> None:
+    """H-16: the watchdog has something to hear; an agent that hangs falls silent, for it is the same loop."""
+    heard: list[tuple[float, str]] = []
+    loop = VirtualLoop()
+    loop.add_signal_handler = lambda *_: None  # type: ignore[method-assign]
+
+    async def main() -> None:
+        agent: Agent = Lone(loop, PaperHub(*CANDIDATES)).start()
+        living = asyncio.ensure_future(
+            daemon.live(agent, list, lambda word: heard.append((loop.time(), word)), watchdog_s=60.0)
+        )
+        await asyncio.sleep(600)
+        living.cancel()
+        await asyncio.wait([living])
+
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()
+    assert heard[0] == (0.0, "READY=1")
+    barks = [at_s for at_s, word in heard if word == "WATCHDOG=1"]
+    assert len(barks) >= 30 and max(b - a for a, b in pairwise(barks)) <= 20.0

@@ -1,0 +1,51 @@
+"""An apply has succeeded when every step of it has; what has not is named beside what has (M-46, I-21)."""
+
+import io
+import json
+from argparse import Namespace
+from typing import cast
+
+import pytest
+
+from holdfast.cli import carry_out, receipts
+from holdfast.cli.receipts import Receipts
+from holdfast.cli.terminal import Terminal
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Unreachable
+from holdfast.model.revision import Head
+from holdfast.planning.plan import plan
+from tests.fleets.build import small_fleet
+
+HEAD = Head(7, "7" * 64)
+
+
+def reported(got: Receipts, as_json: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
+    """Exit code, what was printed, and what was complained about."""
+    said = io.StringIO()
+    box = cast(
+        Toolbox, Namespace(terminal=Terminal(said, said, io.StringIO(), environ_no_colour=True), hub=lambda t: t)
+    )
+    monkeypatch.setattr(receipts, "wait", lambda *_: got)
+    args = Namespace(json=as_json, detach=False)
+    try:
+        code = carry_out.report(HEAD, plan(small_fleet(), None), None, "https://hub", args, box)
+    except Unreachable as trouble:
+        return trouble.exit_code, said.getvalue(), trouble.message
+    return code, said.getvalue(), ""
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_some_nodes_accepted_and_one_did_not(as_json: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M-46: exit 6; each node that signed and each that did not is named where it belongs."""
+    code, said, trouble = reported(Receipts(("w1", "w2"), ("e1",), ("w9",)), as_json, monkeypatch)
+    assert code == 6 and "e1" in trouble and "w1" not in trouble
+    if as_json:
+        assert json.loads(said)["receipts"] == {"accepted": ["w1", "w2"], "missing": ["e1"], "not_joined": ["w9"]}
+    else:
+        assert "Signed for by w1, w2." in said and "w9" in said
+
+
+@pytest.mark.parametrize("got", [Receipts(("w1",)), Receipts(), Receipts((), (), ("w1",))])
+def test_nothing_is_missing(got: Receipts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M-46: success if and only if no step failed."""
+    assert reported(got, False, monkeypatch)[0] == 0

@@ -1,0 +1,31 @@
+"""The reference page names every alert and every finding there is, and no other."""
+
+import re
+from pathlib import Path
+
+from holdfast.adapters.notifier.memory import MemoryNotifier
+from holdfast.hub import startup
+from holdfast.hub.alarms import RECOVERY_OF, Line
+from holdfast.model.alert import Alert
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "alerts.md").read_text()
+ELSEWHERE = {"needs_operator", "alert_undelivered", "word_unverified", "word_withheld"}
+
+
+def codes(text: str) -> set[str]:
+    return set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+
+
+def test_every_alert_and_every_finding_is_explained() -> None:
+    alerts, findings = PAGE.split("## Findings")
+    assert codes(alerts) == set(RECOVERY_OF)
+    assert codes(findings) == set(startup.ROWS) | ELSEWHERE
+
+
+def test_whoever_is_told_of_a_trouble_is_told_that_it_is_over() -> None:
+    def alert(code: str) -> Alert:
+        return Alert(code, "alarm", "", "node.w1", "", "", 0.0)
+
+    everything, some, others = (Line(MemoryNotifier(), on) for on in ((), ("node_silent",), ("backup_old",)))
+    for code in RECOVERY_OF:
+        assert everything.wants(alert(code)) and some.wants(alert(code)) and not others.wants(alert(code))
