@@ -52,6 +52,7 @@ test: lint types
 # Full counts of the long cases.
 soak: setup
 	HOLDFAST_SOAK=1 $(PYTEST) tests -m lab --timeout 3600
+	HOLDFAST_SOAK=1 $(PYTEST) tests/scenarios --timeout 3600
 
 # Whole fleets in virtual time under seeded faults: make sim SEEDS=100
 SEEDS ?= 20

@@ -48,13 +48,13 @@ class Ear:
                 ear.paths.append(self.path)
                 if self.path.endswith("/elsewhere"):
                     ear.heard.append(b"redirected")
+                ear.heard.append(body)  # before the answer: whoever has that may look at once
                 time.sleep(ear.pause_s)
                 self.send_response(ear.status)
                 if 300 <= ear.status < 400:
                     self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
-                ear.heard.append(body)
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Silent."""

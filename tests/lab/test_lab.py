@@ -383,3 +383,19 @@ def wait_until(true: Callable[[], bool], patience_s: float = 10) -> None:
     while not true():
         assert time.monotonic() < give_up_s, "waited too long"
         time.sleep(0.02)
+
+
+def test_down_leaves_what_is_mounted_beside_the_lab(tmp_path: Path) -> None:
+    """A lab may be made in a directory that holds other things; only its own are its own."""
+    made = new_lab(tmp_path)
+    beside = Path(made.dir) / "beside"
+    beside.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(beside)], check=True)
+    try:
+        (beside / "mine").write_text("kept")
+        made.lab("up", "--bare", "--nodes", "hub1:hub").ok()
+        made.lab("down").ok()
+        assert (beside / "mine").read_text() == "kept" and os.path.ismount(beside)
+    finally:
+        made.lab("down")
+        subprocess.run(["umount", str(beside)], check=True)

@@ -30,6 +30,7 @@ from tests.fleets.serving import (
     Served,
     connected,
     key_of,
+    reply,
     request,
     served,
 )
@@ -257,9 +258,12 @@ def test_a_revoked_key_is_out_with_the_next_request_and_its_held_check_in_ends()
     commit(mail, three_nodes())
     applied = mail.applied()
     assert applied is not None
-    with served(mail) as hub, ThreadPoolExecutor(1) as threads:
+    with served(mail) as hub, ThreadPoolExecutor(1) as threads, ExitStack() as closing:
         machine = hub.joined("w1")
-        assert hub.signed("GET", "/v1/links?first=1&last=1", as_=machine).status == 200
+        asking = "/v1/links?first=1&last=1"
+        line = closing.enter_context(connected(hub))
+        line.sendall(request(hub, "GET", asking, as_=machine))
+        assert reply(line).status == 200
         held = threads.submit(hub.check_in, machine, "w1", seen=applied.head, wait_s=30.0)
         deadline_s = time.monotonic() + 10
         while not hub.parts.fleet._registry.members["w1"].bell.is_held:  # type: ignore[attr-defined]
@@ -269,7 +273,10 @@ def test_a_revoked_key_is_out_with_the_next_request_and_its_held_check_in_ends()
         hub.revoked("w1")
         assert held.result(10).json()["registered"] is False
         assert time.monotonic() - started_s < 5
-        assert hub.signed("GET", "/v1/links?first=1&last=1", as_=machine).status == 403
+        line.sendall(request(hub, "GET", asking, as_=machine))
+        refused = reply(line)
+        assert (refused.status, refused.headers["connection"]) == (403, "close"), "its place is another's now"
+        assert line.recv(1) == b""
         again = hub.signed("POST", "/v1/join", codec.write(hub.joining("w1")), machine)
         assert (again.status, again.json()["code"]) == (403, "revoked")
 

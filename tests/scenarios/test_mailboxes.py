@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from holdfast.errors import Conflict, HoldfastError, Invalid, Limited
 from holdfast.hub import mailboxes
-from holdfast.model.checkin import ORDERS_MAX
+from holdfast.model.checkin import ORDERS_MAX, RESULTS_MAX
 from holdfast.model.order import OrderResult, decode_order
-from tests.fleets.desks import OPERATOR, Rig
+from tests.fleets.desks import OPERATOR, Puppet, Rig
 from tests.fleets.virtual import VirtualLoop, run
 
 
@@ -162,5 +162,52 @@ def test_finished_orders_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch
             await w1.says(results=(OrderResult(id, 1, "done"),))
             await asyncio.sleep(1)
         assert len(rig.desk.orders("w1", 100).orders) == 3
+
+    run(main)
+
+
+def test_what_went_to_a_dead_line_is_handed_out_again_as_soon_as_the_node_is_idle() -> None:
+    """A power cut without a goodbye: the hub answered nobody. An idle node without the result never had the order."""
+
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop)
+        (w1,) = await rig.joined("w1")
+        await w1.follows()
+        await rig.desk.submit(OPERATOR, rig.order("w1"), "x")
+        assert [d.attempt for d in (await w1.says(wait_s=10.0)).orders] == [1]
+        assert not (await w1.says(wait_s=1.0)).orders, "it may still be on its way"
+        await asyncio.sleep(mailboxes.UNHEARD_S)
+        assert not (await w1.says()).orders, "a node that is busy may have it in hand"
+        began_s = loop.time()
+        assert [d.attempt for d in (await w1.says(wait_s=10.0)).orders] == [2] and loop.time() == began_s
+
+    run(main)
+
+
+def test_a_node_cannot_flood_the_audit_log_with_results() -> None:
+    """D9, S05: refused before any of them is looked at; what is within the bound is folded."""
+
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop)
+        (w1,) = await rig.joined("w1")
+        before = len(rig.audited())
+        with pytest.raises(Invalid):
+            await w1.says(results=tuple(OrderResult(f"{n:032d}", 1, "done") for n in range(RESULTS_MAX + 1)))
+        assert len(rig.audited()) == before
+        for batch in range(20):
+            some = tuple(OrderResult(f"{batch:016d}{n:016d}", 1, "done") for n in range(RESULTS_MAX))
+            await w1.says(results=some)
+        assert len(rig.audited()) - before <= 100
+
+    run(main)
+
+
+def test_an_address_is_bounded_when_joining_too() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop)
+        for address in ("x" * 10_000, "100.64.0.1\nforged log line"):
+            with pytest.raises(Invalid):
+                await Puppet(rig, "w1").join(address=address)
+        assert (await Puppet(rig, "w1").join(address="100.64.0.1")).accepted
 
     run(main)

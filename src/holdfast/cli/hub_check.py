@@ -34,7 +34,8 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    state_dir = args.state_dir or args.hub or STATE_DIR
+    ledger = args.hub if args.hub and "://" not in args.hub else None  # $HOLDFAST_HUB may name a running hub
+    state_dir = args.state_dir or ledger or STATE_DIR
     if args.sweep:
         _sweep(state_dir, box)
     verdict = _examine(state_dir, box)

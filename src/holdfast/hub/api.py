@@ -66,6 +66,7 @@ class Visitor:
         self.connection = connection
         self.route: routes.Route | None = None
         self.credential = Credential(ANONYMOUS)
+        self.is_over = False  # a connection that was somebody's and is nobody's now: it ends with this answer
         self.with_the_fleet = False  # which writes into the audit log what it refuses
 
     @property
@@ -99,7 +100,10 @@ class Api:
         connection.begin()
         self.serving += 1
         try:
-            response = await self._respond(Visitor(request, connection))
+            who = Visitor(request, connection)
+            response = await self._respond(who)
+            if who.is_over:
+                response.force_close()
             try:
                 async with asyncio.timeout(limits.ANSWER_S):
                     return await self._send(request, response)
@@ -182,6 +186,7 @@ class Api:
         finally:
             if who.principal.kind in ANYBODY:
                 staff.limiter.was_stranger(address, now_s)
+                who.is_over = bool(who.connection.place.identity)
         if who.route is not None or who.principal is ANONYMOUS:
             operation = who.route.operation if who.route is not None else ""
             trouble = permissions.may(who.principal, operation)

@@ -8,7 +8,7 @@ from holdfast.hub.member import Member
 from holdfast.ledger import keys
 from holdfast.model import audit, canonical
 from holdfast.model.audit import NO_ENTRIES, AuditHead
-from holdfast.model.checkin import REPORT_BYTES_MAX, CheckIn
+from holdfast.model.checkin import REPORT_BYTES_MAX, RESULTS_MAX, CheckIn
 from holdfast.model.report import Pulse, Report, SignedPulse, clamped
 from holdfast.ports.ledger_store import Reading
 
@@ -105,6 +105,12 @@ def _note_report(member: Member, content: bytes) -> None:
     member.report, member.report_bytes, member.report_digest = report, content, canonical.digest(content)
 
 
+def check_results(message: CheckIn) -> None:
+    """Before any of them is looked at: each may cost a line of the audit log."""
+    if len(message.results) > RESULTS_MAX:
+        raise _unreadable(f"more than {RESULTS_MAX} results at once")
+
+
 def wants_report(member: Member) -> bool:
     return member.pulse_report != member.report_digest
 
@@ -113,9 +119,14 @@ def moved_from(member: Member, message: CheckIn) -> str | None:
     """The address before, when the node says it is somewhere else now (M-23)."""
     if not message.address or message.address == member.address:
         return None
-    if len(message.address) > ADDRESS_CHARS_MAX or not message.address.isprintable():
-        raise _unreadable("the address is no address")
+    check_address(message.address)
     return member.address
+
+
+def check_address(address: str) -> None:
+    """It is logged, kept and shown to everybody who asks for the nodes."""
+    if len(address) > ADDRESS_CHARS_MAX or not address.isprintable():
+        raise _unreadable("the address is no address")
 
 
 class AuditCopy(Struct, frozen=True):

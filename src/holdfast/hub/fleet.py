@@ -158,6 +158,7 @@ class FleetDesk:
         self._applied()
         now_s = self._clock.now_s()
         try:
+            checkins.check_address(request.address)
             admitted = admission.admit(self._registry, self._store, principal, request, now_s)
             if admitted.record is not None:
                 await self._commit_invite(admitted)
@@ -229,8 +230,11 @@ class FleetDesk:
         return self._answer(member, message, applied, taken, loop_s)
 
     def _has_news(self, member: Member, message: CheckIn, applied: Applied, loop_s: float) -> bool:
-        if member.orders and mailboxes.is_due(member, loop_s):
-            return True
+        if member.orders:
+            if message.wait_s:
+                mailboxes.unheard(member, loop_s)
+            if mailboxes.is_due(member, loop_s):
+                return True
         if message.pulse is not None and checkins.wants_report(member):
             return True
         if message.seen == applied.head or message.seen.number >= applied.head.number:
@@ -341,6 +345,7 @@ class FleetDesk:
             _noted(self._store.submit(Transaction(expect={}, put=put)))
 
     async def _take_results(self, member: Member, message: CheckIn, source: str) -> tuple[str, ...]:
+        checkins.check_results(message)
         taken = mailboxes.take(member, message.results, self._store)
         if taken.put:
             await _durable(self._store.submit(Transaction(expect={}, put=taken.put, delete=taken.delete)))
@@ -351,10 +356,7 @@ class FleetDesk:
                 Event(who, "order-result", f"order.{id}", result.outcome, result.message, source), durable=False
             )
         for result, why in taken.ignored:
-            self._audit.append(
-                Event(who, "order-result", f"order.{result.id[:64]}", "refused", f"ignored: {why}", source),
-                durable=False,
-            )
+            self._fold(Event(who, "order-result", f"order.{result.id[:64]}", "refused", f"ignored: {why}", source))
         return taken.ids
 
     # ---- orders and revocations
@@ -462,8 +464,10 @@ class FleetDesk:
             self._alarms.close()
 
     def _refused(self, principal: Principal, action: str, target: str, why: HoldfastError, source: str) -> None:
+        self._fold(Event(str(principal), action, target, "denied", f"{why.code}: {why.message}", source))
+
+    def _fold(self, event: Event) -> None:
         """One line each; of a flood, one line for all that are alike (D9)."""
-        event = Event(str(principal), action, target, "denied", f"{why.code}: {why.message}", source)
         if not self._folding:
             self._folding = True
             asyncio.get_running_loop().call_later(denials.WINDOW_S, self._end_window)

@@ -16,6 +16,7 @@ from holdfast.ports.ledger_store import LedgerStore, Reading, Transaction
 from holdfast.trust import orders as signed_orders
 
 LEASE_S = 60.0
+UNHEARD_S = 5.0  # a node that is idle so long after a delivery, and brings no result, never got it
 QUEUE_MAX = 256  # per node, waiting
 KEPT_MAX = 256  # per node, finished
 
@@ -109,6 +110,13 @@ def withdraw(member: Member, action: str) -> None:
 
 def is_due(member: Member, loop_s: float) -> bool:
     return any(waiting.leased_until_s <= loop_s for waiting in member.orders.values())
+
+
+def unheard(member: Member, loop_s: float) -> None:
+    """The node is idle: what was handed to a line that had died is handed out again. It runs once at most."""
+    for waiting in member.orders.values():
+        if waiting.leased_until_s > loop_s >= waiting.leased_until_s - LEASE_S + UNHEARD_S:
+            waiting.leased_until_s = loop_s
 
 
 def deliver(member: Member, loop_s: float, now_s: float) -> tuple[Delivered, ...]:

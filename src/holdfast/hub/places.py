@@ -80,23 +80,13 @@ class Places:
                 if not found:
                     del book[name]
 
-    def dismiss(self, identity: str) -> int:
-        """Whoever this is has lost his credential: every connection of his ends."""
-        gone = list(self._by_identity.get(identity, ()))
-        for place in gone:
-            self._send_away(place)
-        return len(gone)
-
     def _make_room(self, among: Iterable[Place]) -> bool:
         oldest = next((place for place in among if place.waiting), None)
         if oldest is None:
             return False
-        self._send_away(oldest)
+        self.leave(oldest)
+        oldest.leave_now()
         return True
-
-    def _send_away(self, place: Place) -> None:
-        self.leave(place)
-        place.leave_now()
 
 
 def neighbourhood(host: str) -> str:

@@ -26,10 +26,11 @@ def sweep(place: Place, blueprint: Blueprint, keep_lock: bool = False) -> None:
 
 
 def _unmount(place: Place) -> None:
-    """Nobody but a user mounts anything here on the host; deleting through a mount would delete elsewhere."""
-    for target in reversed(mounts.below(place.root)):
-        subprocess.run(["umount", "--lazy", target], capture_output=True)
-    if left := mounts.below(place.root):
+    """Deleting through a mount would delete elsewhere. What lies beside the lab's own things is nobody's business."""
+    for path in place.contents():
+        for target in reversed(mounts.below(path)):
+            subprocess.run(["umount", "--lazy", target], capture_output=True)
+    if left := [target for path in place.contents() for target in mounts.below(path)]:
         raise Failed(f"{left[0]} is still mounted", remedy=f"umount {left[0]}, then holdfast lab down")
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from holdfast.model.revision import NO_HEAD, Head
 
 PULSE_NAMESPACE = "holdfast-pulse"
+PULSE_RESULTS_MAX = 64
 
 
 class Facts(Struct, frozen=True, omit_defaults=True):
@@ -36,6 +37,7 @@ class Pulse(Struct, frozen=True, omit_defaults=True):
     report: str = ""  # digest of the newest report
     counter: int = 0  # highest order counter used
     facts: Facts = Facts()
+    results: dict[str, str] = {}  # outcome by id of the newest signed orders, oldest first: a hub's word is not needed
 
 
 class SignedPulse(Struct, frozen=True):

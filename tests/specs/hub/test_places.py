@@ -103,16 +103,6 @@ def test_leaving_gives_everything_back_and_twice_is_once() -> None:
     assert door.places._by_address == door.places._by_identity == {}
 
 
-def test_who_lost_his_credential_loses_his_connections() -> None:
-    door = Door()
-    door.known("a", "node:w1")
-    door.known("b", "node:w1")
-    door.known("c", "node:w2")
-    assert door.places.dismiss("node:w1") == 2
-    assert (sorted(door.gone), door.places.known) == (["a", "b"], 1)
-    assert door.places.dismiss("node:w9") == 0
-
-
 @pytest.mark.parametrize(
     ("host", "counted"),
     [

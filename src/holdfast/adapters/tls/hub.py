@@ -1,5 +1,6 @@
 """What a hub shows in a handshake: a certificate of its own key, kept in a file, made anew in good time."""
 
+import ipaddress
 import os
 import ssl
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from holdfast.model import ssh_key
 from holdfast.model.certificate import CertificateFacts
 from holdfast.ports.clock import Clock
 from holdfast.ports.disk import Disk
-from holdfast.trust.certificates import renew_due
+from holdfast.trust.certificates import checked_name, renew_due
 
 FILE_BYTES_MAX = 64 * 1024
 
@@ -32,7 +33,7 @@ class HubTls:
         self._key = key
         kept = self._kept()
         before = (*kept[1].names, *kept[1].addresses) if kept is not None else ()
-        self._names = tuple(dict.fromkeys((*before, *names)))
+        self._names = tuple(dict.fromkeys((*before, *(_called(name) for name in names))))
         self._chain, self._facts = kept if kept is not None and self._names == before else self._made()
         if self._is_due():
             self._chain, self._facts = self._made()
@@ -69,6 +70,14 @@ class HubTls:
         except Corrupt:
             return None
         return (content, facts) if facts.self_signed and facts.key == _line(self._key) else None
+
+
+def _called(name: str) -> str:
+    """A hostname, or an address in the one way it is written in certificates."""
+    try:
+        return str(ipaddress.ip_address(name.strip("[]")))
+    except ValueError:
+        return checked_name(name)
 
 
 def _line(key: Ed25519PrivateKey) -> str:
