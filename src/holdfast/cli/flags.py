@@ -1,7 +1,7 @@
 """Flags that every command takes, before or after its verb."""
 
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NoReturn
 
 from holdfast.errors import Invalid
@@ -50,7 +50,7 @@ def with_defaults(args: Namespace, environ: Mapping[str, str]) -> Namespace:
     return args
 
 
-def split_verb(argv: Sequence[str], known: Mapping[str, object], nouns: set[str]) -> tuple[str | None, list[str]]:
+def split_verb(argv: Sequence[str], known: Container[str], nouns: set[str]) -> tuple[str | None, list[str]]:
     """The verb (one or two words) and everything else, wherever the global flags stand."""
     words = _plain_words(argv)
     if not words:

@@ -7,14 +7,14 @@ from typing import Any
 from holdfast.cli import flags
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.toolbox import Caller, Toolbox
-from holdfast.cli.verbs import LATER, VERBS, nouns
+from holdfast.cli.verbs import LATER, LATER_PAIRS, VERBS, nouns
 from holdfast.errors import Failed, HoldfastError, Invalid
 
 
 def run(argv: Sequence[str], box: Toolbox) -> int:
     terminal, as_json = box.terminal, "--json" in argv
     try:
-        verb, rest = flags.split_verb(argv, VERBS, nouns())
+        verb, rest = flags.split_verb(argv, VERBS.keys() | LATER_PAIRS, nouns())
         if verb is None:
             return _overview(argv, terminal)
         if verb not in VERBS:
@@ -97,7 +97,7 @@ def _unknown(verb: str) -> Invalid:
     if verb in nouns():
         second = ", ".join(f"`holdfast {known}`" for known in VERBS if known.startswith(verb + " "))
         return Invalid(f"`holdfast {verb}` needs a second word", remedy=f"one of: {second}", code="usage")
-    if verb in LATER:
+    if verb in LATER or verb in LATER_PAIRS:
         remedy = "holdfast --help lists what is built; the README says what comes next"
         return Invalid(f"`holdfast {verb}` is not built yet", remedy=remedy, code="not_built")
 

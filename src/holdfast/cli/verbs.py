@@ -67,6 +67,12 @@ LATER = frozenset(
 )
 
 
+# The same for second words of nouns that are built in part.
+LATER_PAIRS = frozenset(
+    ("agent trust", "agent upgrade", "hub backup", "hub restore", "import compose", "node drain"),
+)
+
+
 def nouns() -> set[str]:
     """First words that may be followed by a second one."""
     return {name.partition(" ")[0] for name in VERBS if " " in name}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.cli import flags
-from holdfast.cli.verbs import LATER, VERBS, nouns
+from holdfast.cli import flags, frame
+from holdfast.cli.verbs import LATER, LATER_PAIRS, VERBS, nouns
 from holdfast.errors import Invalid
 
 
@@ -55,3 +55,10 @@ def test_the_help_of_every_verb_has_an_example(verb: str) -> None:
 
     details: str = import_module("holdfast.cli." + VERBS[verb].module).DETAILS
     assert "example" in details and f"holdfast {verb.split()[0]}" in details
+
+
+@pytest.mark.parametrize("pair", sorted(LATER_PAIRS))
+def test_a_second_word_that_is_not_built_yet_is_told_so_m_32(pair: str) -> None:
+    verb, _ = flags.split_verb([*pair.split(), "x"], VERBS.keys() | LATER_PAIRS, nouns())
+    assert verb == pair and pair not in VERBS
+    assert frame._unknown(pair).code == "not_built"
