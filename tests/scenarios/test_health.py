@@ -154,6 +154,26 @@ def test_a_dial_node_is_called_and_stays_healthy_if_it_answers() -> None:
     run(main)
 
 
+def test_a_dial_node_that_cannot_be_called_yet_is_asked_through_its_mailbox() -> None:
+    """C-01: no certificate of it is pinned before its identity is applied; the ping order is the probe then."""
+
+    async def main(loop: VirtualLoop) -> None:
+        async def knock(node: str, address: str) -> bool:
+            return False
+
+        fleet = small_fleet(nodes=("w1",))
+        rig = Rig(loop, replace(fleet, nodes={"w1": Node("w1", ("worker",), link="dial")}), knock=knock)
+        w1 = Puppet(rig, "w1")
+        await w1.join(address="100.64.0.1")
+        running = asyncio.create_task(rig.desk.run())
+        await asyncio.sleep(92)
+        answer = await w1.says()
+        assert [d.hub.action for d in answer.orders if d.hub] == ["ping"]
+        running.cancel()
+
+    run(main)
+
+
 def test_a_restarted_hub_raises_no_alarm_while_it_warms_up_and_repeats_none() -> None:
     """M-75, I-30: silent before and told of, silent before and not told of, silent since, alive — each told once."""
 

@@ -177,8 +177,11 @@ class Watch:
         if member.link == "dial" and self._knock is not None:
             self._start_knocking(member)
         else:
-            expires_s = self._clock.now_s() + self._registry.cadence.window_s
-            mailboxes.ask(member, "ping", self._entropy.token(16).hex(), expires_s)
+            self._ask(member)
+
+    def _ask(self, member: Member) -> None:
+        expires_s = self._clock.now_s() + self._registry.cadence.window_s
+        mailboxes.ask(member, "ping", self._entropy.token(16).hex(), expires_s)
 
     def _start_knocking(self, member: Member) -> None:
         if self._knock is None:
@@ -196,6 +199,8 @@ class Watch:
             return
         if answered and member.key:
             self.heard(member, asyncio.get_running_loop().time())
+        elif not answered:  # no certificate of it is pinned yet: a question in its mailbox, as for everybody else
+            self._ask(member)
 
     # ---- warm-up
 

@@ -91,18 +91,28 @@ def test_an_address_that_operators_signed_comes_before_what_the_node_says() -> N
 
 
 @pytest.mark.parametrize(
-    ("identity", "reported"),
-    [(None, ISSUER), (replace(PIN, issuer=""), ISSUER), (PIN, b"another one"), (PIN, b"")],
+    ("identity", "reported", "why"),
+    [
+        (None, ISSUER, "does not say yet"),
+        (replace(PIN, issuer=""), ISSUER, "does not say yet"),
+        (PIN, b"another one", "is not the one"),
+        (PIN, b"", "is not the one"),
+    ],
     ids=["not recorded", "no issuer recorded", "another issuer reported", "nothing reported"],
 )
 def test_without_a_pin_nobody_is_called_and_the_log_says_why(
-    identity: NodeIdentity | None, reported: bytes, caplog: pytest.LogCaptureFixture
+    identity: NodeIdentity | None, reported: bytes, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench(applied(identity), reported)
     door = bench.opens(CLAIMED, reported)
     with caplog.at_level(logging.WARNING):
         assert not bench.knock()
-    assert door.knocks == 0 and "w1 cannot be called" in caplog.text and "holdfast apply" in caplog.text
+    assert (
+        door.knocks == 0
+        and "w1 cannot be called" in caplog.text
+        and why in caplog.text
+        and "holdfast apply" in caplog.text
+    )
 
 
 def test_somebody_else_at_its_address_is_no_sign_of_life(caplog: pytest.LogCaptureFixture) -> None:
