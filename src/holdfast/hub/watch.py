@@ -181,6 +181,7 @@ class Watch:
 
     def _ask(self, member: Member) -> None:
         expires_s = self._clock.now_s() + self._registry.cadence.window_s
+        mailboxes.withdraw(member, "ping")  # an old question that is about to expire is no question
         mailboxes.ask(member, "ping", self._entropy.token(16).hex(), expires_s)
 
     def _start_knocking(self, member: Member) -> None:
