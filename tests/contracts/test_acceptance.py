@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.acceptance.sqlite import SqliteAcceptance
@@ -11,7 +12,7 @@ from holdfast.adapters.journal.agent_file import AgentFile
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
 from holdfast.model.record import Link
-from holdfast.model.revision import FORMAT, Head, Header, digest_of, encode_header
+from holdfast.model.revision import FORMAT, Head, Header, Tombstone, digest_of, encode_header
 from holdfast.ports.acceptance import Acceptance, Accepted
 
 Again = Callable[[], Acceptance]
@@ -54,6 +55,14 @@ def test_what_was_accepted_is_there_for_the_next_process(again: Again) -> None:
     assert again().links(1, 5) == [link(1), link(2)] and again().links(2, 2) == [link(2)]
     assert again().blob(digest) == content and again().blob("0" * 64) is None
     assert again().missing([digest, "0" * 64]) == ["0" * 64]
+
+
+def test_what_was_dropped_and_said_last_is_there_for_the_next_process(again: Again) -> None:
+    """I-37: a node's own tombstones outlive the process."""
+    stones = {"service.db": Tombstone("d" * 64, 2, "w1", 3)}
+    whole = replace(accepted(2), manifest=b"", said=b"manifest", unread=True, stones=stones)
+    again().accept([link(1), link(2)], whole, {})
+    assert again().newest() == whole
 
 
 def test_it_goes_forward_or_stays_and_never_back_or_aside(again: Again) -> None:

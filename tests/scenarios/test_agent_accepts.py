@@ -92,7 +92,7 @@ def test_what_was_signed_is_accepted_and_the_receipt_is_signed_by_the_node() -> 
 
 def test_a_delta_without_its_grade_is_parked_and_the_rest_applied() -> None:
     """design §2: an agent that still meets one applies the rest, parks that resource and reports it; also after a
-    restart, until somebody of that grade signs."""
+    restart, until somebody of that grade signs a change of it."""
 
     async def scene(loop: VirtualLoop) -> None:
         candidates = chain(ONE, (DROPPED, CAROL_SIGNER))
@@ -119,12 +119,8 @@ def test_a_delta_without_its_grade_is_parked_and_the_rest_applied() -> None:
         assert again.accepting.parked == agent.accepting.parked
         assert again.accepting.in_force == now
 
-        third = chain(
-            ONE,
-            (DROPPED, CAROL_SIGNER),
-            (replace(DROPPED, services=DROPPED.services | {"x": small_service("x")}), ALICE_SIGNER),
-        )
-        hub.candidates.append(third[2])
+        edited = replace(DROPPED, services=DROPPED.services | {"db": with_volume(2)})
+        hub.candidates.append(chain(ONE, (DROPPED, CAROL_SIGNER), (edited, ALICE_SIGNER))[2])
         await turn(again)
         assert again.accepting.seen == hub.head and again.accepting.parked == ()
         assert again.accepting.in_force is not None
@@ -369,3 +365,15 @@ def test_an_answer_of_a_newer_hub_is_read_for_what_is_known() -> None:
     whole |= {"weather": "fine", "wire": 2, "cadence": {"poll_s": 5.0, "heartbeat_s": 9.0, "mood": 1}}
     read = msgspec.json.decode(msgspec.json.encode(whole), type=CheckInAnswer)
     assert (read.head.number, read.cadence.poll_s, read.registered) == (1, 5.0, True)
+
+
+@pytest.mark.parametrize("mode", ["converge", "observe"])
+def test_a_node_reports_the_mode_it_was_given_c_04(mode: str) -> None:
+    async def scene(loop: VirtualLoop) -> None:
+        plain = fleet()
+        given = replace(plain, nodes={**plain.nodes, "w1": replace(plain.nodes["w1"], reconcile=mode)})
+        hub = PaperHub(*chain((given, ALICE_SIGNER)))
+        await Lone(loop, hub).turned()
+        assert msgspec.json.decode(hub.said[-1].report, type=Report).mode == mode
+
+    in_world(scene)

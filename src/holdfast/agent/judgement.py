@@ -1,6 +1,7 @@
 """Which deltas of a revision this node follows: each changed address by the grade and scope its signers have. Pure.
 
-The same rules as in CLI and hub (planning/), asked again here, because a hub is believed nothing.
+The same rules as in CLI and hub (planning/), asked again here, because a hub is believed nothing. They compare with
+what this node itself followed, never with what a manifest says it did.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,32 +9,80 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model import canonical
-from holdfast.model.ids import FLEET
+from holdfast.model.applied import content
+from holdfast.model.fleet import Grade, Service
+from holdfast.model.ids import FLEET, KINDS, TRUST, is_name, kind_of
 from holdfast.model.manifest import NodeManifest
+from holdfast.model.plan import Change
 from holdfast.model.report import Parked
-from holdfast.model.revision import Entry, Table
+from holdfast.model.revision import Entry, Table, Tombstone
 from holdfast.model.trust import Trust
+from holdfast.planning import entry as soundness
 from holdfast.planning.diff import changes
 from holdfast.planning.placement import Placed
+from holdfast.planning.table import tombstones
 from holdfast.trust.approval import missing
 
 REMEDY = (
-    "if it is wanted, an operator of grade {grade} signs it: holdfast apply --key KEY; if not: holdfast rollback, "
-    "and find out who committed it"
+    "if nobody wants it: holdfast rollback, and find out who committed it; if it is wanted, an operator of grade "
+    "{grade} signs a revision that changes {address} itself: holdfast rollback, then holdfast apply --key KEY"
 )
+UNSAID = "it is not signed well enough"
 _PLACED: Mapping[str, Placed] = {}
+_BURIED = frozenset(KINDS) - {FLEET, TRUST}  # kinds of which something can be removed
+_held_service = msgspec.json.Decoder(Service).decode
+
+Witness = tuple[Sequence[str], Trust]  # keys that really signed a revision, and the trust that judges them
 
 
-class Judged(Struct, frozen=True):
-    """`in_force` is what the node follows: the new manifest, with the old entry wherever something was parked."""
+class Standing(Struct, frozen=True):
+    """What a node stands on between two revisions. `in_force` is followed; `wanted` was said last, and differs from it
+    at every parked address; `stones` are services this node followed and was told to drop, whatever a hub says."""
 
-    in_force: NodeManifest
-    parked: tuple[Parked, ...]
+    in_force: NodeManifest | None = None
+    wanted: NodeManifest | None = None
+    parked: Mapping[str, Parked] = {}
+    stones: Mapping[str, Tombstone] = {}
+
+
+class NoGround(Corrupt):
+    """Nothing was followed before, and what this node is or the settings are not signed well enough to begin with."""
 
 
 def decode_manifest(content: bytes) -> NodeManifest:
     return canonical.decode(content, NodeManifest, "the manifest of this node")
+
+
+def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
+    """Refuses one that is about somebody else, or in which one kind of resource could hide behind another."""
+    manifest = decode_manifest(content)
+    if (manifest.fleet, manifest.node) != (fleet, node):
+        raise _misshapen(f"it is the manifest of {manifest.node[:40]!r} in the fleet {manifest.fleet[:12]!r}")
+    for kind, held in (("service", manifest.services), ("policy", manifest.policies), ("storage", manifest.storage)):
+        for address in held:
+            if not _is(address, kind):
+                raise _misshapen(f"{address[:60]!r} stands where a {kind} belongs")
+    for address in manifest.retired:
+        if not _is(address, kind_of(address)) or kind_of(address) not in _BURIED:
+            raise _misshapen(f"{address[:60]!r} stands where something removed belongs")
+    for address, placed in manifest.services.items():
+        if placed.node != node:
+            raise _misshapen(f"{address} is placed on another node")
+    return manifest
+
+
+def _is(address: str, kind: str) -> bool:
+    return address.startswith(f"{kind}.") and is_name(address[len(kind) + 1 :])
+
+
+def _misshapen(why: str) -> Corrupt:
+    return Corrupt(
+        f"the manifest signed for this node is not one that holdfast makes: {why}",
+        remedy="do not trust this hub: compare `holdfast history` with a colleague's, then holdfast rollback",
+        code="manifest_misshapen",
+    )
 
 
 def needed(manifest: NodeManifest) -> list[str]:
@@ -46,53 +95,110 @@ def entries(manifest: NodeManifest | None) -> dict[str, Entry]:
     if manifest is None:
         return {}
     own = {FLEET: Entry(manifest.settings), f"node.{manifest.node}": manifest.own}
-    return {**own, **manifest.policies, **manifest.services, **manifest.storage}
+    return {**manifest.policies, **manifest.services, **manifest.storage, **own}
 
 
 def judge(
-    before: NodeManifest | None,
+    standing: Standing,
     after: NodeManifest,
-    keys: Sequence[str],
-    trust: Trust,
+    witnesses: Sequence[Witness],
     contents: Mapping[str, bytes],
+    number: int,
     now_s: float,
-) -> Judged:
-    """`before` is what the node follows now, not what a hub says it does; `keys` really signed the revision."""
-    found = changes(_table(before, contents), _table(after, {}), contents, contents, _PLACED, detailed=False)
-    own = f"node.{after.node}"
+) -> Standing:
+    """`witnesses` signed the revision that brought `after`, and those before it whose manifests nobody has: whoever
+    of them changed an address, the grade it needs is reached by each."""
+    old, said, new = (entries(one) for one in (standing.in_force, standing.wanted, after))
+    before, table = Table(old, dict(standing.stones)), Table(new)
     parked: dict[str, Parked] = {}
-    for change in found:
-        if before is None and change.address == own:
-            continue  # that the node exists is what its invite says, with a signature of its own
-        lacking = missing(trust, keys, change.grade, (change.address,))
-        if lacking is not None:
-            why = "; ".join(demand.reason for demand in change.demands) or change.kind
-            parked[change.address] = Parked(
-                change.address, f"{why}: {lacking}", REMEDY.format(grade=change.grade), now_s
-            )
-    if not parked:
-        return Judged(after, ())
-    return Judged(_mixed(before, after, parked), tuple(parked.values()))
+    for change in changes(before, table, contents, contents, _PLACED, detailed=False):
+        address = change.address
+        if standing.wanted is not None and said.get(address) == new.get(address):
+            # This revision does not touch it, so its signatures say nothing about it.
+            parked[address] = standing.parked.get(address) or noted(address, "destroy", UNSAID, now_s)
+            continue
+        grade, why = _asked(change, old, contents)
+        trouble = _unsound(address, before, table, contents) or _lacking(address, grade, witnesses)
+        if trouble is not None:
+            parked[address] = noted(address, grade, f"{why}: {trouble}", now_s)
+    for address in _idle_policies(old, new, parked):
+        del parked[address]
+    in_force = _mixed(old, after, parked) if parked else after
+    followed = entries(in_force)
+    stones = {a: s for a, s in tombstones(before, followed, number).items() if kind_of(a) == "service"}
+    return Standing(in_force, after, parked, stones)
 
 
-def _table(manifest: NodeManifest | None, contents: Mapping[str, bytes]) -> Table:
-    """A removed address counts as buried here only while this node still holds what it was."""
-    stones = manifest.retired if manifest else {}
-    return Table(entries(manifest), {a: stone for a, stone in stones.items() if stone.digest in contents})
+def _idle_policies(old: Mapping[str, Entry], new: Mapping[str, Entry], parked: Mapping[str, Parked]) -> list[str]:
+    """Policies that left together with the last service they bound here: without it they allow and forbid nothing."""
+    left = [a for a in parked if kind_of(a) == "policy" and a in old and a not in new]
+    return [a for a in left if not any(_stays(bound, old, new, parked) for bound in old[a].applies_to or ())]
 
 
-def _mixed(before: NodeManifest | None, after: NodeManifest, parked: Mapping[str, Parked]) -> NodeManifest:
-    old = entries(before)
+def _stays(bound: str, old: Mapping[str, Entry], new: Mapping[str, Entry], parked: Mapping[str, Parked]) -> bool:
+    return bound == FLEET or bound in (old if bound in parked else new)
 
+
+def noted(address: str, grade: Grade, why: str, now_s: float) -> Parked:
+    return Parked(address, why, REMEDY.format(grade=grade, address=address), now_s)
+
+
+def _asked(change: Change, old: Mapping[str, Entry], contents: Mapping[str, bytes]) -> tuple[Grade, str]:
+    """Protection is read from what it was declared in: an entry beside it can be rewritten without a grade."""
+    reasons = [demand.reason for demand in change.demands]
+    grade = change.grade
+    if change.removes and _protected(change.address, old[change.address], contents):
+        grade = "destroy" if grade == "apply" else grade
+        reasons.append("removes a protected resource")
+    return grade, "; ".join(reasons) or change.kind
+
+
+def _protected(address: str, entry: Entry, contents: Mapping[str, bytes]) -> bool:
+    if kind_of(address) != "service":
+        return entry.protect
+    return entry.protect or _held_service(content(contents, entry.digest, address)).protect
+
+
+def _unsound(address: str, before: Table, after: Table, contents: Mapping[str, bytes]) -> str | None:
+    """What no grade allows: a content in which one thing hides behind another cannot be judged."""
+    entry = after.entries.get(address)
+    if entry is None or before.entries.get(address) == entry:
+        return None
+    try:
+        if kind_of(address) == "service":
+            soundness.check_service(address, entry, soundness.read(contents, entry, address, Service))
+        else:
+            soundness.check_entry(address, before, after, contents)
+    except HoldfastError as trouble:
+        return trouble.message
+    return None
+
+
+def _lacking(address: str, grade: Grade, witnesses: Sequence[Witness]) -> str | None:
+    found = (missing(trust, keys, grade, (address,)) for keys, trust in witnesses)
+    return next((lacking for lacking in found if lacking is not None), None)
+
+
+def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, Parked]) -> NodeManifest:
     def kept(now: Mapping[str, Entry], kind: str) -> dict[str, Entry]:
         held = {a: old[a] for a in parked if a in old and a.startswith(kind)}
         return dict(sorted({**{a: e for a, e in now.items() if a not in parked}, **held}.items()))
 
-    own = f"node.{after.node}"
+    def ground(address: str, now: Entry) -> Entry:
+        if address not in parked:
+            return now
+        if address not in old:
+            raise NoGround(
+                f"{address} is not signed well enough to begin with: {parked[address].reason}",
+                remedy=f"a new token vouches for what is applied now: holdfast node invite {after.node} --replace",
+                code="not_vouched",
+            )
+        return old[address]
+
     return msgspec.structs.replace(
         after,
-        settings=old[FLEET].digest if FLEET in parked and FLEET in old else after.settings,
-        own=old[own] if own in parked and own in old else after.own,
+        settings=ground(FLEET, Entry(after.settings)).digest,
+        own=ground(f"node.{after.node}", after.own),
         services=kept(after.services, "service."),
         policies=kept(after.policies, "policy."),
         storage=kept(after.storage, "storage."),

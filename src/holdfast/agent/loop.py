@@ -51,7 +51,8 @@ class Agent:
         self.lanes = Lanes()
         self.performer = Performer(world)
         self.orders = Orders(world, membership, self.accepting, self.time, self.findings, self.lanes, self.performer)
-        self.reporter = Reporter(world, membership, self.accepting, self.time, self.findings)
+        told = self.orders.answers.told
+        self.reporter = Reporter(world, membership, self.accepting, self.time, self.findings, told)
         self.cadence: Cadence = NORMAL
         self.joined = membership.joined
         self.heard_s: float | None = None  # monotonic, of the last answer
@@ -129,6 +130,7 @@ class Agent:
                 code="not_registered",
             )
         self.time.heard(answer.time_s)
+        self.orders.birth.heard()
         self._take_cadence(answer.cadence)
         self.joined = True
         self._confirmed()
@@ -174,7 +176,7 @@ class Agent:
             beat,
             pulse,
             report,
-            self.orders.results() if self.orders.unsent else (),
+            self.orders.answers.waiting() if self.orders.answers.unsent else (),
             wait_s,
             self.world.clock.now_s(),
             (),
@@ -201,6 +203,7 @@ class Agent:
             self._offline = False
             self.world.say("hub_answers", {})
         if message.heartbeat:
+            self.accepting.refusals.turn()
             self._beat_due_s = sent_s + self.cadence.heartbeat_s
         if message.pulse is not None:
             self._fresh = False
@@ -211,6 +214,7 @@ class Agent:
             self._hub_has = ""
             self._fresh = True
         self.time.heard(answer.time_s)
+        self.orders.birth.heard()
         if self.time.alarm is not None:
             self.findings.add("clock_skew", self.time.alarm, CLOCK_REMEDY)
         else:
@@ -218,7 +222,7 @@ class Agent:
         if answer.cadence != self._said:
             self._take_cadence(answer.cadence)
         if answer.results_taken:
-            self.orders.taken(answer.results_taken)
+            self.orders.answers.taken(answer.results_taken)
         self._audit_seen = answer.audit_seen
         if answer.registered:
             self.findings.clear("not_registered")

@@ -3,13 +3,13 @@
 import asyncio
 import binascii
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.agent.accept import Accepting
+from holdfast.agent.answers import HUB, Answers
+from holdfast.agent.birth import Birth
 from holdfast.agent.findings import Findings
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.membership import Membership
@@ -22,7 +22,6 @@ from holdfast.gate.acts import ACT_OF
 from holdfast.gate.authority import NOBODY, Authority, by_order
 from holdfast.gate.decide import Deed, Park, decide
 from holdfast.model.audit import Event
-from holdfast.model.checkin import RESULTS_MAX
 from holdfast.model.journal import Operation, OrderUse, Outcome
 from holdfast.model.order import (
     ACTIONS,
@@ -39,6 +38,7 @@ from holdfast.trust import orders as rules
 
 KEPT = 1024  # refusals and the hub's own small requests, answered again without a second look
 RETRY_S = 10.0
+HUB_ID_MAX = 64  # longer ids are not answered
 _SMALL = frozenset({"ping", "check-in"})  # of a hub: nothing to remember, nothing to repeat
 
 
@@ -63,22 +63,8 @@ class Orders:
         self._attempts: dict[str, int] = {}  # of orders under way: the newest lease gets the result
         self.under_way: set[str] = set()  # operations
         self._answered: OrderedDict[str, OrderResult] = OrderedDict()  # by digest of what was asked
-        self.unsent: OrderedDict[str, OrderResult] = OrderedDict(
-            (result.id, result) for result in world.journal.unsent(KEPT)
-        )
-
-    # ---- results
-
-    def results(self) -> tuple[OrderResult, ...]:
-        return tuple(list(self.unsent.values())[:RESULTS_MAX])
-
-    def taken(self, ids: Sequence[str]) -> None:
-        mine = [order for order in ids if self.unsent.pop(order, None) is not None]
-        with suppress(HoldfastError):  # unwritten, it is sent once more after a restart, and ignored
-            self._world.journal.taken(mine)
-
-    def _answer(self, result: OrderResult, attempt: int) -> None:
-        self.unsent[result.id] = replace(result, attempt=attempt)
+        self.answers = Answers(world.journal)
+        self.birth = Birth(world, membership, time)
 
     # ---- taking
 
@@ -86,13 +72,14 @@ class Orders:
         """Begin it, refuse it, or answer what became of it. Without a disk to write on there is no answer: it comes
         again under a new lease."""
         try:
+            self.answers.check_room()
             if delivered.signed is not None:
                 self._take_signed(delivered.signed, delivered.attempt)
             elif delivered.hub is not None:
                 self._take_hub(delivered.hub, delivered.attempt)
         except HoldfastError as trouble:
-            self._findings.add_trouble("order_waits", trouble)
-            self._world.say("order_waits", {"code": trouble.code, "message": trouble.message})
+            if self._findings.add_trouble("order_waits", trouble):
+                self._world.say("order_waits", {"code": trouble.code, "message": trouble.message})
         else:
             self._findings.clear("order_waits")
 
@@ -100,24 +87,29 @@ class Orders:
         try:
             order = decode_order(signed.order)
         except Corrupt as trouble:
-            self._world.say("order_unreadable", {"message": trouble.message})
-            return  # without an id there is nobody to answer
+            self._unreadable(trouble.message)
+            return
         if self._known(order.id, attempt):
             return
         if self._accepting.trust is None:
             raise TryLater("no revision is accepted yet, so nobody's signature counts", remedy="holdfast status")
         try:
             proof = self._verified(signed)
-            refusal = self._refusal(proof)
+            refusal = self.birth.refusal(proof.order) or self._refusal(proof)
         except (Failed, TryLater):
             raise
         except HoldfastError as trouble:
             self._refuse(order.id, attempt, _words(trouble), order, signed)
             return
         if refusal is not None:
-            self._refuse(order.id, attempt, refusal, order, signed)
+            self.answers.proven(self._refuse(order.id, attempt, refusal, order, signed))
         else:
             self._begin(proof, signed, attempt)
+
+    def _unreadable(self, why: str) -> None:
+        """Without an id there is nobody to answer."""
+        if self._accepting.refusals.note(Event("hub", "order", "", "refused", why[:200])):
+            self._world.say("order_unreadable", {"message": why[:200]})
 
     def _known(self, order: str, attempt: int) -> bool:
         """Asked again: the result that is kept, or the promise of one. Never a second effect (I-27)."""
@@ -126,7 +118,7 @@ class Orders:
             return True
         kept = self._world.journal.result_of(order)
         if kept is not None:
-            self._answer(kept, attempt)
+            self.answers.keep(kept, attempt)
         return kept is not None
 
     def _verified(self, signed: SignedOrder) -> VerifiedOrder:
@@ -155,15 +147,18 @@ class Orders:
             return Refusal("signature_required", decision.reason, decision.sign)
         return None
 
-    def _refuse(self, order: str, attempt: int, why: Refusal, told: Order | HubOrder, content: object) -> None:
+    def _refuse(self, order: str, attempt: int, why: Refusal, told: Order | HubOrder, content: object) -> OrderResult:
         result = OrderResult(order, attempt, "refused", why.code, why.message, why.remedy, self._time.now_s())
         key = f"{order} {why.code} {hash(msgspec.json.encode(content))}"
         if key not in self._answered:  # told once, however often it is sent
             self._remember(key, result)
             who = "operator" if isinstance(told, Order) else "hub"
-            self._world.audit.append(Event(who, told.action[:60], told.target[:90], "refused", why.message, order))
-            self._world.say("order_refused", {"order": order, "code": why.code, "message": why.message})
-        self._answer(result, attempt)
+            if self._accepting.refusals.note(
+                Event(who, told.action[:60], told.target[:90], "refused", why.message, order)
+            ):
+                self._world.say("order_refused", {"order": order, "code": why.code, "message": why.message})
+        self.answers.keep(result, attempt)
+        return result
 
     def _remember(self, key: str, result: OrderResult) -> None:
         self._answered[key] = result
@@ -173,11 +168,15 @@ class Orders:
     # ---- a hub's own word
 
     def _take_hub(self, order: HubOrder, attempt: int) -> None:
-        if self._known(order.id, attempt):
+        if len(order.id) > HUB_ID_MAX:
+            self._unreadable(f"its id is longer than {HUB_ID_MAX} characters")
             return
-        earlier = self._answered.get(order.id)
+        id = HUB + order.id
+        if self._known(id, attempt):
+            return
+        earlier = self._answered.get(id)
         if earlier is not None:
-            self._answer(earlier, attempt)
+            self.answers.keep(earlier, attempt)
             return
         now_s = self._time.now_s()
         fact = f"hub-asked/{order.action[:40]}"
@@ -188,12 +187,12 @@ class Orders:
             refusal = Refusal("not_built", f"this release cannot {order.action} yet", "holdfast --help")
         refusal = refusal or self._gate(order.action, target, NOBODY)
         if refusal is not None:
-            self._refuse(order.id, attempt, refusal, order, order)
+            self._refuse(id, attempt, refusal, order, order)
             return
         if ACTIONS[order.action].hub_per_hour:  # counted before it is done
             recent = [at_s for at_s in recent if now_s - at_s < rules.HOUR_S][-100:]
             self._world.journal.set_aside(fact, msgspec.json.encode([*recent, now_s]))
-        self._start(Operation(self._id(), order.action, target, now_s, {}, order.id, attempt), None)
+        self._start(Operation(self._id(), order.action, target, now_s, {}, id, attempt), None)
 
     # ---- running
 
@@ -205,7 +204,7 @@ class Orders:
         use = OrderUse(order.id, order.counter, order.nonce, order.expires_s)
         if not self._world.journal.begin(operation, use):
             why = Refusal("replayed", "this order, its counter or its nonce was used before", "sign a new one")
-            self._refuse(order.id, attempt, why, order, signed)
+            self.answers.proven(self._refuse(order.id, attempt, why, order, signed))
             return
         self._start(operation, proof, journaled=True)
 
@@ -256,8 +255,10 @@ class Orders:
             self._remember(operation.order, result)
         else:
             await self._finish(operation, outcome, result, event)
+        if act.proof is not None:
+            self.answers.proven(result)
         self.under_way.discard(operation.id)
-        self._answer(result, self._attempts.pop(operation.order, operation.attempt))
+        self.answers.keep(result, self._attempts.pop(operation.order, operation.attempt))
 
     async def _finish(self, operation: Operation, outcome: Outcome, result: OrderResult, event: Event) -> None:
         """Nothing is reported as done before that is written down; a full disk is waited for."""

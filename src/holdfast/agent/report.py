@@ -1,5 +1,7 @@
 """What this node says of itself: a report when something changed, a signed pulse that binds it and is the receipt."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from holdfast import __version__
@@ -20,13 +22,20 @@ _encode = msgspec.json.Encoder().encode
 
 class Reporter:
     def __init__(
-        self, world: World, membership: Membership, accepting: Accepting, time: NodeTime, findings: Findings
+        self,
+        world: World,
+        membership: Membership,
+        accepting: Accepting,
+        time: NodeTime,
+        findings: Findings,
+        results: Callable[[], dict[str, str]],
     ) -> None:
         self._world = world
         self._me = membership
         self._accepting = accepting
         self._time = time
         self._findings = findings
+        self._results = results
         self._arch = world.machine.arch()
         self._built_from: tuple[object, ...] = ()
         self._sequence = self._ceiling = int(world.journal.fact(SEQUENCE_FACT) or b"0")
@@ -43,6 +52,7 @@ class Reporter:
             return False
         self._built_from = seen
         findings = self._findings.all()
+        own = accepting.own()
         report = Report(
             self._me.fleet,
             self._me.node,
@@ -51,6 +61,7 @@ class Reporter:
             self._me.address,
             "processing" if operations else "idle",
             "degraded" if findings or accepting.parked else "healthy",
+            own[0].reconcile if own is not None else "converge",
             issuer=shown[0],
             serving=shown[1],
             parked=accepting.parked,
@@ -76,6 +87,7 @@ class Reporter:
                 self.digest,
                 self._world.journal.highest_counter(),
                 self._world.machine.facts(),
+                self._results(),
             )
         )
         return SignedPulse(pulse, own_signature.armoured(self._world.key, pulse, PULSE_NAMESPACE))

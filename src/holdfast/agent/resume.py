@@ -43,7 +43,7 @@ def settle(world: World, membership: Membership, accepting: Accepting, orders: O
         if proof is not None:
             orders.resume(Act(entry.operation, proof, entry.steps))
         else:
-            _compensate(world, entry, way)
+            _compensate(world, entry, way, orders)
     return len(found)
 
 
@@ -58,7 +58,7 @@ def _proof(entry: JournalEntry, membership: Membership, accepting: Accepting) ->
         return None
 
 
-def _compensate(world: World, entry: JournalEntry, way: Way | None) -> None:
+def _compensate(world: World, entry: JournalEntry, way: Way | None, orders: Orders) -> None:
     operation = entry.operation
     why = way.why if way is not None else "this release does not know how to go on with it"
     message = f"the agent was interrupted while it did this: {why}"
@@ -74,4 +74,7 @@ def _compensate(world: World, entry: JournalEntry, way: Way | None) -> None:
             world.clock.now_s(),
         )
     world.journal.finish(operation.id, "compensated", result)
+    if result is not None:
+        orders.answers.keep(result, operation.attempt)
+        orders.answers.proven(result)
     world.audit.append(Event("agent", operation.kind, operation.lane, "failed", message, operation.order))

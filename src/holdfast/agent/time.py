@@ -19,6 +19,11 @@ class NodeTime:
         self._kept_floor_s = self._state.floor_s
         self.alarm: str | None = None
 
+    @property
+    def is_set(self) -> bool:
+        """Whether this clock and a hub's agreed at least once."""
+        return self._state.floor_s > 0.0
+
     def now_s(self) -> float:
         return time_floor.now_s(self._state, self._clock.now_s())
 

@@ -22,7 +22,7 @@ class Facts(Struct, frozen=True, omit_defaults=True):
     memory_free_bytes: int = 0
     disk_bytes: int = 0
     disk_free_bytes: int = 0
-    containers: int = 0
+    containers: int | None = None  # how many run; None while nobody counts them
 
 
 class Pulse(Struct, frozen=True, omit_defaults=True):
@@ -96,7 +96,8 @@ _CEILING = Facts(4_096_000, 1 << 50, 1 << 50, 1 << 60, 1 << 60, 100_000)
 
 def clamped(facts: Facts) -> Facts:
     """Within what a machine can be; nonsense becomes the nearest sense (D10)."""
-    values = {name: min(max(int(getattr(facts, name)), 0), getattr(_CEILING, name)) for name in Facts.__struct_fields__}
+    said = {name: getattr(facts, name) for name in Facts.__struct_fields__}
+    values = {name: min(max(int(n), 0), getattr(_CEILING, name)) for name, n in said.items() if n is not None}
     values["memory_free_bytes"] = min(values["memory_free_bytes"], values["memory_bytes"])
     values["disk_free_bytes"] = min(values["disk_free_bytes"], values["disk_bytes"])
     return Facts(**values)

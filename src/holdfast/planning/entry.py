@@ -107,11 +107,16 @@ def _check_service(address: str, before: Table, after: Table, contents: Mapping[
         raise Unsound(f"the epoch of {address} must be {wanted}, not {entry.epoch}")
     if was is not None and moved and (has_data(service) or has_data(read(contents, was, address, Service))):
         raise moved_data(address[8:], str(was.node), str(entry.node))
+    check_service(address, entry, service)
+    _check_place(address, service, entry, after, contents)
+
+
+def check_service(address: str, entry: Entry, service: Service) -> None:
+    """What an entry and its content must be by themselves, whatever table they stand in."""
     if serving_metadata(service) != (entry.containers, entry.protect, entry.hostnames, entry.ports):
         raise Unsound(f"the table says something else about {address} than its content")
     _check_names(address, service)
     _check_images(address, service, entry)
-    _check_place(address, service, entry, after, contents)
 
 
 def _check_names(address: str, service: Service) -> None:

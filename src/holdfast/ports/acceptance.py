@@ -6,10 +6,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from holdfast.model.record import Link
-from holdfast.model.revision import Head
+from holdfast.model.revision import Head, Tombstone
 
 
-class Accepted(Struct, frozen=True):
+class Accepted(Struct, frozen=True, omit_defaults=True):
     """`manifest` is what the newest revision says; `in_force` differs while something is parked."""
 
     fleet: str
@@ -17,6 +17,9 @@ class Accepted(Struct, frozen=True):
     link: Link
     manifest: bytes
     in_force: bytes
+    said: bytes = b""  # the last manifest there was, while the newest revision does not name this node
+    unread: bool = False  # manifests after it were never seen, so nobody knows which signature brought what
+    stones: dict[str, Tombstone] = {}  # what was followed here and dropped since
 
 
 class Acceptance(Protocol):
