@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 LEDGER_FILE = "ledger.db"
 HIGH_WATER_FILE = "high-water"
 HUB_KEY_FILE = "hub.key"
+HUB_LOCK_FILE = "hub.lock"
 HUB_CERTIFICATE_FILE = "hub.crt"
 NODE_KEY_FILE, IDENTITY_FILE, AGENT_DB = "node.key", "identity.json", "agent.db"
 AUDIT_FILE, AUDIT_HEAD_FILE, NONCES_FILE = "audit.jsonl", "audit.head", "nonces.db"
@@ -210,6 +211,7 @@ class SystemToolbox:
 
     def booted_hub(self, state_dir: str, strict: bool) -> "HubLink":
         """Verified read-only first; the ledger is opened for writing only once it is fit to be served."""
+        from holdfast.adapters.machine.lock import DirectoryLock
         from holdfast.hub.boot import boot
         from holdfast.hub.mailbox import Mailbox
         from holdfast.ledger.readiness import as_refusal
@@ -219,6 +221,8 @@ class SystemToolbox:
         except HoldfastError as trouble:
             raise as_refusal(trouble) from trouble
         try:
+            # Not the ledger's lock, which an `apply` may hold: two hubs would each write the one audit log.
+            self._endings.append(DirectoryLock(state_dir, "hub", HUB_LOCK_FILE).release)
             booted = boot(reader, self.high_water(state_dir), strict)
         finally:
             reader.close()
@@ -238,6 +242,12 @@ class SystemToolbox:
 
         return file.load_or_make(os.path.join(state_dir, HUB_KEY_FILE), self.disk, self.entropy).line
 
+    def known_hub_key(self, state_dir: str) -> str | None:
+        from holdfast.adapters.identity_key import file
+
+        key = file.load(os.path.join(state_dir, HUB_KEY_FILE))
+        return key.line if key is not None else None
+
     def hub_names(self, state_dir: str, names: Sequence[str]) -> None:
         if names:
             _, private = self._hub_identity(os.path.join(state_dir, HUB_KEY_FILE))
@@ -251,6 +261,14 @@ class SystemToolbox:
             return file.made(self.entropy)
         key = file.load_or_make(path, self.disk, self.entropy)
         return key, self.disk.read(path, file.FILE_BYTES_MAX) or b""
+
+    def _check_hub_key(self, hub: "HubLink", path: str, state_dir: str) -> None:
+        """Before a missing key is made: the fleet may know this hub by another one."""
+        from holdfast.adapters.identity_key import file
+        from holdfast.hub import own_key
+
+        known = file.load(path)
+        own_key.check(hub.applied(), known.line if known is not None else None, path, state_dir)
 
     def _hub_tls(self, private: bytes, state_dir: str | None, names: Sequence[str]) -> "HubTls":
         from holdfast.adapters.tls.hub import HubTls
@@ -284,7 +302,10 @@ class SystemToolbox:
 
         pace = FAST if serving.fast else NORMAL
         in_state = os.path.join(serving.state_dir, HUB_KEY_FILE) if serving.state_dir is not None else None
-        key, private = self._hub_identity(serving.key_file or in_state)
+        key_file = serving.key_file or in_state
+        if key_file is not None and serving.state_dir is not None:
+            self._check_hub_key(hub, key_file, serving.state_dir)
+        key, private = self._hub_identity(key_file)
         names = (*own_names(plain_host(serving.host)), *serving.names)
         store, nonces, audit = self._hub_state(serving.state_dir)
         pinned = reading.pin(store)

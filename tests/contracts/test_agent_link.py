@@ -275,7 +275,7 @@ class Odd:
 @pytest.mark.parametrize(
     "answer",
     [
-        b"HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1:1/v1/knock\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: /v1/knock\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 500 Oh\r\nContent-Length: 4\r\n\r\nugh!",
         b"HTTP/1.1 503 Big\r\n\r\n" + b"x" * 1_000_000,
         b"\x00\x01nonsense\r\n\r\n",

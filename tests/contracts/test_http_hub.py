@@ -17,7 +17,7 @@ from holdfast.adapters.certificates import x509
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.entropy.system import SystemEntropy
-from holdfast.adapters.hub_link import hub_certificate
+from holdfast.adapters.hub_link import exchange, hub_certificate
 from holdfast.adapters.hub_link.asking import ANSWER_BYTES_MAX
 from holdfast.adapters.hub_link.exchange import HEAD_BYTES_MAX
 from holdfast.adapters.hub_link.http import HEADS_MAX, HttpHub
@@ -35,7 +35,7 @@ from tests.fleets.serving import Person, parts_of, served
 from tests.fleets.tls_peers import HOST, OURS, THEIRS, Eavesdropper, impostors
 
 PARTS, _ = parts_of(grown_mailbox(2))
-DESK = Desk(PARTS.hub, b"{}", PARTS.tokens, PARTS.fleet)
+DESK = Desk(PARTS.hub, b"{}", PARTS.tokens, PARTS.fleet, PARTS.audit)
 TRUE = codec.read(DESK.applied(Ask()), messages.AppliedAnswer).revision
 assert TRUE is not None
 SYSTEM = SystemClock()
@@ -294,7 +294,32 @@ def test_without_a_pin_a_self_signed_hub_is_not_believed() -> None:
             calling(ear.port, pin="").status()
         ear.settle()
         assert bytes(ear.heard) == b""
-    assert "hub_key" in raised.value.remedy
+    assert "add hub_key" in raised.value.remedy and "export it as HOLDFAST_HUB_KEY" in raised.value.remedy
+
+
+def test_with_the_wrong_pin_it_is_said_what_to_compare() -> None:
+    with Eavesdropper(OURS.context()) as ear, pytest.raises(Unreachable) as raised:
+        calling(ear.port, pin=THEIRS.line).status()
+    assert "holdfast hub check" in raised.value.remedy and "add hub_key" not in raised.value.remedy
+
+
+def test_a_machine_that_is_off_is_given_up_long_before_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing comes back, as from behind a full queue: not even that nobody listens."""
+    monkeypatch.setattr(exchange, "CONNECT_S", 0.2)
+    full = [socket.socket() for _ in range(3)]
+    with socket.create_server((HOST, 0), backlog=0) as door:
+        for one in full:
+            one.setblocking(False)
+            one.connect_ex(door.getsockname())
+        hub = calling(door.getsockname()[1], timeout_s=20)
+        for question in (hub.status, lambda: hub.mend({})):
+            began_s = time.monotonic()
+            with pytest.raises(Unreachable, match=r"nothing answers at .* within 0.2 s; the machine is off") as raised:
+                question()
+            assert time.monotonic() - began_s < 5
+            assert "history" not in raised.value.remedy, "nothing was sent, so nothing can have arrived"
+    for one in full:
+        one.close()
 
 
 def test_what_is_not_tls_is_unreachable() -> None:

@@ -25,6 +25,7 @@ def test_a_machine_knows_its_size(kind: str, tmp_path: Path) -> None:
     machine: Machine = MemoryMachine() if kind == "memory" else LinuxMachine(str(tmp_path / "not" / "there" / "yet"))
     facts = machine.facts()
     assert clamped(facts) == facts
+    assert facts.containers is None, "nobody counts them, so nobody says 0"
     assert facts.cpu_millicores >= 1000 and 0 < facts.memory_free_bytes <= facts.memory_bytes
     assert 0 < facts.disk_free_bytes <= facts.disk_bytes
     assert machine.arch() == ("x86_64" if kind == "memory" else os.uname().machine)

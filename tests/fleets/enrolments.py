@@ -125,6 +125,11 @@ def joins() -> Iterator[Joined]:
     room = STATEMENT_BYTES_MAX - len(canonical.encode(invite(id="")))
     yield Joined("an invite as long as one may be", enrolment(signed_invite(invite(id="x" * room))), "")
 
+    replacing = signed_invite(invite(replaces=True, over=OTHER_KEY.line))
+    yield Joined("replaces a key", enrolment(replacing), "")
+    commented = signed_invite(invite(replaces=True, over=OTHER_KEY.line + " old"))
+    yield Joined("replaces a key with a comment", enrolment(commented), "key_form")
+
     yield Joined("expired", good, "expired", now_s=NOW_S + 3600)
     yield Joined("not valid yet", good, "not_yet_valid", now_s=NOW_S - 60.5)
     yield Joined("joined after expiry", enrolment(joined_s=int(NOW_S) + 3600), "expired", now_s=None)

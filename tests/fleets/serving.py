@@ -184,8 +184,9 @@ class Served:
     ) -> JoinRequest:
         """What a machine with the key called `key` sends to become this node, invited by alice."""
         own, once, now_s = key_of(key or name), key_of(f"once {name} {key}"), int(time.time())
+        old = key_of(name).line if replaces else ""
         invite = canonical.encode(
-            Invite(self.fleet_id, nonce(), name, tuple(roles), once.line, now_s, now_s + 600, replaces)
+            Invite(self.fleet_id, nonce(), name, tuple(roles), once.line, now_s, now_s + 600, replaces, old)
         )
         joining = canonical.encode(Joining(self.fleet_id, canonical.digest(invite), name, own.line, now_s))
         signed = SignedInvite(invite, (ALICE_SIGNER.sign(invite, INVITE_NAMESPACE),))

@@ -49,7 +49,8 @@ class Fleet:
 
     @contextmanager
     def agent(self, node: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
-        command = ["agent", "run", "--state-dir", str(self.state(node)), "--data-dir", str(self.root / "srv"), *words]
+        places = ["--data-dir", str(self.root / "srv"), "--run-dir", str(self.root / "run")]
+        command = ["agent", "run", "--state-dir", str(self.state(node)), *places, *words]
         process = subprocess.Popen(
             [PYTHON, "-m", "holdfast", *command], cwd=self.root, env=self.environ, stderr=subprocess.PIPE, text=True
         )

@@ -28,6 +28,7 @@ def test_bash_completes_verbs_second_words_and_flags() -> None:
     assert completed("hi") == {"history"}
     assert completed("") >= {verb.split()[0] for verb in VERBS}
     assert completed("hub", "") >= {"init", "run", "check"}
+    assert completed("lab", "image", "") >= {"load", "build"} and completed("completion", "z") == {"zsh"}
     assert completed("plan", "--ex") == {"--explain"}
     assert completed("--json", "apply", "--allow") == {"--allow-removals"}
     assert completed("--fleet", ".", "pl") == {"plan"}

@@ -276,8 +276,9 @@ def test_unknown_names_and_wrong_directories_are_refused_with_a_remedy(shared: L
         assert "lab up" in empty.lab(verb, "--json").refused(2, "no_lab")["remedy"]
     assert empty.lab("down").ok().err.startswith("there is no lab"), "nothing to do is done"
     assert not empty.dir.exists()
-    empty.lab("up", "--json", "--nodes", "a:worker").refused(2)
-    empty.dir.mkdir(exist_ok=True)
+    empty.lab("up", "--json", "--nodes", "h:hub,w:bogus").refused(2)
+    assert not empty.dir.exists()
+    empty.dir.mkdir()
     (empty.dir / "fleet").mkdir()
     empty.lab("up", "--json").refused(5, "already_exists")
     assert (empty.dir / "fleet").is_dir(), "what a lab did not make it does not take"
@@ -299,6 +300,19 @@ def test_only_root_makes_labs(tmp_path: Path) -> None:
     words = ["setpriv", "--reuid=65534", "--clear-groups", *command("lab", "up", "--json")]
     done = subprocess.run(words, env=made.environ, capture_output=True, text=True, timeout=30)
     assert done.returncode == 3 and "sudo" in json.loads(done.stderr.splitlines()[-1])["remedy"]
+
+
+@pytest.mark.parametrize("words", [("lab", "status"), ("lab", "env"), ("agent", "check"), ("agent", "journal")])
+def test_what_belongs_to_root_is_not_permitted_to_others(words: tuple[str, ...], tmp_path: Path) -> None:
+    """contract.md: exit 3."""
+    made = new_lab(tmp_path)
+    hidden = tmp_path / "nodes" / "w1"
+    hidden.mkdir(parents=True)
+    hidden.parent.chmod(0o700)
+    where = ["--state-dir", str(hidden)] if words[0] == "agent" else []
+    run = ["setpriv", "--reuid=65534", "--clear-groups", *command(*words[:2], *where, "--json")]
+    done = subprocess.run(run, env=made.environ, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 3 and "sudo" in json.loads(done.stderr)["remedy"], done
 
 
 # ---- the end ---------------------------------------------------------------------------------------------------------

@@ -94,7 +94,12 @@ def test_without_hub_and_agent_containers_go_on_and_both_come_back(fleet: LabUnd
     fleet.lab("kill", "w1", "--agent").ok()
     assert set(pids(fleet, "hub1")) == {"node", "agent"} and set(pids(fleet, "w1")) == {"node"}
     assert fleet.run("node", "list", "--json").code == 6
-    assert fleet.lab("curl", "http://w1:8080/health").ok().out == "ok\n"
+    kept = (fleet.dir / "ca.pem").read_text()
+    assert kept.count("BEGIN CERTIFICATE") == 4, "three nodes' authorities and the hub's own certificate"
+    assert fleet.lab("curl", "https://hub1:9555/openapi.json").code == 7
+    assert (fleet.dir / "ca.pem").read_text() == kept
+    plain = fleet.lab("curl", "http://w1:8080/health").ok()
+    assert (plain.out, plain.err) == ("ok\n", ""), "no authority is asked for without TLS"
     fleet.lab("start", "hub").ok()
     fleet.lab("up").ok()
     assert health(fleet) == {"hub1": "healthy", "w1": "healthy", "e1": "healthy"}

@@ -173,7 +173,7 @@ def test_a_report_travels_only_when_it_changed_and_survives_the_hub() -> None:
         assert rig.store.get(keys.report("w1")) == written, "heartbeats stay in memory"
         again = rig.restarted()
         (view,) = [view for view in again.desk.nodes().nodes if view.name == "w1"]
-        assert view.report == report and view.pulse is not None and view.age_s is None
+        assert view.report == report and view.pulse is not None and view.age_s == 0.0
 
     run(main)
 

@@ -205,10 +205,53 @@ def test_a_replacement_needs_an_invite_that_says_so_and_ends_the_old_key() -> No
         with pytest.raises(Conflict) as taken:
             await new.join("second")
         assert taken.value.code == "already_joined"
-        await new.join("third", replaces=True)
+        for over in ("", key_of("somebody before").line, new.key.line):
+            with pytest.raises(Conflict) as outdated:
+                await new.join(f"over {over}", replaces=True, over=over)
+            assert outdated.value.code == "invite_outdated"
+        await new.join("third", replaces=True, over=old.key.line)
         assert new.principal.name == "w1"
         assert old.principal.kind == "joining"
         assert not (await old.says()).registered
+
+    run(main)
+
+
+def test_an_invite_made_before_a_revocation_lets_nobody_in_after_it() -> None:
+    """I-12: shutting a machine out ends every token of its name, also the ones not used yet."""
+
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop)
+        (w1,) = await rig.joined("w1")
+        early = {"issued_s": rig.now_s(), "expires_s": rig.now_s() + 3600}
+        await asyncio.sleep(5)
+        await rig.desk.revoke(OPERATOR, rig.revocation("w1", w1.key.line), "x")
+        new = Puppet(rig, "w1", "new")
+        for changed in (early, early | {"replaces": True, "over": w1.key.line}, {}):  # {}: in the same second
+            with pytest.raises(NotPermitted) as outdated:
+                await new.join(f"token {changed}", **changed)
+            assert outdated.value.code == "invite_outdated" and outdated.value.remedy
+        await asyncio.sleep(1)
+        await new.join("token made since")
+        assert new.principal.name == "w1"
+
+    run(main)
+
+
+def test_two_invites_of_one_name_used_in_the_same_moment_make_one_node() -> None:
+    """M-22, S04: neither invite may replace anybody, so that whoever comes second finds the name taken."""
+
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop)
+        first, second = Puppet(rig, "w1", "a"), Puppet(rig, "w1", "b")
+        rig.store.submit = _slowly(rig, loop)  # type: ignore[method-assign, assignment]
+        results = await asyncio.gather(first.join("token a"), second.join("token b"), return_exceptions=True)
+        (refused,) = [result for result in results if isinstance(result, BaseException)]
+        assert isinstance(refused, Conflict) and refused.code == "already_joined"
+        assert rig.desk.node_of_key(first.key.line) is not None and rig.desk.node_of_key(second.key.line) is None
+        later = Puppet(rig, "w1", "c")
+        await later.join("token c", replaces=True, over=first.key.line)
+        assert later.principal.name == "w1", "over the one enrolled before, once it is known"
 
     run(main)
 

@@ -13,7 +13,7 @@ from holdfast.cli import agent_state
 from holdfast.cli.agent_home import AgentHome
 from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
-from holdfast.errors import Conflict, Invalid
+from holdfast.errors import Conflict, Invalid, Unreachable
 from holdfast.model import ssh_key
 from holdfast.model.checkin import JoinAnswer, JoinRequest
 from holdfast.model.invite import TOKEN_CHARS_MAX, JoinToken, decode_invite, decode_token
@@ -30,17 +30,21 @@ examples:
   holdfast agent join - --host-key /etc/ssh/ssh_host_ed25519_key
 """
 
+SEEN = "every user of this machine can see the token on the command line"
+
 
 def declare(parser: Parser) -> None:
     parser.add_argument("token", metavar="TOKEN", nargs="?", help="what `holdfast node invite` printed; - reads stdin")
-    parser.add_argument("--token-file", metavar="FILE", help="read the token from this file")
+    parser.add_argument("--token-file", metavar="FILE", help="read the token from this file; - reads stdin")
     parser.add_argument("--host-key", metavar="FILE", help="take over this Ed25519 SSH host key as the node's key")
     parser.add_argument("--address", metavar="ADDRESS", default="", help="where others reach this node")
     agent_state.declare_state_dir(parser)
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    token = decode_token(_text(args.token, args.token_file, box))
+    token = decode_token(token_text(args.token, args.token_file, box))
+    if args.token not in (None, "-") and not args.json:  # with --json standard error is for JSON alone
+        box.terminal.warn(f"{SEEN}; better: agent join -")
     member, key = prepare(token, args.state_dir, args.address, args.host_key, box)
     if not member.joined:
         asyncio.run(_ask(member, key, box.agent(args.state_dir)))
@@ -61,22 +65,21 @@ def run(args: Namespace, box: Toolbox) -> int:
     return 0
 
 
-def _text(word: str | None, path: str | None, box: Toolbox) -> str:
+def token_text(word: str | None, path: str | None, box: Toolbox) -> str:
     if (word is None) == (path is None):
         raise Invalid(
             "give the token once: as a word, as - for standard input, or with --token-file FILE",
             remedy="holdfast node invite NAME makes one",
             code="usage",
         )
+    if "-" in (word, path):
+        return sys.stdin.read(TOKEN_CHARS_MAX + 1)
     if path is not None:
         content = box.disk.read(path, TOKEN_CHARS_MAX)
         if content is None:
             raise Invalid(f"there is no file {path}", remedy="check the path", code="no_token")
         return content.decode("ascii", "replace")
-    if word == "-":
-        return sys.stdin.read(TOKEN_CHARS_MAX + 1)
     assert word is not None
-    box.terminal.warn("every user of this machine can see the token on the command line; better: agent join -")
     return word
 
 
@@ -100,8 +103,12 @@ def prepare(
     with home.lock():
         key = home.key(host_key)
         if known is not None and members.same_invite(known.enrolment, token):
-            return known, key
-        member = members.enrol(token, home.once(token.once), key, box.clock.now_s(), address)
+            # Not joined yet, so where the hub is counts as it was said last: the first token may have been damaged.
+            member = replace(
+                known, hub=token.hub, hub_key=token.hub_key, head=token.head, address=address or known.address
+            )
+        else:
+            member = members.enrol(token, home.once(token.once), key, box.clock.now_s(), address)
         agent_state.write(state_dir, member, box)
     return member, key
 
@@ -110,6 +117,9 @@ async def _ask(member: Membership, key: IdentityKey, home: AgentHome) -> JoinAns
     link = home.link(member, key)
     try:
         answer = await link.join(JoinRequest(member.enrolment, member.node, member.roles, member.address, home.arch()))
+    except Unreachable as trouble:
+        trouble.remedy += "; then repeat the command, the token is not used up"
+        raise
     finally:
         await link.close()
     if not answer.accepted:

@@ -4,6 +4,7 @@ from argparse import Namespace
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from holdfast.cli import agent_state
 from holdfast.cli.flags import Parser, positive
@@ -11,6 +12,7 @@ from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
 from holdfast.model.journal import JournalEntry
+from holdfast.model.order import OrderResult
 
 DETAILS = """\
 Every operation with its steps, as it was written down before and while it was done. What is still under way has no
@@ -52,8 +54,14 @@ def _document(entry: JournalEntry) -> dict[str, Any]:
         "attempt": operation.attempt,
         "outcome": entry.outcome,
         "steps": [{"name": step.name, "at": rfc3339(step.at_s), "note": step.note} for step in entry.steps],
-        "result": entry.result,
+        "result": _result(entry.result) if entry.result is not None else None,
     }
+
+
+def _result(result: OrderResult) -> dict[str, Any]:
+    said = asdict(result)
+    finished_s = said.pop("finished_s")
+    return {**said, "finished": rfc3339(finished_s) if finished_s else None}
 
 
 def _line(entry: JournalEntry) -> str:

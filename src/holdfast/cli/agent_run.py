@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.agent.membership import Membership
@@ -20,7 +21,7 @@ SIGTERM ends it within five seconds; what is under way is journaled and goes on 
 
 examples:
   holdfast agent run
-  holdfast agent run --url https://hub.example:9555 --token TOKEN
+  holdfast agent run --url https://hub.example:9555 --token-file /run/token
   holdfast agent run --state-dir /var/lib/holdfast/agent --data-dir /srv --listen 100.64.0.2:9444
 """
 
@@ -43,14 +44,20 @@ def declare(parser: Parser) -> None:
         'direct = "on"',
     )
     parser.add_argument("--url", metavar="URL", help="the hub this node must belong to")
-    parser.add_argument("--token", metavar="TOKEN", help="join first, if this machine is no node yet")
+    parser.add_argument("--token", metavar="TOKEN", help="join first, if this machine is no node yet; - reads stdin")
+    parser.add_argument("--token-file", metavar="FILE", help="the same, read from this file; - reads stdin")
     parser.add_argument("--address", metavar="ADDRESS", default="", help="where others reach this node")
     parser.add_argument("--proxy", action="store_true", help="this node must have the role edge")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    if args.token and agent_state.read(args.state_dir, box) is None:
-        agent_join.prepare(decode_token(args.token), args.state_dir, args.address, None, box)
+    known = agent_state.read(args.state_dir, box)
+    if (args.token or args.token_file) and (known is None or not known.joined):
+        text = agent_join.token_text(args.token, args.token_file, box)
+        if args.token not in (None, "-") and not args.json:
+            warning = {"event": "warning", "message": agent_join.SEEN, "remedy": "holdfast agent run --token-file FILE"}
+            box.terminal.complain(msgspec.json.encode(warning).decode())
+        agent_join.prepare(decode_token(text), args.state_dir, args.address, None, box)
     member = agent_state.required(args.state_dir, box)
     if args.address:
         member = replace(member, address=args.address)

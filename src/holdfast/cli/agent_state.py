@@ -6,7 +6,7 @@ from holdfast.agent import membership as members
 from holdfast.agent.membership import Membership
 from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
-from holdfast.errors import Invalid
+from holdfast.errors import Failed, Invalid, NotPermitted
 
 STATE_DIR = "/var/lib/holdfast/agent"
 DATA_DIR = "/srv"
@@ -24,7 +24,12 @@ def identity_path(state_dir: str) -> str:
 
 def read(state_dir: str, box: Toolbox) -> Membership | None:
     path = identity_path(state_dir)
-    content = box.disk.read(path, members.FILE_BYTES_MAX)
+    try:
+        content = box.disk.read(path, members.FILE_BYTES_MAX)
+    except Failed as trouble:
+        if not isinstance(trouble.__cause__, PermissionError):
+            raise
+        raise NotPermitted(f"this user may not look into {state_dir}", remedy="repeat it with sudo") from trouble
     return members.decode(content, path) if content is not None else None
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import acquaintance, fleet_view
-from holdfast.cli.flags import Parser, positive
+from holdfast.cli.flags import Parser, positive, repeated
 from holdfast.cli.fleet_view import FleetView
 from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
-from holdfast.errors import Corrupt, Invalid
+from holdfast.errors import Corrupt, HoldfastError, Invalid, Unreachable
 from holdfast.model import audit, canonical
 from holdfast.model.audit import NO_ENTRIES, AuditEntry, AuditHead
 from holdfast.ports.hub_link import FleetKeeper
@@ -21,7 +21,8 @@ from holdfast.ports.hub_link import FleetKeeper
 DETAILS = """\
 The hub's own log, or with --node the hub's copy of that node's log. Every line is chained to the one before it.
 --verify reads all of it, checks the chain, compares it with what this machine saw before, and for a node with the head
-that the node itself signed: a line cut off, changed or slipped in is exit 7.
+that the node itself signed: a line cut off, changed or slipped in is exit 7; lines the hub does not show yet, or that
+no word of the node proves, are exit 6.
 
 examples:
   holdfast audit
@@ -30,6 +31,7 @@ examples:
 """
 
 PAGE = 1_000
+LATE_S, PAUSE_S = 5.0, 0.5
 MEMORY_BYTES_MAX = 4096
 
 
@@ -44,7 +46,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     keeper = fleet_view.keeper(view, "the audit log is read")
     if args.node:
         fleet_view.node(view, args.node, args)
-    return _verify(args, view, keeper, box) if args.verify else _show(args, keeper, box)
+    return _verify_patiently(args, view, keeper, box) if args.verify else _show(args, keeper, box)
 
 
 def _show(args: Namespace, keeper: FleetKeeper, box: Toolbox) -> int:
@@ -61,21 +63,34 @@ def _show(args: Namespace, keeper: FleetKeeper, box: Toolbox) -> int:
     return 0
 
 
+def _verify_patiently(args: Namespace, view: FleetView, keeper: FleetKeeper, box: Toolbox) -> int:
+    """Lines follow the signed word that counts them, a check-in later at most: that is no withholding yet."""
+    until_s = box.clock.monotonic_s() + LATE_S
+    while True:
+        try:
+            return _verify(args, view, keeper, box)
+        except Unreachable as trouble:
+            if trouble.code != "audit_withheld" or box.clock.monotonic_s() >= until_s:
+                raise
+        box.clock.sleep(PAUSE_S)
+
+
 def _verify(args: Namespace, view: FleetView, keeper: FleetKeeper, box: Toolbox) -> int:
     path = _memory_path(args, view, box)
     known = _remembered(path, box)
     head, count, seen = NO_ENTRIES, 0, known is None
     signed = _signed_head(args, view)
+    compared = False  # with what the node signed for
     for page in _pages(keeper, args.node, 0):
         if not count and args.node:  # a hub keeps the newest lines of a node's log, the node all of them
             first = _read(page[0])
             head = NO_ENTRIES if first.number == 1 else AuditHead(first.number - 1, first.previous)
-            seen = seen or (known is not None and known.number <= head.number)
+            seen = seen or (known is not None and (known.number < head.number or known == head))
+            compared = _compare(args.node, head, signed)
         for line in page:
             head = audit.follow(head, line)
             seen = seen or head == known
-            if signed is not None and head.number == signed.number and head != signed:
-                raise _differs(args.node, signed.number)
+            compared = _compare(args.node, head, signed) or compared
         count += len(page)
     if not seen and known is not None:
         raise Corrupt(
@@ -83,11 +98,17 @@ def _verify(args: Namespace, view: FleetView, keeper: FleetKeeper, box: Toolbox)
             remedy=f"keep the logs as evidence; only if the hub was set up anew on purpose: remove {path}",
             code="audit_broken",
         )
+    if args.node and not compared and (count or signed is not None):
+        raise _unsigned(args, head, count, signed)
     box.disk.make_directory(os.path.dirname(path))
     box.disk.replace(path, msgspec.json.encode(head))
     against = "" if signed is None else f", and {args.node} signed for entry {signed.number}"
+    if signed is not None and signed.number < head.number:
+        against += f" (not yet for the {head.number - signed.number} after it)"
     if args.json:
-        told = {"verified": True, "entries": head.number, "lines": count, "head": head.digest}
+        told: dict[str, Any] = {"verified": True, "entries": head.number, "lines": count, "head": head.digest}
+        if args.node:
+            told["signed"] = signed.number if signed is not None else 0
         box.terminal.say(msgspec.json.encode(told).decode())
     else:
         box.terminal.say(
@@ -99,6 +120,38 @@ def _verify(args: Namespace, view: FleetView, keeper: FleetKeeper, box: Toolbox)
 def _signed_head(args: Namespace, view: FleetView) -> AuditHead | None:
     report = view.nodes[args.node].report if args.node else None
     return AuditHead(report.audit_entries, report.audit_head) if report is not None and report.audit_entries else None
+
+
+def _compare(node: str, head: AuditHead, signed: AuditHead | None) -> bool:
+    """Whether this is the entry that the node signed for; then it must be the very same."""
+    if signed is None or head.number != signed.number:
+        return False
+    if head != signed:
+        raise _differs(node, signed.number)
+    return True
+
+
+def _unsigned(args: Namespace, head: AuditHead, count: int, signed: AuditHead | None) -> HoldfastError:
+    """Lines whose chain never met what the node signed: whoever wrote them, it need not have been the node."""
+    on_node = f"on {args.node}: holdfast agent check"
+    if signed is None:
+        return Unreachable(
+            f"nothing that {args.node} signed says which lines are its own: the {count} the hub shows are unproven",
+            remedy=f"holdfast node show {args.node}{repeated(args)}; {on_node}",
+            code="audit_unproven",
+        )
+    if head.number < signed.number:
+        return Unreachable(
+            f"{args.node} signed for {signed.number} entries, the hub shows none after {head.number}: what it shows is "
+            f"unproven, and from {head.number + 1} on it is withheld or still on its way",
+            remedy=f"run this again in a minute; if it stays so, keep what the hub shows as evidence; {on_node}",
+            code="audit_withheld",
+        )
+    return Corrupt(
+        f"the hub's lines do not reach back to entry {signed.number}, which is what {args.node} signed for",
+        remedy=f"keep what the hub shows as evidence; {on_node}",
+        code="audit_broken",
+    )
 
 
 def _pages(keeper: FleetKeeper, node: str, after: int) -> Iterator[list[bytes]]:

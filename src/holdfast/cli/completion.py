@@ -31,7 +31,8 @@ def _options(verb: str) -> list[str]:
     module: Any = import_module("holdfast.cli." + VERBS[verb].module)
     parser = flags.parser_for(verb, VERBS[verb].about, module.DETAILS)
     module.declare(parser)
-    return [option for action in parser._actions for option in action.option_strings]
+    own = [str(word) for action in parser._actions if not action.option_strings for word in action.choices or ()]
+    return own + [option for action in parser._actions for option in action.option_strings]
 
 
 def bash(table: dict[str, list[str]]) -> str:
@@ -76,4 +77,6 @@ def fish(table: dict[str, list[str]]) -> str:
             about = VERBS[verb].about.replace(chr(39), "")
             lines.append(f"complete -c holdfast -n __fish_use_subcommand -a {first} -d '{about}'")
         lines += [f"complete -c holdfast -n '{seen}' -l {o[2:]}" for o in options if o.startswith("--")]
+        last = f"__fish_seen_subcommand_from {second or first}"
+        lines += [f"complete -c holdfast -n '{seen}; and {last}' -a {o}" for o in options if not o.startswith("-")]
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from holdfast.cli import flags
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.toolbox import Caller, Toolbox
 from holdfast.cli.verbs import LATER, LATER_PAIRS, VERBS, nouns
-from holdfast.errors import Failed, HoldfastError, Invalid
+from holdfast.errors import Failed, HoldfastError, Invalid, NotPermitted
 
 
 def run(argv: Sequence[str], box: Toolbox) -> int:
@@ -18,6 +18,8 @@ def run(argv: Sequence[str], box: Toolbox) -> int:
         if verb is None:
             return _overview(argv, terminal)
         if verb not in VERBS:
+            if verb in nouns() and set(rest) & {"-h", "--help"}:
+                return _verbs_of(verb, terminal)
             raise _unknown(verb)
         return _run_verb(verb, rest, box)
     except HoldfastError as trouble:
@@ -28,8 +30,9 @@ def run(argv: Sequence[str], box: Toolbox) -> int:
     except BrokenPipeError:  # whoever read the output had enough; not a failure of this machine
         raise
     except OSError as trouble:  # a disk that dies may say so anywhere (R06)
-        report(_system_trouble(trouble), terminal, as_json)
-        return Failed.exit_code
+        said = _system_trouble(trouble)
+        report(said, terminal, as_json)
+        return said.exit_code
     except KeyboardInterrupt:
         terminal.remark("interrupted; nothing more was done")
         return 130
@@ -45,8 +48,13 @@ def _run_verb(verb: str, rest: list[str], box: Toolbox) -> int:
     return int(module.run(args, box))
 
 
-def _system_trouble(trouble: OSError) -> Failed:
+def _system_trouble(trouble: OSError) -> HoldfastError:
     where = f"{trouble.filename}: " if trouble.filename else ""
+    if isinstance(trouble, PermissionError):
+        return NotPermitted(
+            f"this user may not do that: {where}{trouble.strerror or trouble}",
+            remedy="repeat it as the user it belongs to, or with sudo",
+        )
     return Failed(
         f"the operating system refused: {where}{trouble.strerror or trouble}",
         remedy="check the disk, how it is mounted and who may read it; then repeat the command",
@@ -77,6 +85,16 @@ def _overview(argv: Sequence[str], terminal: Terminal) -> int:
     terminal.say(OVERVIEW.format(verbs="\n".join(lines)))
     return 0
 
+
+def _verbs_of(noun: str, terminal: Terminal) -> int:
+    own = {name: verb.about for name, verb in VERBS.items() if name.startswith(noun + " ")}
+    width = max(map(len, own)) + 2
+    lines = [f"  {name:<{width}}{about}" for name, about in own.items()]
+    terminal.say("\n".join([f"usage: holdfast {noun} VERB …", "", *lines, "", NOUN_END.format(noun=noun)]))
+    return 0
+
+
+NOUN_END = "`holdfast {noun} VERB --help` explains one of them with an example."
 
 OVERVIEW = """holdfast — run your own machines as one fleet; the hub is a mailbox, not a root of trust.
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from holdfast.cli.first_contact import Places
 from holdfast.errors import Conflict, Corrupt, HoldfastError
 from holdfast.model.applied import Applied
 from holdfast.model.ids import DIGEST_PATTERN
@@ -45,10 +46,12 @@ class Memory(Struct, frozen=True, omit_defaults=True):
 
 
 class Heads:
-    def __init__(self, disk: Disk, fleet_dir: str, state_dir: str) -> None:
+    def __init__(self, disk: Disk, fleet_dir: str, state_dir: str, hub: str = "") -> None:
+        """`hub` is what was asked for; without it the directory may declare one."""
         self._disk = disk
         self._fleet_dir = os.path.abspath(fleet_dir)
         self._state_dir = state_dir
+        self._places = Places(disk, self._fleet_dir, state_dir, hub)
 
     # ---- reading
 
@@ -80,6 +83,8 @@ class Heads:
         if lock is not None and lock.fleet != applied.fleet_id:
             raise _other_fleet(lock.fleet, applied.fleet_id)
         memory = self.memory(applied.fleet_id)
+        if lock is None:
+            self._places.check(applied.fleet_id, applied.trust, memory is not None)
         lock = self._finish_pending(memory, applied, lock)
         if not adopt:
             _refuse_old_directory(lock, applied.head)
@@ -91,6 +96,7 @@ class Heads:
             verify_since(link, applied, max(seen, key=lambda head: head.number, default=Head(0, "")))
         if memory is None or memory.head != applied.head or (memory.pending and memory.pending != applied.head):
             self._remember(Memory(applied.fleet_id, applied.head))
+        self._places.met(applied.fleet_id)
         return applied
 
     def _finish_pending(self, memory: Memory | None, applied: Applied, lock: Seen | None) -> Seen | None:
@@ -109,6 +115,7 @@ class Heads:
     def moved(self, fleet: str, head: Head) -> HoldfastError | None:
         """The ledger has moved, so nothing fails any more; answers why fleet.lock could not follow, if so."""
         trouble = self._try_lock(fleet, head)
+        self._places.met(fleet)  # a fleet founded anew takes the place of the one before
         if trouble is None:
             self._remember(Memory(fleet, head))
         else:

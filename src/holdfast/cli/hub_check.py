@@ -17,7 +17,8 @@ from holdfast.ledger.readiness import ROWS, as_refusal, from_error
 DETAILS = """\
 Takes no lock and writes nothing, unless --sweep asks it to settle a commit that was cut short. Verifies the hash chain,
 every signature with grade and threshold, every manifest, every content, and the high-water mark. Exit 0 when all is
-well, 7 otherwise; each finding has its own code and remedy.
+well, 7 otherwise; each finding has its own code and remedy. The hub's public key is printed too, as [fleet] hub_key of
+fleet.toml has it.
 
 --hub DIR names the ledger as well, as it does for the other commands.
 
@@ -39,13 +40,16 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.sweep:
         _sweep(state_dir, box)
     verdict = _examine(state_dir, box)
+    hub_key = _hub_key(state_dir, box)
     if args.json:
-        box.terminal.say(msgspec.json.encode(_document(verdict)).decode())
+        box.terminal.say(msgspec.json.encode(_document(verdict) | {"hub_key": hub_key}).decode())
         return 0 if verdict.sound else Corrupt.exit_code
     for finding in verdict.findings:
         box.terminal.say(show_finding.text(finding, box.terminal))
     for note in verdict.notes:
         box.terminal.say(f"note: {note}")
+    if hub_key:
+        box.terminal.say(f'hub_key = "{hub_key}"')
     if verdict.sound:
         box.terminal.say(
             f"sound: {verdict.revisions} revisions, {verdict.signatures} signatures, {verdict.contents} contents"
@@ -64,6 +68,15 @@ def _examine(state_dir: str, box: Toolbox) -> Verdict:
         return examine(store, box.high_water(state_dir))
     finally:
         store.close()
+
+
+def _hub_key(state_dir: str, box: Toolbox) -> str:
+    """Beside the point of a check: trouble with it is told, and does not hide the verdict."""
+    try:
+        return box.known_hub_key(state_dir) or ""
+    except HoldfastError as trouble:
+        box.terminal.warn(f"{trouble.message}; {trouble.remedy}")
+        return ""
 
 
 def _sweep(state_dir: str, box: Toolbox) -> None:

@@ -8,11 +8,12 @@ import msgspec
 from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Conflict, Invalid
+from holdfast.hub import reading
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.ids import DIGEST_PATTERN
 from holdfast.model.record import Pin
-from holdfast.ports.ledger_store import Transaction
+from holdfast.ports.ledger_store import LedgerStore, Transaction
 
 DETAILS = """\
 FINGERPRINT is the digest of the fleet's first trust; `holdfast init` and `holdfast validate` print it. The hub accepts
@@ -20,7 +21,8 @@ no first revision that founds another fleet.
 
 The hub's key is made too (hub.key in the state directory, never sent anywhere). Its public half is printed: write it
 into fleet.toml as [fleet] hub_key, so that nobody else can pass for this hub. --name adds hostnames that the hub is
-called by; the addresses it listens on are in its certificate anyway.
+called by; the addresses it listens on are in its certificate anyway. Run again for the same fleet it changes nothing of
+the ledger and prints the key once more.
 
 examples:
   holdfast hub init --trust 3f1c… --state-dir /var/lib/holdfast/hub
@@ -61,19 +63,31 @@ def run(args: Namespace, box: Toolbox) -> int:
     box.hub_names(state_dir, args.name)
     store = box.store(state_dir, create=True)
     try:
-        if store.get(keys.PIN) is not None or store.get(keys.HEAD) is not None:
-            raise Conflict(
-                f"{state_dir} already holds a ledger", remedy="holdfast hub run serves it", code="already_exists"
-            )
-        pin = canonical.encode(Pin(keys.FORMAT, args.trust))
-        store.commit(Transaction(expect={keys.PIN: 0}, put={keys.PIN: pin}))
+        is_new = not _is_pinned(store, state_dir, args.trust)
+        if is_new:
+            pin = canonical.encode(Pin(keys.FORMAT, args.trust))
+            store.commit(Transaction(expect={keys.PIN: 0}, put={keys.PIN: pin}))
     finally:
         store.close()
     if args.json:
         made = {"state_dir": state_dir, "fleet": args.trust, "hub_key": hub_key}
         box.terminal.say(msgspec.json.encode(made).decode())
     else:
-        box.terminal.say(f"Made an empty ledger in {state_dir}, pinned to fleet {args.trust[:12]}…")
+        what = "Made an empty ledger" if is_new else "The ledger is already there"
+        box.terminal.say(f"{what} in {state_dir}, pinned to fleet {args.trust[:12]}…")
         box.terminal.say(f'The hub\'s key, for [fleet] in fleet.toml:\n  hub_key = "{hub_key}"')
         box.terminal.say(f"Next: holdfast hub run --state-dir {state_dir}")
     return 0
+
+
+def _is_pinned(store: LedgerStore, state_dir: str, fleet: str) -> bool:
+    """False for a fresh ledger; one of another fleet is refused."""
+    pinned = reading.pin(store)
+    if pinned is None and store.get(keys.HEAD) is None:
+        return False
+    if pinned is not None and pinned.fleet == fleet:
+        return True
+    whose = f"of fleet {pinned.fleet[:12]}…" if pinned is not None else "that was not made by hub init"
+    raise Conflict(
+        f"{state_dir} already holds a ledger {whose}", remedy="holdfast hub run serves it", code="already_exists"
+    )

@@ -12,8 +12,10 @@ from holdfast.hub.legacy import one_source
 DETAILS = """\
 Boots from the ledger alone. Damage that concerns everything refuses with a code and a remedy (exit 7) and opens no
 port; damage to one resource quarantines exactly that resource and is shown in status, or refuses too with --strict.
-A lock held by somebody else never blocks the boot. --config serves a hand-written fleet directory, named by its
-fleet.toml, instead of a ledger: one source or the other, never both.
+The ledger's lock, which an apply holds for a moment, never blocks the boot; but one state directory has one hub, and a
+second one is refused (exit 5). So is one whose hub.key is not the key that [fleet] hub_key of the applied revision pins
+(exit 7). --config serves a hand-written fleet directory, named by its fleet.toml, instead of a ledger: one source or
+the other, never both.
 
 Speaks TLS 1.3 only, with a certificate of the hub's own key (90 days, renewed while it runs), and answers nobody but
 operators, nodes and holders of tokens; docs/reference/permissions.md says who may do what. --alert-command is run for

@@ -8,6 +8,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.checkin import NodesAnswer, NodeView
+from holdfast.model.invite import Revocation
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report
 from holdfast.model.revision import NodeIdentity
 from holdfast.trust import enrolment, own_signature
@@ -16,13 +17,15 @@ from holdfast.trust import enrolment, own_signature
 class Identities(Struct, frozen=True):
     """`doubts` are for people: what the hub said and did not prove."""
 
-    proven: dict[str, NodeIdentity] = {}
+    proven: dict[str, NodeIdentity] = {}  # key and certificate
+    keys: dict[str, str] = {}  # key alone: a forged word beside it takes nothing away from that proof
     revoked: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
 
 
-def identities(answer: NodesAnswer, applied: Applied) -> Identities:
+def identities(answer: NodesAnswer, applied: Applied, now_s: float) -> Identities:
     proven: dict[str, NodeIdentity] = {}
+    keys = _recorded(applied)
     revoked: set[str] = set()
     doubts: list[str] = []
     for view in answer.nodes:
@@ -31,35 +34,59 @@ def identities(answer: NodesAnswer, applied: Applied) -> Identities:
             continue  # a node exists if and only if it is applied (C-10)
         known = None if entry.identity is UNSET else entry.identity
         try:
-            if key := _revoked(view, applied):
-                revoked.add(key)
+            revocation = _revocation(view, applied)
+            if revocation is not None:
+                revoked.add(revocation.key)
             if known is not None and known.key in revoked:
                 known = None
-            if (found := _proven(view, known, applied)) is not None:
-                proven[view.name] = replace(found, issuer=_issuer(view, found.key, applied) or found.issuer)
+                del keys[view.name]
+            try:
+                if new := _joined(view, known, revocation, applied, now_s):
+                    known, keys[view.name] = NodeIdentity(new), new
+            except HoldfastError as trouble:
+                doubts.append(_doubt(view, trouble))  # and what is recorded stands
+            if known is not None:
+                proven[view.name] = replace(known, issuer=_issuer(view, known.key, applied) or known.issuer)
         except HoldfastError as trouble:
-            doubts.append(f"node.{view.name}: what the hub says of its key is not proven: {trouble.message}")
-    return Identities(proven, frozenset(revoked), tuple(doubts))
+            doubts.append(_doubt(view, trouble))
+    return Identities(proven, keys, frozenset(revoked), tuple(doubts))
 
 
-def _revoked(view: NodeView, applied: Applied) -> str:
+def _doubt(view: NodeView, trouble: HoldfastError) -> str:
+    return f"node.{view.name}: what the hub says of its key is not proven: {trouble.message} ({trouble.remedy})"
+
+
+def _recorded(applied: Applied) -> dict[str, str]:
+    return {
+        address[5:]: entry.identity.key
+        for address, entry in applied.table.entries.items()
+        if address.startswith("node.") and entry.identity is not UNSET
+    }
+
+
+def _revocation(view: NodeView, applied: Applied) -> Revocation | None:
     if view.revocation is None:
-        return ""
+        return None
     statement = enrolment.verify_revocation(view.revocation, applied.fleet_id, applied.trust)
-    return statement.key if statement.node == view.name else ""
+    return statement if statement.node == view.name else None
 
 
-def _proven(view: NodeView, known: NodeIdentity | None, applied: Applied) -> NodeIdentity | None:
-    """The recorded key itself, or one that an operator's invite leads to; it replaces a recorded one only if the
-    invite says so, or an enrolment of long ago could bring a key back."""
+def _joined(
+    view: NodeView, known: NodeIdentity | None, revocation: Revocation | None, applied: Applied, now_s: float
+) -> str:
+    """A key that an operator's invite leads to, and that may take the place of what is recorded; "" if none does."""
     if view.enrolment is None:
-        return known
+        return ""
     found = enrolment.prove(view.enrolment, applied.fleet_id, applied.trust)
-    if found.joining.node != view.name:
-        return known
-    if known is not None and (found.joining.key == known.key or not found.invite.replaces):
-        return known
-    return NodeIdentity(found.joining.key)
+    key = found.joining.key
+    if found.joining.node != view.name or (known is not None and key == known.key):
+        return ""
+    if revocation is not None and key == revocation.key:
+        return ""  # the very machine that was shut out
+    enrolment.check_succeeds(
+        found, known.key if known is not None else "", revocation.revoked_s if revocation is not None else None, now_s
+    )
+    return key
 
 
 def _issuer(view: NodeView, key: str, applied: Applied) -> str:

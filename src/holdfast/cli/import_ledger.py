@@ -29,7 +29,8 @@ For the day the hub's disk is gone and no backup is there. Runs on the hub's mac
 The chain must begin with revision 1 and carry every signature, and the table put together must have the very digest
 that operators signed; else nothing is written, what is missing is named, and the exit code is 7. The fleet directory
 stands in for what no node holds: alerts, and machines that are gone. Tables of older revisions are not kept by nodes,
-so history before the newest one stays without them.
+so history before the newest one stays without them. Revocations and spent invites were with the lost ledger alone:
+revoke again whom you had revoked since the newest revision, before you invite anybody.
 
 examples:
   holdfast import ledger --state-dir /var/lib/holdfast/hub --fleet ~/myfleet
@@ -73,6 +74,7 @@ def _say(restored: Restored, state_dir: str, args: Namespace, box: Toolbox) -> i
             "nodes": restored.nodes,
             "resources": restored.resources,
             "from_directory": list(restored.guessed),
+            "not_restored": ["revocations", "spent invites"],
         }
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
@@ -82,5 +84,9 @@ def _say(restored: Restored, state_dir: str, args: Namespace, box: Toolbox) -> i
     )
     if restored.guessed:
         box.terminal.say(f"The fleet directory stood in for: {', '.join(restored.guessed)}")
+    box.terminal.say(
+        "Not known any more: which keys were revoked and which invites were used before the loss. Revoke again what "
+        "was revoked since the last apply (holdfast node revoke NAME), and apply."
+    )
     box.terminal.say(f"Next: restart the hub (holdfast hub run --state-dir {quote(state_dir)}), then holdfast plan")
     return 0

@@ -11,8 +11,8 @@ curl --fail --silent --show-error with the lab's CA bundle; public names lead to
 Everything after URL is curl's.
 
 examples:
-  holdfast lab curl https://hello.example.test/
-  holdfast lab curl https://hub1:9555/openapi.json --head
+  holdfast lab curl https://hub1:9555/openapi.json
+  holdfast lab curl https://hub1:9555/openapi.json --include
 """
 
 

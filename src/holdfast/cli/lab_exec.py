@@ -13,7 +13,8 @@ Runs in the node's namespaces with the variables of `lab env`; your paths are vi
 
 examples:
   holdfast lab exec w1 -- podman ps
-  holdfast lab exec e1 -- ping -c 1 100.64.3.11
+  holdfast lab exec e1 -- busybox ip addr
+  holdfast lab exec w1 -- holdfast node list
 """
 
 

@@ -8,8 +8,9 @@ import msgspec
 from holdfast.cli import acquaintance, fleet_view, statement, testimony
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.moment import rfc3339
+from holdfast.cli.testimony import Testimony
 from holdfast.cli.toolbox import Toolbox
-from holdfast.errors import Conflict, Invalid
+from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.model import canonical, duration
 from holdfast.model.applied import Applied
 from holdfast.model.invite import (
@@ -20,17 +21,21 @@ from holdfast.model.invite import (
     SignedInvite,
     encode_token,
 )
+from holdfast.trust import enrolment
 
 DETAILS = """\
-Prints one word, the join token. On the new machine: `holdfast agent join TOKEN`. The token works once, for this node
-alone, until it expires; whoever has it may become this node, so treat it as a password. The node must be in the applied
-revision. A node that has a key already needs --replace, and the machine before it is shut out when the new one joins.
+Prints one word, the join token. On the new machine: `holdfast agent join -` reads it. The token works once, for this
+node alone, until it expires; whoever has it may become this node, so treat it as a password: pipe it, and keep it out
+of command lines, which everybody on a machine can see. The node must be in the applied revision. A node that has a key
+already needs --replace, and the machine before it is shut out when the new one joins; such an invite is good as long as
+that very key is the node's. Run `holdfast apply` once the machine joined: the revision then records its key. That is
+possible until 7 days after the token expired; then the machine has to be invited again.
 
 Signed with your key, which must be of grade destroy.
 
 examples:
   holdfast node invite w2
-  ssh root@w2 holdfast agent join "$(holdfast node invite w2 --expires 15m)"
+  holdfast node invite w2 --expires 15m | ssh root@w2 holdfast agent join -
   holdfast node invite w2 --replace --json
 """
 
@@ -59,7 +64,7 @@ def run(args: Namespace, box: Toolbox) -> int:
             remedy="write hub_key under [fleet] (holdfast hub init --json prints it) and apply; then invite again",
             code="no_hub_key",
         )
-    invite, token = _invite(args, view.applied, view.target, pin, valid_s, box)
+    invite, token = _invite(args, view.applied, known, view.target, pin, valid_s, box)
     if args.json:
         document = {
             "token": token,
@@ -71,11 +76,13 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
     box.terminal.say(token)
-    box.terminal.remark(f"Good once, until {rfc3339(invite.expires_s)}. On that machine: holdfast agent join TOKEN")
+    box.terminal.remark(f"Good once, until {rfc3339(invite.expires_s)}. On that machine: holdfast agent join -")
     return 0
 
 
-def _invite(args: Namespace, applied: Applied, hub: str, pin: str, valid_s: float, box: Toolbox) -> tuple[Invite, str]:
+def _invite(
+    args: Namespace, applied: Applied, known: Testimony, hub: str, pin: str, valid_s: float, box: Toolbox
+) -> tuple[Invite, str]:
     node = testimony.node_of(applied, args.name)
     if node is None:
         raise Conflict(
@@ -84,7 +91,8 @@ def _invite(args: Namespace, applied: Applied, hub: str, pin: str, valid_s: floa
             code="blob_damaged",
         )
     line, seed = box.one_time_key()
-    now_s = int(box.clock.now_s())
+    now_s = _moment(known, applied, int(box.clock.now_s()))
+    over = _over(known, applied)
     invite = Invite(
         applied.fleet_id,
         box.random_hex(16),
@@ -93,7 +101,8 @@ def _invite(args: Namespace, applied: Applied, hub: str, pin: str, valid_s: floa
         line,
         now_s,
         now_s + int(valid_s),
-        args.replace,
+        args.replace or bool(over),
+        over,
     )
     content = canonical.encode(invite)
     declared = (
@@ -110,6 +119,22 @@ def _invite(args: Namespace, applied: Applied, hub: str, pin: str, valid_s: floa
     )
     token = JoinToken(SignedInvite(content, (signature,)), seed, hub, pin, applied.head)
     return invite, encode_token(token)
+
+
+def _over(known: Testimony, applied: Applied) -> str:
+    """The key to be replaced: what the revision records, also if it was revoked, else what the machine joined with."""
+    return testimony.recorded_key(applied, known.view.name) or known.key or known.view.key
+
+
+def _moment(known: Testimony, applied: Applied, now_s: int) -> int:
+    """Younger than a revocation, also within its very second: what was signed before it lets nobody in."""
+    if known.view.revocation is None:
+        return now_s
+    try:
+        said = enrolment.verify_revocation(known.view.revocation, applied.fleet_id, applied.trust)
+    except HoldfastError:
+        return now_s  # not what operators signed, so it shuts nobody out
+    return max(now_s, said.revoked_s + 1)
 
 
 def _seconds(text: str) -> float:

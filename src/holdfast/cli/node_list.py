@@ -17,7 +17,8 @@ from holdfast.model.report import clamped
 DETAILS = """\
 One line per node of the applied revision: name, roles, status (healthy, unhealthy, unknown), the revision it accepted,
 address, and how old its own signed word is. "verified by w1, 4 s ago" was checked on this machine against the node's
-key; a hub cannot make that up. Facts about a machine (memory, disk) are what the node claims.
+key; a hub cannot make that up. A node is called healthy only as long as it says so itself: without a word of its own,
+or with an old one, it is unknown, whatever the hub says. Facts about a machine (memory, disk) are what the node claims.
 
 examples:
   holdfast node list
@@ -53,7 +54,7 @@ def describe(one: Testimony, applied: Applied) -> dict[str, Any]:
     return {
         "name": view.name,
         "roles": list(view.roles),
-        "status": view.status,
+        "status": one.status,
         "address": view.address,
         "age_s": view.age_s,
         "joined": view.joined,
@@ -76,12 +77,11 @@ def describe(one: Testimony, applied: Applied) -> dict[str, Any]:
 
 def _row(one: Testimony) -> tuple[str, ...]:
     view = one.view
-    status = "revoked" if view.revoked else view.status if view.joined else "not joined"
     accepted = f"revision {one.pulse.accepted.number}" if one.pulse else "-"
     return (
         harmless(view.name),
         "+".join(view.roles),
-        status,
+        one.shown,
         accepted,
         harmless(view.address) or "-",
         f"{aged(view.age_s)} ago" if view.age_s is not None else "-",

@@ -13,8 +13,9 @@ from holdfast.model.invite import REVOKE_NAMESPACE, Revocation, SignedRevocation
 
 DETAILS = """\
 From the moment this returns the hub refuses everything that node's key signs, and ends what it holds open for it. The
-machine keeps running what it runs; to give its place to another one: `holdfast node invite NAME --replace`. The next
-`holdfast apply` takes the key out of the applied revision. Needs your signature of grade destroy.
+machine keeps running what it runs; to give its place to another one: `holdfast node invite NAME --replace`. Run
+`holdfast apply` at once as well: until then the applied revision still names the key, and a hub that lost its ledger,
+or that an attacker holds, would take it for the node's. Needs your signature of grade destroy.
 
 examples:
   holdfast node revoke w2
@@ -58,5 +59,8 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode({"node": args.name, "key": key, "revoked": True}).decode())
     else:
         box.terminal.say(f"Revoked: the hub refuses {args.name} ({shown}) from now on.")
-        box.terminal.remark(f"Next: holdfast apply{repeated(args)} takes the key out of the applied revision.")
+        box.terminal.remark(
+            f"Next, and at once: holdfast apply{repeated(args)} takes the key out of the applied revision. Until then "
+            "only this hub knows that it was revoked."
+        )
     return 0

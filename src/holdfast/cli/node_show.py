@@ -55,9 +55,8 @@ def _details(one: Testimony) -> dict[str, Any]:
 def _lines(one: Testimony, now_s: float) -> list[str]:
     view, pulse, report = one.view, one.pulse, one.report
     key = one.key or view.key
-    status = "revoked" if view.revoked else view.status if view.joined else "not joined"
     lines = [
-        f"{view.name}: {status}, {'+'.join(view.roles)}",
+        f"{view.name}: {one.shown}, {'+'.join(view.roles)}",
         f"  word      {told(one)}",
         f"  address   {view.address or '-'}",
         f"  key       {ssh_key.fingerprint(ssh_key.parse(key)) if key else '-'}",

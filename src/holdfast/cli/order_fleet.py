@@ -12,6 +12,7 @@ from holdfast.declared.load import load
 from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.model import trust
 from holdfast.model.applied import Applied
+from holdfast.model.order_view import OrderView
 from holdfast.model.report import PULSE_NAMESPACE, Pulse
 from holdfast.model.trust import Trust
 from holdfast.ports.hub_link import FleetReader, HubReader, OrderDesk
@@ -65,6 +66,22 @@ def of(applied: Applied) -> OrderFleet:
     return OrderFleet(applied.fleet_id, applied.trust, frozenset(names))
 
 
+def word_of(hub: object, applied: Applied, box: Toolbox) -> dict[str, dict[str, str]]:
+    """By node: what became of its newest orders, in its own signed word. What a hub says beside that is hearsay."""
+    if not isinstance(hub, FleetReader):
+        return {}
+    from holdfast.cli.testimony import hear
+
+    heard = hear(hub.nodes(), applied, box.clock.now_s())
+    return {name: one.pulse.results for name, one in heard.items() if one.pulse is not None}
+
+
+def is_verified(view: OrderView, word: dict[str, dict[str, str]]) -> bool:
+    """An outcome never changes, so that an old word of the node proves it as well."""
+    said = word.get(view.node, {}).get(view.id)
+    return view.result is not None and said is not None and said == view.result.outcome
+
+
 def offline(args: Namespace, box: Toolbox) -> OrderFleet:
     """From the fleet directory and its lock alone. Its trust only says who could sign; nodes judge by their own."""
     lock = session.heads(args, box).lock()
@@ -78,11 +95,11 @@ def offline(args: Namespace, box: Toolbox) -> OrderFleet:
     return OrderFleet(lock.fleet, trust.of(declared.operators, declared.thresholds), frozenset(declared.nodes))
 
 
-def next_counter(hub: OrderDesk, applied: Applied, node: str, args: Namespace) -> int:
+def next_counter(hub: OrderDesk, applied: Applied, node: str, args: Namespace, now_s: float) -> int:
     """One more than the node's signed word and every order on its way; a hub that hides some makes a dud, no more."""
     waiting = max((view.counter for view in hub.orders(node, ORDERS_SEEN)), default=0)
     try:
-        used = _used(hub, applied, node)
+        used = _used(hub, applied, node, now_s)
     except HoldfastError as trouble:
         raise Conflict(
             f"what {node} said last is not proven ({trouble.message}), so its next counter is not known",
@@ -92,7 +109,7 @@ def next_counter(hub: OrderDesk, applied: Applied, node: str, args: Namespace) -
     return max(used, waiting) + 1
 
 
-def _used(hub: OrderDesk, applied: Applied, node: str) -> int:
+def _used(hub: OrderDesk, applied: Applied, node: str, now_s: float) -> int:
     if not isinstance(hub, FleetReader):
         return 0
     from holdfast.cli.identities import identities
@@ -102,10 +119,10 @@ def _used(hub: OrderDesk, applied: Applied, node: str) -> int:
     view = next((view for view in answer.nodes if view.name == node), None)
     if view is None or view.pulse is None:
         return 0  # it has not joined yet, and so has used none
-    identity = identities(answer, applied).proven.get(node)
-    if identity is None:
+    key = identities(answer, applied, now_s).keys.get(node)
+    if key is None:
         return 0
-    own_signature.verify(view.pulse.pulse, view.pulse.signature, PULSE_NAMESPACE, identity.key)
+    own_signature.verify(view.pulse.pulse, view.pulse.signature, PULSE_NAMESPACE, key)
     try:
         return msgspec.json.decode(view.pulse.pulse, type=Pulse).counter
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:

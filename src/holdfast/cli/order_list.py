@@ -13,8 +13,9 @@ from holdfast.cli.toolbox import Toolbox
 from holdfast.model.order_view import OrderView
 
 DETAILS = """\
-Newest first. What became of an order is the node's word as the hub passes it on; `holdfast audit --node NODE` shows
-the node's own log.
+Newest first. What became of an order is "verified by NODE" where the node's own signed word says the same, and
+"unverified" where only the hub says it: a node's word has its newest results, older ones are in `holdfast audit --node
+NODE`. The text beside a result is for people, and the hub passes it on.
 
 examples:
   holdfast order list
@@ -30,20 +31,23 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     hub = order_fleet.reached(args, box)
     desk = order_fleet.desk(hub, args, box)
+    applied = order_fleet.applied_of(hub, args, box)
     if args.node:
-        order_fleet.of(order_fleet.applied_of(hub, args, box)).check_node(args.node)
+        order_fleet.of(applied).check_node(args.node)
     found = desk.orders(args.node, args.limit)
+    word = order_fleet.word_of(hub, applied, box)  # asked for after the orders: not older than they
     if args.json:
-        box.terminal.say(msgspec.json.encode({"orders": [document(view) for view in found]}).decode())
+        told = [document(view, order_fleet.is_verified(view, word)) for view in found]
+        box.terminal.say(msgspec.json.encode({"orders": told}).decode())
         return 0
     if not found:
         box.terminal.remark("There are no orders; holdfast order sign makes one.")
     for view in found:
-        box.terminal.say(harmless(line(view)))
+        box.terminal.say(harmless(line(view, order_fleet.is_verified(view, word))))
     return 0
 
 
-def document(view: OrderView) -> dict[str, Any]:
+def document(view: OrderView, verified: bool) -> dict[str, Any]:
     result = view.result
     return {
         "id": view.id,
@@ -60,6 +64,7 @@ def document(view: OrderView) -> dict[str, Any]:
         if result is None
         else {
             "outcome": result.outcome,
+            "verified": verified,
             "code": result.code,
             "message": result.message,
             "remedy": result.remedy,
@@ -68,7 +73,13 @@ def document(view: OrderView) -> dict[str, Any]:
     }
 
 
-def line(view: OrderView) -> str:
+def line(view: OrderView, verified: bool) -> str:
     said = f"  {view.result.message}" if view.result is not None and view.result.message else ""
+    if view.result is not None:
+        said += f"  ({whose(view, verified)})"
     when = rfc3339(view.submitted_s)
     return f"{view.id[:12]}  {when}  {view.state:<9}  {view.node}  {view.action} {view.target}  by {view.by}{said}"
+
+
+def whose(view: OrderView, verified: bool) -> str:
+    return f"verified by {view.node}" if verified else "unverified"

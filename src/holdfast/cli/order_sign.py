@@ -90,7 +90,9 @@ def _drafted(args: Namespace, box: Toolbox) -> tuple[order_file.OrderFile, Order
         applied = order_fleet.applied_of(hub, args, box)
         fleet = order_fleet.of(applied)
         fleet.check_node(args.node)
-        counter = order_fleet.next_counter(order_fleet.desk(hub, args, box), applied, args.node, args)
+        counter = order_fleet.next_counter(
+            order_fleet.desk(hub, args, box), applied, args.node, args, box.clock.now_s()
+        )
     else:
         fleet, counter = order_fleet.offline(args, box), args.counter
         fleet.check_node(args.node)

@@ -5,17 +5,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.cli import order_file, order_fleet
+from holdfast.cli import order_file, order_fleet, order_list
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Failed, NotPermitted, SignatureRequired, Unreachable
+from holdfast.model.applied import Applied
 from holdfast.model.order_view import OrderView
 from holdfast.ports.hub_link import OrderDesk
 from holdfast.trust import orders
 
 DETAILS = """\
 Checks the order as its node will, then leaves it at the hub, where it waits until the node fetches it or it expires.
+With --wait the answer says whether the node itself signed for the result ("verified by NODE"), or only the hub says so.
 An order that lacks a signature is not handed in (exit 4); the message says who could sign.
 
 examples:
@@ -24,6 +26,7 @@ examples:
 """
 
 WAIT_S = 30.0
+PROOF_S = 5.0  # a node's next signed word follows its result
 PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
 _ENDED = ("done", "failed", "refused", "expired")
 
@@ -55,28 +58,49 @@ def hand_in(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: 
         ) from trouble
     desk = order_fleet.desk(hub, args, box)
     taken = desk.submit(file.signed)
-    view = _awaited(desk, order.node, taken, box) if getattr(args, "wait", False) else None
+    view, verified = None, False
+    if getattr(args, "wait", False):
+        view, verified = _awaited(desk, applied, order.node, taken, box)
     if args.json:
-        told = {"id": taken, "node": order.node, "counter": order.counter, "submitted": True, "order": view}
+        told = {
+            "id": taken,
+            "node": order.node,
+            "counter": order.counter,
+            "submitted": True,
+            "order": view,
+            "verified": verified,
+        }
         box.terminal.say(msgspec.json.encode(told).decode())
     elif view is None:
         box.terminal.say(f"Handed in: order {taken} waits for {order.node}.")
         box.terminal.remark(f"Next: holdfast order list --node {order.node}{repeated(args)}")
     else:
-        box.terminal.say(harmless(f"{view.state}: {view.result.message if view.result else taken}"))
+        by = f" ({order_list.whose(view, verified)})" if view.result else ""
+        box.terminal.say(harmless(f"{view.state}: {view.result.message if view.result else taken}{by}"))
     if view is not None:
         _refuse_bad_end(view)
+        if not verified:
+            box.terminal.warn(
+                f"only the hub says so: no signed word of {order.node} has this result; "
+                f"holdfast order list --node {order.node}{repeated(args)} asks again"
+            )
     return 0
 
 
-def _awaited(hub: OrderDesk, node: str, order: str, box: Toolbox) -> OrderView:
+def _awaited(hub: OrderDesk, applied: Applied, node: str, order: str, box: Toolbox) -> tuple[OrderView, bool]:
+    """What became of it, and whether the node itself signed for that: its signed word may come a moment later."""
     deadline_s = box.clock.monotonic_s() + WAIT_S
     pause_s = PAUSE_S
+    said_s: float | None = None
     while True:
         view = _found(hub.orders(node, order_fleet.ORDERS_SEEN), order)
+        is_over = box.clock.monotonic_s() > deadline_s
         if view is not None and view.state in _ENDED:
-            return view
-        if box.clock.monotonic_s() > deadline_s:
+            verified = order_fleet.is_verified(view, order_fleet.word_of(hub, applied, box))
+            said_s = said_s if said_s is not None else box.clock.monotonic_s()
+            if verified or view.result is None or is_over or box.clock.monotonic_s() - said_s > PROOF_S:
+                return view, verified
+        elif is_over:
             raise Unreachable(
                 f"{node} has not said what became of order {order} within {WAIT_S:.0f} s",
                 remedy=f"holdfast order list --node {node} shows it once it has",

@@ -45,10 +45,17 @@ def run(args: Namespace, box: Toolbox) -> int:
     for row in rows:
         name = f"{row['name']}/{row['component']}"
         one = view.nodes.get(row["node"])
-        word = told(one) if one is not None else "not placed"
+        word = _whose(row, one)
         mark = "  orphan" if row["orphan"] else ""
         box.terminal.say(harmless(f"{name:<{width}}  {row['status']:<9}  {row['node'] or '-'}  {word}{mark}"))
     return 0
+
+
+def _whose(row: Row, one: Testimony | None) -> str:
+    """The same as `verified` and `age_s` say: a node that is well has not thereby spoken of its services."""
+    if one is None:
+        return "not placed"
+    return told(one) if row["verified"] or not one.verified else f"unverified: {row['node']} reports no containers"
 
 
 def services(view: FleetView) -> list[Row]:
@@ -64,7 +71,7 @@ def services(view: FleetView) -> list[Row]:
         service = msgspec.json.decode(found, type=Service)
         rows += [_row(name, part.name, part.image, node, entry, view) for part in service.components]
     for node, one in sorted(view.nodes.items()):
-        for container in one.report.containers if one.report is not None else ():
+        for container in one.report.containers if one.report is not None and not one.is_old else ():
             if (container.service, node) not in placed:
                 rows.append(_orphan(container, one))
     return rows
@@ -87,8 +94,8 @@ def _row(name: str, component: str, image: str, node: str, entry: Entry, view: F
 
 
 def _seen(one: Testimony | None, service: str, component: str) -> ContainerState | None:
-    """The worst of its replicas; None when the node makes no claim about any container."""
-    if one is None or one.report is None or not one.report.containers:
+    """The worst of its replicas; None when the node makes no claim about any container, or made it on a better day."""
+    if one is None or one.report is None or one.is_old or not one.report.containers:
         return None
     mine = [c for c in one.report.containers if (c.service, c.component) == (service, component)]
     if not mine:

@@ -1,21 +1,25 @@
 """Waiting for receipts: an apply is done when every affected node that joined has signed for the revision."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from holdfast.cli.toolbox import Toolbox
-from holdfast.errors import Unreachable
+from holdfast.errors import Corrupt, HoldfastError, Unreachable
 from holdfast.model.applied import Applied
+from holdfast.model.record import Link
 from holdfast.model.revision import Head
 from holdfast.ports.hub_link import FleetReader, HubReader
 
 if TYPE_CHECKING:
     from holdfast.cli.testimony import Testimony
+    from holdfast.trust.chain import Anchor
 
 WAIT_S = 30.0
 PAUSE_S_FIRST = 0.05
 PAUSE_S_MAX = 0.25
+FURTHER_MAX = 1_000  # revisions on top of ours, while we wait for theirs
 
 
 class Receipts(Struct, frozen=True):
@@ -34,18 +38,21 @@ def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox, wait_
     if not isinstance(hub, FleetReader):
         return NONE
     from holdfast.cli import testimony  # verifying signatures: an offline apply need not load it
+    from holdfast.trust.chain import Anchor
 
     applied = hub.applied()
     if applied is None or applied.head != head:
+        _check_on_top(hub, applied, head)
         return NONE  # somebody applied on top already, and that command waits; this table is not ours to believe
     known = before.header.manifests if before is not None else {}
     affected = {node for node, digest in applied.header.manifests.items() if known.get(node) != digest}
+    branch = Branch(hub, Anchor(applied.fleet_id, head, applied.trust))
     until_s = box.clock.monotonic_s() + wait_s
     pause_s = PAUSE_S_FIRST
     while True:
         heard = testimony.hear(hub.nodes(), applied, box.clock.now_s())
         joined = {node for node in affected if heard[node].key}  # proven, whatever the hub says of it
-        accepted = {node for node in joined if _accepted(heard[node], head)}
+        accepted = {node for node in joined if _accepted(heard[node], branch)}
         missing = joined - accepted
         if not missing or box.clock.monotonic_s() >= until_s:
             return Receipts(tuple(sorted(accepted)), tuple(sorted(missing)), tuple(sorted(affected - joined)))
@@ -53,12 +60,50 @@ def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox, wait_
         pause_s = min(pause_s * 1.5, PAUSE_S_MAX)
 
 
-def _accepted(one: "Testimony", head: Head) -> bool:
-    """A newer one counts as well: to get there the node walked over this one."""
-    if one.pulse is None:
-        return False
-    accepted = one.pulse.accepted
-    return accepted == head or accepted.number > head.number
+class Branch:
+    """Which heads lie on our own revision: walked from there, link by link, as a node walks. A hub that shows nodes
+    another branch has no links that lead from ours to what they signed for."""
+
+    def __init__(self, hub: HubReader, start: "Anchor") -> None:
+        self._hub = hub
+        self._at = start
+        self._heads = {start.head.number: start.head}
+
+    def has(self, head: Head) -> bool:
+        known = self._at.head.number
+        if known < head.number <= known + FURTHER_MAX:
+            try:
+                self._walk(self._hub.links(known + 1, head.number))
+            except HoldfastError:
+                return False  # not from here; the wait goes on, and ends with this node among the missing
+        return self._heads.get(head.number) == head
+
+    def _walk(self, links: Sequence[Link]) -> None:
+        from holdfast.trust.chain import step
+
+        for link in links:
+            self._at = step(self._at, link)
+            self._heads[self._at.head.number] = self._at.head
+
+
+def _accepted(one: "Testimony", branch: Branch) -> bool:
+    """A newer one counts as well, if it lies on top of ours: to get there the node walked over this one."""
+    return one.pulse is not None and branch.has(one.pulse.accepted)
+
+
+def _check_on_top(hub: HubReader, applied: Applied | None, head: Head) -> None:
+    """What is applied now must come after what was just committed; else the hub shows another history."""
+    from holdfast.trust.chain import anchor, walk
+
+    if applied is not None and applied.head.number > head.number:
+        links = hub.links(head.number, applied.head.number)
+        if links and walk(anchor(applied.fleet_id, head, links[0]), links[1:]).head == applied.head:
+            return
+    raise Corrupt(
+        f"revision {head.number} was committed, but the hub shows another history without it",
+        remedy="do not apply: compare `holdfast history` with a colleague's; holdfast hub check on the hub's machine",
+        code="forked",
+    )
 
 
 def told(receipts: Receipts) -> list[str]:

@@ -27,7 +27,7 @@ class Session(Struct, frozen=True):
 
 
 def heads(args: Namespace, box: Toolbox) -> Heads:
-    return Heads(box.disk, args.fleet, state_dir(box.environ))
+    return Heads(box.disk, args.fleet, state_dir(box.environ), args.hub or "")
 
 
 def hub_target(args: Namespace, fleet: Fleet | None) -> str:
@@ -61,7 +61,7 @@ def _with_identities(found: Inputs, session: Session, box: Toolbox) -> Inputs:
     from holdfast.cli.identities import identities
 
     answer = session.hub.nodes()
-    known = identities(answer, session.applied)
+    known = identities(answer, session.applied, box.clock.now_s())
     known = issuers.fit_only(known, answer, session.applied, box.certificate_facts, box.clock.now_s())
     for doubt in known.doubts:
         box.terminal.warn(doubt)

@@ -7,14 +7,17 @@ import msgspec
 
 from holdfast.cli import fleet_view, session, show_finding
 from holdfast.cli.flags import Parser
+from holdfast.cli.moment import rfc3339
 from holdfast.cli.node_list import describe
 from holdfast.cli.terminal import harmless
-from holdfast.cli.testimony import Testimony, aged, hear, unheard
+from holdfast.cli.testimony import Testimony, aged, hear, recorded_key, unheard
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import HoldfastError
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import HubStatus, StatusFinding
+from holdfast.model.invite import decode_invite
 from holdfast.ports.hub_link import FleetReader, HubReader
+from holdfast.trust.enrolment import RECORD_S
 
 DETAILS = """\
 Served revision, quarantined resources, the health of the nodes, and every finding with its code, age and remedy. What
@@ -36,6 +39,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     applied, trouble = _applied(hub, args, box)
     nodes, ready = _nodes(hub, applied, box)
     findings = [*found.findings, *trouble, *doubts(nodes)]
+    if applied is not None:
+        findings += unrecorded(nodes, applied, box.clock.now_s())
     if args.json:
         box.terminal.say(msgspec.json.encode(_document(found, nodes, applied, findings, ready)).decode())
         return 0
@@ -81,10 +86,32 @@ def doubts(nodes: dict[str, Testimony]) -> list[StatusFinding]:
             )
             remedy = f"compare with the machine itself: holdfast agent check on {name}"
             found.append(StatusFinding("word_withheld", "warning", text, remedy, address, round(one.age_s, 3)))
+        elif one.is_old:
+            text = (
+                f"the hub calls {name} healthy, but the newest word of {name} it shows was signed {aged(one.age_s)} "
+                f"ago: {name} is dead, the hub holds its words back, or a clock is wrong"
+            )
+            remedy = f"compare with the machine itself: holdfast agent check on {name}"
+            found.append(StatusFinding("word_old", "warning", text, remedy, address, round(one.age_s, 3)))
         elif one.view.pulse is not None and not one.verified:
             text = f"what the hub shows as the word of {name} is not proven: {one.doubt}"
             remedy = f"holdfast node show {name}; if its key is new to you, holdfast node revoke {name}"
             found.append(StatusFinding("word_unverified", "warning", text, remedy, address, one.view.age_s or 0.0))
+    return found
+
+
+def unrecorded(nodes: dict[str, Testimony], applied: Applied, now_s: float) -> list[StatusFinding]:
+    """Who joined and is in no revision yet, once the invite is over: that proof does not last."""
+    found = []
+    for name, one in sorted(nodes.items()):
+        if not one.key or one.view.enrolment is None or recorded_key(applied, name) == one.key:
+            continue
+        expires_s = decode_invite(one.view.enrolment.invite.invite).expires_s
+        if now_s > expires_s:
+            text = f"no revision records the key that {name} joined with; until {rfc3339(expires_s + RECORD_S)} one can"
+            address = f"node.{name}"
+            age_s = round(now_s - expires_s, 3)
+            found.append(StatusFinding("key_not_recorded", "warning", text, "holdfast apply", address, age_s))
     return found
 
 
@@ -118,8 +145,7 @@ def finding_of(finding: StatusFinding) -> dict[str, Any]:
 def _summary(nodes: dict[str, Testimony], ready: bool) -> str:
     counts: dict[str, int] = {}
     for one in nodes.values():
-        word = "revoked" if one.view.revoked else one.view.status if one.view.joined else "not joined"
-        counts[word] = counts.get(word, 0) + 1
+        counts[one.shown] = counts.get(one.shown, 0) + 1
     verified = sum(1 for one in nodes.values() if one.verified)
     warming = "" if ready else "; the hub started a moment ago and still listens"
     return f"nodes: {', '.join(f'{n} {word}' for word, n in sorted(counts.items()))}; {verified} verified here{warming}"

@@ -4,21 +4,19 @@ A pulse counts if the node's own key signed it, and that key is in the applied r
 invite. A report counts if such a pulse names its digest. What a hub withholds shows by its age.
 """
 
-from contextlib import suppress
-
 import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
-from holdfast.cli.identities import Identities, identities
+from holdfast.cli.identities import identities
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
+from holdfast.model.cadence import NORMAL, stretched
 from holdfast.model.checkin import NodesAnswer, NodeView
 from holdfast.model.fleet import Node
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report
-from holdfast.trust import enrolment, own_signature
-
-WITHHELD_S = 90.0
+from holdfast.trust import own_signature
 
 
 class Testimony(Struct, frozen=True):
@@ -30,10 +28,17 @@ class Testimony(Struct, frozen=True):
     age_s: float = 0.0
     key: str = ""  # proven
     doubt: str = ""  # why there is no proof
+    window_s: float = NORMAL.window_s  # a living node has said something within it
 
     @property
     def verified(self) -> bool:
-        return self.pulse is not None
+        """Signed by the node, and not the word of a better day."""
+        return self.pulse is not None and not self.is_old
+
+    @property
+    def is_old(self) -> bool:
+        """The hub calls the node healthy, and the node has not said a word for so long that it cannot know."""
+        return self.pulse is not None and self.view.status == "healthy" and self.age_s > self.window_s
 
     @property
     def withheld_s(self) -> float:
@@ -41,32 +46,32 @@ class Testimony(Struct, frozen=True):
         if self.pulse is None or self.view.age_s is None:
             return 0.0
         behind_s = self.age_s - self.view.age_s
-        return behind_s if behind_s > WITHHELD_S else 0.0
+        return behind_s if behind_s > self.window_s else 0.0
+
+    @property
+    def status(self) -> str:
+        """That a node is well is believed to the node alone; that it is not, or unknown, also to the hub (M-47)."""
+        return "unknown" if self.view.status == "healthy" and not self.verified else self.view.status
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return "revoked" if self.view.revoked else self.status if self.view.joined else "not joined"
 
 
 def hear(answer: NodesAnswer, applied: Applied, now_s: float) -> dict[str, Testimony]:
     """Of every node that is applied, by name; a node the hub leaves out is there as unknown."""
-    known = identities(answer, applied)
+    known = identities(answer, applied, now_s)
     views = {view.name: view for view in answer.nodes}
+    window_s = stretched(NORMAL, len(applied.table.entries)).window_s  # there are no more nodes than entries
     found = {}
     for address in applied.table.entries:
         if address.startswith("node."):
             name = address[5:]
             view = views.get(name) or NodeView(name, roles_of(applied, name), "unknown")
-            found[name] = _heard(view, _key(view, known, applied), applied, now_s)
+            heard = _heard(view, known.keys.get(name, ""), applied, now_s)
+            found[name] = replace(heard, window_s=window_s)
     return found
-
-
-def _key(view: NodeView, known: Identities, applied: Applied) -> str:
-    """Proven to be this node's. A forged word beside it takes nothing away from that proof."""
-    if view.name in known.proven:
-        return known.proven[view.name].key
-    candidates = [recorded_key(applied, view.name)]
-    if view.enrolment is not None:
-        with suppress(HoldfastError):  # told as a doubt, as then nothing is proven
-            joining = enrolment.verify(view.enrolment, applied.fleet_id, applied.trust)
-            candidates += [joining.key] if joining.node == view.name else []
-    return next((key for key in candidates if key and key not in known.revoked), "")
 
 
 def unheard(applied: Applied) -> dict[str, Testimony]:
@@ -127,6 +132,8 @@ def recorded_key(applied: Applied, name: str) -> str:
 
 def told(testimony: Testimony) -> str:
     """For people: whose word it is and how old."""
+    if testimony.is_old:
+        return f"old: {testimony.view.name} signed its last word {aged(testimony.age_s)} ago"
     if testimony.verified:
         return f"verified by {testimony.view.name}, {aged(testimony.age_s)} ago"
     return f"unverified: {testimony.doubt}"

@@ -12,7 +12,7 @@ from holdfast.cli.toolbox import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import Invalid
 from holdfast.model import duration
-from holdfast.model.token import EXPIRES_S_DEFAULT, EXPIRES_S_MAX
+from holdfast.model.token import EXPIRES_S_DEFAULT, EXPIRES_S_MAX, Token
 
 DETAILS = """\
 The token reads what the hub shows and changes nothing. It is printed once, on stdout; the hub keeps only its hash.
@@ -34,7 +34,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         raise Invalid(f"{args.name!r} is no name for a token", remedy="use at most 64 plain characters")
     made = box.tokens(target(args, box)).create_token(args.name, expires_in_s)
     if args.json:
-        box.terminal.say(msgspec.json.encode({"token": made.token, "text": made.text}).decode())
+        box.terminal.say(msgspec.json.encode({"token": shown(made.token), "text": made.text}).decode())
         return 0
     box.terminal.remark(
         f"Token {made.token.id} reads until {rfc3339(made.token.expires_s)}. It is shown this once; end it with: "
@@ -42,6 +42,19 @@ def run(args: Namespace, box: Toolbox) -> int:
     )
     box.terminal.say(made.text)
     return 0
+
+
+def shown(token: Token) -> dict[str, str | None]:
+    """For programs."""
+    return {
+        "id": token.id,
+        "name": token.name,
+        "scope": token.scope,
+        "created_by": token.created_by,
+        "created": rfc3339(token.created_s),
+        "expires": rfc3339(token.expires_s),
+        "revoked": rfc3339(token.revoked_s) if token.revoked_s else None,
+    }
 
 
 def target(args: Namespace, box: Toolbox) -> str:

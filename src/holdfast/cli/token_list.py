@@ -7,7 +7,7 @@ import msgspec
 from holdfast.cli.flags import Parser
 from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import harmless
-from holdfast.cli.token_create import target
+from holdfast.cli.token_create import shown, target
 from holdfast.cli.toolbox import Toolbox
 from holdfast.model.token import Token
 
@@ -27,7 +27,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     found = box.tokens(target(args, box)).tokens()
     if args.json:
-        box.terminal.say(msgspec.json.encode({"tokens": found}).decode())
+        box.terminal.say(msgspec.json.encode({"tokens": [shown(token) for token in found]}).decode())
         return 0
     if not found:
         box.terminal.remark("There are no tokens; holdfast token create makes one.")

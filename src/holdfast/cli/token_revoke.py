@@ -6,7 +6,7 @@ from argparse import Namespace
 import msgspec
 
 from holdfast.cli.flags import Parser
-from holdfast.cli.token_create import target
+from holdfast.cli.token_create import shown, target
 from holdfast.cli.token_list import line
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Invalid
@@ -30,7 +30,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         raise Invalid("that is not the id of a token", remedy="holdfast token list shows ids: 16 hexadecimal digits")
     ended = box.tokens(target(args, box)).revoke_token(args.id)
     if args.json:
-        box.terminal.say(msgspec.json.encode({"token": ended}).decode())
+        box.terminal.say(msgspec.json.encode({"token": shown(ended)}).decode())
     else:
         box.terminal.say(line(ended))
     return 0

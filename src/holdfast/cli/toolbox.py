@@ -89,6 +89,10 @@ class Toolbox(Protocol):
         """The public line of the hub's own key, which is made if it is missing."""
         ...
 
+    def known_hub_key(self, state_dir: str) -> str | None:
+        """The same without making anything: None if there is no key yet."""
+        ...
+
     def hub_names(self, state_dir: str, names: Sequence[str]) -> None:
         """Names that the hub's certificate carries from now on, besides the addresses it listens on."""
         ...

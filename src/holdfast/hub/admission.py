@@ -3,14 +3,15 @@
 import msgspec
 from msgspec import Struct
 
-from holdfast.errors import Conflict, Limited, NotPermitted
+from holdfast.errors import Conflict, HoldfastError, Limited, NotPermitted
 from holdfast.hub.member import Member
 from holdfast.hub.registry import EnrolmentRecord, Registry, check_roles
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.checkin import JoinRequest
+from holdfast.model.invite import Invite
 from holdfast.model.principal import Principal
-from holdfast.ports.ledger_store import Reading, Transaction
+from holdfast.ports.ledger_store import Moved, Reading, Transaction
 from holdfast.trust import enrolment as chain
 
 
@@ -29,6 +30,7 @@ class Admission(Struct, frozen=True):
     key: str
     record: EnrolmentRecord | None = None
     invite: str = ""  # digest
+    enrolled: int = 0  # version of the node's enrolment that this was judged by; 0: there was none
 
 
 def admit(registry: Registry, store: Reading, principal: Principal, request: JoinRequest, now_s: float) -> Admission:
@@ -64,24 +66,33 @@ def admit(registry: Registry, store: Reading, principal: Principal, request: Joi
     if _was_spent(store, spent, member, key):
         return Admission(member, key)
     chain.verify_invite(request.enrolment.invite, applied.fleet_id, applied.trust, now_s)
-    _check_room(registry, member, invite.replaces)
     over = registry.key_in_revision(member.name)
-    return Admission(member, key, EnrolmentRecord(request.enrolment, key, now_s, over, request.address), spent)
+    _check_room(registry, member, invite, over)
+    before = store.get(keys.enrolment(member.name))
+    record = EnrolmentRecord(request.enrolment, key, now_s, over, request.address)
+    return Admission(member, key, record, spent, before.modified if before is not None else 0)
 
 
 def writing(admission: Admission) -> Transaction:
-    """Consumed invite and enrolment in one step: a token is good once, whatever crashes."""
+    """Consumed invite and enrolment in one step: a token is good once, whatever crashes. Nobody else may have become
+    this node since it was judged: two invites of one name, used in the same moment, make one node."""
     record = admission.record
     assert record is not None, "nothing is to be written for a key that is in force"
     name = admission.member.name
     spent = Spent(name, admission.key, record.accepted_s)
     return Transaction(
-        expect={keys.invite(admission.invite): 0},
+        expect={keys.invite(admission.invite): 0, keys.enrolment(name): admission.enrolled},
         put={
             keys.invite(admission.invite): msgspec.json.encode(spent),
             keys.enrolment(name): msgspec.json.encode(record),
         },
     )
+
+
+def overtaken(admission: Admission, moved: Moved) -> HoldfastError:
+    """Why nothing was written: somebody else came in the same moment, with this token or with another one."""
+    name = admission.member.name
+    return used(name) if moved.key == keys.invite(admission.invite) else _taken(name)
 
 
 def _was_spent(store: Reading, invite: str, member: Member, key: str) -> bool:
@@ -102,13 +113,27 @@ def used(node: str) -> NotPermitted:
     )
 
 
-def _check_room(registry: Registry, member: Member, replaces: bool) -> None:
-    if member.key and not replaces:
+def _taken(node: str) -> Conflict:
+    return Conflict(
+        f"{node} has joined already with another key",
+        remedy=f"holdfast node invite {node} --replace lets a new machine take its place",
+        code="already_joined",
+    )
+
+
+def _check_room(registry: Registry, member: Member, invite: Invite, in_revision: str) -> None:
+    if member.key and not invite.replaces:
+        raise _taken(member.name)
+    # The one in force, or the one operators recorded before it: an invite of long ago replaces neither.
+    if member.key and not any(key and chain.replaces(invite, key) for key in (member.key, in_revision)):
         raise Conflict(
-            f"{member.name} has joined already with another key",
-            remedy=f"holdfast node invite {member.name} --replace lets a new machine take its place",
-            code="already_joined",
+            f"this invite was not made to replace the key that {member.name} has now",
+            remedy=f"holdfast node invite {member.name} --replace makes one that does",
+            code="invite_outdated",
         )
+    revoked_s = registry.revoked_s(member.name)
+    if revoked_s is not None and invite.issued_s <= revoked_s:
+        raise chain.revoked_since(invite)
     if not member.key and registry.joined >= registry.nodes_max:
         raise Limited(
             f"this fleet takes at most {registry.nodes_max} nodes, and has them",

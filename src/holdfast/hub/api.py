@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast.hub")
 
 ANYBODY = frozenset({"anonymous", "joining", "founder"})  # what a stranger with a fresh key can be
+COMPLAIN_AGAIN_S = 3_600.0
 TARGET_SHOWN = 200  # characters of a path in the audit log
 
 
@@ -93,6 +94,7 @@ class Api:
             1, limits.SWEEPS_WAITING, limits.LARGE_WAIT_S, "the whole ledger is being read already"
         )
         self.serving = 0  # requests under way
+        self._complained: dict[str, float] = {}  # when our own log said so last, by code
         self._held: set[asyncio.Task[Any]] = set()  # asked of the fleet, which may hold them until it has news
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -119,6 +121,8 @@ class Api:
         try:
             return await self._routed(who)
         except HoldfastError as trouble:
+            if isinstance(trouble, Failed):
+                trouble = self._own(trouble)
             refused = isinstance(trouble, NotPermitted | SignatureRequired) or who.route is None
             if refused and not isinstance(trouble, Limited) and not who.with_the_fleet:
                 self._staff.denials.record(who.event(trouble))
@@ -210,6 +214,14 @@ class Api:
         executor = self._writes if route.cost == "write" else self._reads
         done = asyncio.get_running_loop().run_in_executor(executor, route.run, self._staff.desk, ask)
         return cast("bytes", await done)
+
+    def _own(self, trouble: Failed) -> Failed:
+        """Our disk and not the caller's: he is told whose, and our log says it once, however many ask meanwhile."""
+        now_s = self._staff.clock.monotonic_s()
+        if now_s - self._complained.get(trouble.code, -COMPLAIN_AGAIN_S) >= COMPLAIN_AGAIN_S:
+            self._complained[trouble.code] = now_s
+            log.error("%s: %s; %s", trouble.code, trouble.message, trouble.remedy)
+        return Failed(f"on the hub: {trouble.message}", remedy=f"on the hub: {trouble.remedy}", code=trouble.code)
 
     def let_go(self) -> None:
         """The hub stops: nobody is held any longer. Whatever was durable by now stays so; callers come again."""

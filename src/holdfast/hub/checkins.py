@@ -10,7 +10,8 @@ from holdfast.model import audit, canonical
 from holdfast.model.audit import NO_ENTRIES, AuditHead
 from holdfast.model.checkin import REPORT_BYTES_MAX, RESULTS_MAX, CheckIn
 from holdfast.model.report import Pulse, Report, SignedPulse, clamped
-from holdfast.ports.ledger_store import Reading
+from holdfast.model.ssh_key import fingerprint, parse
+from holdfast.ports.ledger_store import Reading, Transaction
 
 PULSE_BYTES_MAX = 8 * 1024
 SIGNATURE_CHARS_MAX = 4 * 1024
@@ -37,13 +38,16 @@ def load(member: Member, store: Reading) -> None:
         kept = msgspec.json.decode(record.value, type=Kept)
         pulse = _pulse.decode(kept.pulse.pulse)
         _note_pulse(member, kept.pulse, pulse)
-        _note_report(member, kept.report)
+        if kept.report:  # a node may be silent before it reported anything
+            _note_report(member, kept.report)
         member.address = kept.address or member.address
     lines = store.scan(keys.node_audit_of(member.name))
     if lines:
         newest = lines[-1]
         number = int(newest.key.rpartition("/")[2])
         member.audit_head = AuditHead(number, canonical.digest(newest.value))
+    owner = store.get(keys.node_audit_key(member.name))
+    member.audit_key = owner.value.decode() if owner is not None else ""
 
 
 def take_pulse(member: Member, signed: SignedPulse, fleet: str) -> None:
@@ -157,9 +161,25 @@ def copy_audit(member: Member, lines: tuple[bytes, ...]) -> AuditCopy | None:
         put[keys.node_audit(member.name, number)] = line
     if not put or head is None:
         return None
-    first, last = head.number - len(put), head.number - AUDIT_KEPT_MAX
+    if member.audit_key != member.key:
+        put[keys.node_audit_key(member.name)] = member.key.encode()
+    first, last = head.number - len(lines), head.number - AUDIT_KEPT_MAX
     old = range(max(1, first - AUDIT_KEPT_MAX), last + 1) if last > 0 else range(0)
     return AuditCopy(put, tuple(keys.node_audit(member.name, number) for number in old), head)
+
+
+def is_other_log(member: Member) -> bool:
+    """The copied lines are of a machine that was this node before."""
+    return member.audit_head is not None and member.audit_key not in ("", member.key)
+
+
+def put_aside(member: Member, store: Reading) -> Transaction:
+    """The lines of the machine before stay as evidence under its key; the copy of the new one's log begins empty."""
+    lines = store.scan(keys.node_audit_of(member.name))
+    aside = keys.former_audit_of(member.name, fingerprint(parse(member.audit_key)))
+    put = {aside + line.key.rpartition("/")[2]: line.value for line in lines}
+    put[keys.node_audit_key(member.name)] = member.key.encode()
+    return Transaction(expect={}, put=put, delete=[line.key for line in lines])
 
 
 def _number(line: bytes) -> int:

@@ -142,7 +142,7 @@ class Daemon:
 def _staff(parts: Parts, denials: Denials) -> Staff:
     limiter = Limiter(parts.rates)
     return Staff(
-        Desk(parts.hub, openapi.document(), parts.tokens, parts.fleet, parts.salvage),
+        Desk(parts.hub, openapi.document(), parts.tokens, parts.fleet, parts.audit, parts.salvage),
         Counter(parts.fleet, limiter, parts.clock),
         Authentication(
             parts.key.line,

@@ -12,13 +12,17 @@ from holdfast.hub.belongings import Belongings
 from holdfast.hub.counter import FleetCore
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, content, head_of
+from holdfast.model.audit import Event
 from holdfast.model.principal import ANONYMOUS, Principal
 from holdfast.model.record import Link
 from holdfast.model.revision import NO_HEAD, encode_header
 from holdfast.model.salvage import SalvageAnswer, SalvagePart
 from holdfast.model.token import NewToken, Token
+from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.hub_link import HubLink
 from holdfast.wire import codec, messages
+
+NAME_SHOWN = 100  # characters of a token's name in the audit log
 
 
 class Ask(Struct, frozen=True):
@@ -48,12 +52,19 @@ class SalvageDesk(Protocol):
 
 class Desk:
     def __init__(
-        self, hub: HubLink, openapi: bytes, tokens: TokenBook, fleet: FleetCore, salvage: SalvageDesk | None = None
+        self,
+        hub: HubLink,
+        openapi: bytes,
+        tokens: TokenBook,
+        fleet: FleetCore,
+        audit: AuditLog,
+        salvage: SalvageDesk | None = None,
     ) -> None:
         self._hub = hub
         self._openapi = openapi
         self._tokens = tokens
         self._fleet = fleet
+        self._audit = audit
         self._salvage = salvage
         self._belongings = Belongings(hub.links, hub.blob)
         self._written: tuple[Applied | None, bytes] = (None, codec.write(messages.AppliedAnswer(None)))
@@ -172,10 +183,18 @@ class Desk:
     def make_token(self, ask: Ask) -> bytes:
         wanted = codec.read(ask.body, messages.TokenRequest)
         made = self._tokens.create(ask.principal, wanted.name, wanted.expires_in_s)
+        self._note(ask, "make-token", made.token)
         return codec.write(messages.TokenMade(made.token, made.text))
 
     def revoke_token(self, ask: Ask) -> bytes:
-        return codec.write(messages.TokenAnswer(self._tokens.revoke(ask.path["token"])))
+        ended = self._tokens.revoke(ask.path["token"])
+        self._note(ask, "revoke-token", ended)
+        return codec.write(messages.TokenAnswer(ended))
+
+    def _note(self, ask: Ask, action: str, token: Token) -> None:
+        """Durable before the answer: nobody holds a token that the log does not know. Its name, never its secret."""
+        said = f"{token.scope} until {token.expires_s}: {token.name[:NAME_SHOWN]}"
+        self._audit.append(Event(str(ask.principal), action, f"token.{token.id}", "done", said, ask.source))
 
 
 def _manifests(applied: Applied | None) -> dict[str, str]:

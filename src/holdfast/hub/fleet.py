@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.errors import Corrupt, HoldfastError, NotPermitted
-from holdfast.hub import admission, checkins, denials, health, mailboxes, nodes_view, startup
+from holdfast.hub import admission, checkins, denials, health, mailboxes, nodes_view, own_settings, startup
 from holdfast.hub.alarms import Alarms, Make
 from holdfast.hub.member import Member
 from holdfast.hub.registry import Registry, check_roles, fingerprint
@@ -84,8 +85,10 @@ class FleetDesk:
         self._window = denials.Window()
         self._folding = False
         self._alarms = Alarms(store, clock, make_notifier, notifiers)
+        self._pace = pace
         self._registry = Registry(hub, store, pace, self._newcomer)
         self._watch = Watch(self._registry, store, clock, entropy, self._alarms, knock)
+        self._keep_pace()
 
     def _newcomer(self, name: str) -> Member:
         """A node this process meets for the first time, with what the ledger still knows of it."""
@@ -124,6 +127,7 @@ class FleetDesk:
         applied = self._registry.applied
         if applied is None:
             return
+        self._keep_pace()
         self._alarms.follow(applied)
         self._audit_commits(head_of(before), applied.head)
         for name in affected(before, applied) if named is None else named:
@@ -182,8 +186,8 @@ class FleetDesk:
     async def _commit_invite(self, admitted: admission.Admission) -> None:
         try:
             await _durable(self._store.submit(admission.writing(admitted)))
-        except Moved:  # somebody else used the same token in the same moment
-            raise admission.used(admitted.member.name) from None
+        except Moved as moved:
+            raise admission.overtaken(admitted, moved) from None
 
     # ---- checking in
 
@@ -202,6 +206,8 @@ class FleetDesk:
         self._watch.heard(member, loop_s)
         if message.clock_s:
             member.skew_s = message.clock_s - now_s
+        if member.audit_key != member.key and checkins.is_other_log(member):
+            await self._begin_log(member, source)
         if message.pulse is not None or message.report or message.audit or message.address:
             try:
                 await self._take(member, message, applied, source)
@@ -340,9 +346,22 @@ class FleetDesk:
         copied = checkins.copy_audit(member, message.audit) if message.audit else None
         if copied is not None:
             await _durable(self._store.submit(Transaction(expect={}, put=put | copied.put, delete=copied.delete)))
-            member.audit_head = copied.head
+            member.audit_head, member.audit_key = copied.head, member.key or member.audit_key
         elif put:
             _noted(self._store.submit(Transaction(expect={}, put=put)))
+
+    async def _begin_log(self, member: Member, source: str) -> None:
+        """Another machine is this node now: its log is no continuation of the one before, and no forgery of it."""
+        before, head, trouble = member.audit_key, member.audit_head, member.audit_trouble
+        aside = checkins.put_aside(member, self._store)
+        member.audit_key, member.audit_head, member.audit_trouble = member.key, None, ""  # whoever comes meanwhile
+        try:
+            await _durable(self._store.submit(aside))
+        except BaseException:
+            member.audit_key, member.audit_head, member.audit_trouble = before, head, trouble
+            raise
+        text = f"a new log begins; {len(aside.delete)} lines of {fingerprint(before)} are kept apart"
+        self._audit.append(Event(f"node:{member.name}", "audit-copy", f"node.{member.name}", "done", text, source))
 
     async def _take_results(self, member: Member, message: CheckIn, source: str) -> tuple[str, ...]:
         checkins.check_results(message)
@@ -407,9 +426,9 @@ class FleetDesk:
     # ---- looking
 
     def nodes(self) -> NodesAnswer:
-        loop_s = self._time_s()
-        views = tuple(nodes_view.view(member, loop_s) for member in list(self._registry.members.values()))
-        return NodesAnswer(views, self._clock.now_s(), self._watch.ready)
+        loop_s, now_s = self._time_s(), self._clock.now_s()
+        views = tuple(nodes_view.view(member, loop_s, now_s) for member in list(self._registry.members.values()))
+        return NodesAnswer(views, now_s, self._watch.ready)
 
     def status_findings(self) -> list[StatusFinding]:
         now_s = self._clock.now_s()
@@ -448,8 +467,16 @@ class FleetDesk:
 
     def set_pace(self, pace: Cadence) -> None:
         """Nodes learn it with their next answer, silence is measured by it from now on."""
-        self._registry.set_pace(pace)
+        self._pace = pace
+        self._keep_pace()
         self._watch.look_again()
+
+    def _keep_pace(self) -> None:
+        """A probe may take as long as the fleet says (M-64); a lab's own pace is left as it is."""
+        paced = self._pace
+        if paced == NORMAL and self._registry.applied is not None:
+            paced = replace(paced, probe_s=own_settings.probe_s(self._registry.applied, paced.probe_s))
+        self._registry.set_pace(paced)
 
     async def run(self) -> None:
         """Watch over the nodes until cancelled."""
@@ -462,6 +489,19 @@ class FleetDesk:
             await self._watch.run(self.status_findings)
         finally:
             self._alarms.close()
+            self._remember()
+
+    def _remember(self) -> None:
+        """The newest words of everybody, so that the next hub knows since when a node is silent."""
+        words = {
+            keys.report(m.name): checkins.kept(m) for m in self._registry.members.values() if m.heard_s is not None
+        }
+        put = {key: word for key, word in words.items() if word is not None}
+        if put:
+            try:
+                _noted(self._store.submit(Transaction(expect={}, put=put)))
+            except HoldfastError as trouble:
+                log.warning("the newest reports were not written down: %s", trouble)
 
     def _refused(self, principal: Principal, action: str, target: str, why: HoldfastError, source: str) -> None:
         self._fold(Event(str(principal), action, target, "denied", f"{why.code}: {why.message}", source))

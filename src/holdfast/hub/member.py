@@ -23,6 +23,7 @@ class Member:
     __slots__ = (
         "address",
         "audit_head",
+        "audit_key",
         "audit_trouble",
         "bell",
         "condition",
@@ -84,6 +85,7 @@ class Member:
         self.seen = NO_HEAD
         self.skew_s = 0.0
         self.audit_head: AuditHead | None = None
+        self.audit_key = ""  # whose log that is: another machine under this name begins another log
         self.audit_trouble = ""
         # what it was told, so that a node that does not follow is not told the same in a circle
         self.told: tuple[Head, Head] | None = None

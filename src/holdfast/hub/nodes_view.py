@@ -8,16 +8,24 @@ from holdfast.model.checkin import NodeView
 from holdfast.model.observation import NodeObservation
 
 
-def view(member: Member, loop_s: float) -> NodeView:
+def silent_s(member: Member, last_s: float | None, loop_s: float, now_s: float) -> float | None:
+    """Since it spoke: to this process, else since the last word that a hub before it kept; None: never."""
+    if last_s is not None:
+        return max(0.0, loop_s - last_s)
+    return max(0.0, now_s - member.pulse_at_s) if member.pulse is not None else None
+
+
+def view(member: Member, loop_s: float, now_s: float) -> NodeView:
     heard = member.heard_s is not None
     last_s = member.heartbeat_s if member.heartbeat_s is not None else member.heard_s
+    age_s = silent_s(member, last_s, loop_s, now_s)
     status = health.shown(member.condition, heard) if member.joined else "unknown"
     return NodeView(
         member.name,
         member.roles,
         status,
         member.address,
-        None if last_s is None else round(max(0.0, loop_s - last_s), 3),
+        None if age_s is None else round(age_s, 3),
         member.joined,
         member.revocation is not None,
         member.key,

@@ -19,7 +19,7 @@ from holdfast.model.applied import Applied, content
 from holdfast.model.cadence import Cadence, stretched
 from holdfast.model.fleet import Node
 from holdfast.model.ids import FLEET
-from holdfast.model.invite import Enrolment, SignedRevocation
+from holdfast.model.invite import Enrolment, SignedRevocation, decode_revocation
 from holdfast.model.principal import Principal
 from holdfast.model.revision import Entry
 from holdfast.planning.documents import FleetDocument
@@ -126,6 +126,11 @@ class Registry:
 
     def is_revoked(self, line: str) -> bool:
         return fingerprint(line) in self._revoked
+
+    def revoked_s(self, name: str) -> float | None:
+        """When a key of this node was shut out last; what operators signed before that lets nobody in any more."""
+        statements = (decode_revocation(signed.revocation) for signed in self._revoked.values())
+        return max((float(said.revoked_s) for said in statements if said.node == name), default=None)
 
     def member_called(self, asserted: str, name: str) -> Member:
         """`name` is what the key proves."""

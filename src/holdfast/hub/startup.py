@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import UNSET, Struct
 
-from holdfast.hub import health
+from holdfast.hub import health, nodes_view
 from holdfast.hub.member import Member
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
@@ -73,7 +73,8 @@ def _presence(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
     elif not member.joined:
         yield _finding("node_not_joined", member, f"{member.name} is declared, but no machine joined as it yet", 0.0)
     elif condition.status == "unhealthy":
-        silent_s = at.loop_s - member.heard_s if member.heard_s is not None else age_s
+        known_s = nodes_view.silent_s(member, member.heard_s, at.loop_s, at.now_s)
+        silent_s = known_s if known_s is not None else age_s
         yield _finding("node_unhealthy", member, f"{member.name} has not been heard for {silent_s:.0f} s", age_s)
     elif health.shown(condition, member.heard_s is not None) == "unknown":
         yield _finding("node_unknown", member, f"{member.name} was not heard since this hub started", age_s)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.hub import health, mailboxes
+from holdfast.hub import checkins, health, mailboxes, nodes_view
 from holdfast.hub.alarms import Alarms
 from holdfast.hub.health import Condition, Consequence, Happening
 from holdfast.hub.member import Member
@@ -62,11 +62,12 @@ class Watch:
             self._again.set()
 
     def heard(self, member: Member, loop_s: float) -> None:
-        silent_s = loop_s - (member.heard_s if member.heard_s is not None else self._began_s)
+        before_s = member.heard_s
         member.turn_s = member.heard_s = loop_s
         if member.condition.status != "healthy":
             mailboxes.withdraw(member, "ping")
-            self._happened(member, "heard", silent_s)
+            silent_s = nodes_view.silent_s(member, before_s, loop_s, self._clock.now_s())
+            self._happened(member, "heard", silent_s if silent_s is not None else loop_s - self._began_s)
 
     async def run(self, findings: Callable[[], Sequence[StatusFinding]]) -> None:
         self._again = asyncio.Event()
@@ -133,6 +134,9 @@ class Watch:
         if record is None:
             return
         put = {keys.health(member.name): msgspec.json.encode(record)}
+        newest = checkins.kept(member) if record.status == "unhealthy" and member.heard_s is not None else None
+        if newest is not None:  # when it spoke last, for a hub that starts while it is silent
+            put[keys.report(member.name)] = newest
         alert = self._alert(member, follows, max(silent_s, self._clock.now_s() - before.since_s))
         id = self._entropy.token(8).hex() if alert is not None else ""
         if alert is not None:

@@ -79,8 +79,14 @@ def apply(place: Place, blueprint: Blueprint) -> None:
 
 
 def start_hub(place: Place, blueprint: Blueprint, pace: str) -> None:
-    """Returns once it listens."""
+    """Returns once it listens. The one before may be dead and yet hold the port, for as long as a thread of it dies."""
     init = running(place, blueprint.hub)
+    if not processes.wait_for(lambda: not _listens(blueprint), LISTENING_S_MAX):
+        raise Failed(
+            f"somebody listens on {blueprint.hub.address}:{HUB_PORT} already",
+            remedy="holdfast lab kill hub, then holdfast lab start hub",
+            code="address_in_use",
+        )
     listen = f"{blueprint.hub.address}:{HUB_PORT}"
     words = [*HOLDFAST, "hub", "run", "--listen", listen, "--pace", pace]
     hub = node.launch(place, init, HUB, words, node.environment(blueprint, blueprint.hub))
@@ -166,8 +172,11 @@ def record_identities(place: Place, blueprint: Blueprint) -> None:
         time.sleep(0.1)
 
 
-def authorities(place: Place, blueprint: Blueprint) -> str:
-    return cli_call.call(["ca", "bundle"], environment(place, blueprint))
+def keep_bundle(place: Place, blueprint: Blueprint) -> None:
+    """The nodes' authorities and the hub's own certificate, both or nothing: what is kept never becomes less."""
+    authorities = cli_call.call(["ca", "bundle"], environment(place, blueprint))
+    with open(os.path.join(place.node(blueprint.hub.name)["state"], "hub", "hub.crt"), encoding="ascii") as file:
+        record.replace(place.bundle, (authorities + file.read()).encode(), 0o644)
 
 
 def health(place: Place, blueprint: Blueprint) -> dict[str, str]:

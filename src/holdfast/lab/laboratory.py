@@ -29,7 +29,7 @@ class Laboratory:
 
     def up(self, nodes: str, bare: bool) -> None:
         _as_root()
-        making.check(self._place)
+        making.check(self._place, nodes)
         with records.locked(self._place):
             making.up(self._place, nodes, bare, self._say)
 
@@ -78,24 +78,16 @@ class Laboratory:
     def curl(self, url: str, more: Sequence[str]) -> int:
         found = self._record()
         command.require(["curl"])
-        bundle = None if found.bare else self._bundle(found.blueprint)
+        bundle = None if found.bare or url.startswith("http://") else self._bundle(found.blueprint)
         return subprocess.run(visitor.arguments(url, found.blueprint, bundle, more)).returncode
 
     def _bundle(self, blueprint: Blueprint) -> str | None:
-        """The fleet's authorities as far as they can be had, and the hub's own certificate."""
-        parts = []
+        """As new as it can be had; without the hub, what was kept when it could be asked."""
         try:
-            parts.append(control.authorities(self._place, blueprint))
-        except HoldfastError as trouble:
-            self._say(f"no bundle of authorities: {trouble.message}")
-        certificate = os.path.join(self._place.node(blueprint.hub.name)["state"], "hub", "hub.crt")
-        if os.path.exists(certificate):
-            with open(certificate, encoding="ascii") as file:
-                parts.append(file.read())
-        if not parts:
-            return None
-        records.replace(self._place.bundle, "".join(parts).encode(), 0o644)
-        return self._place.bundle
+            control.keep_bundle(self._place, blueprint)
+        except (HoldfastError, OSError) as trouble:
+            self._say(f"the authorities are those known before, for the hub was not asked: {trouble}")
+        return self._place.bundle if os.path.exists(self._place.bundle) else None
 
     # ---- broken and mended
 

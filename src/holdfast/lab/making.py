@@ -18,7 +18,9 @@ from holdfast.lab.sweep import sweep
 Say = Callable[[str], None]
 
 
-def check(place: Place) -> None:
+def check(place: Place, nodes: str) -> None:
+    """Before there is a directory: a slip of the hand leaves none behind."""
+    roster.parse(nodes)
     command.require()
     hidden = next((path for path in OWN_MOUNTS if f"{place.root}/".startswith(f"{path}/")), None)
     if hidden is not None:
@@ -125,6 +127,7 @@ def _found(place: Place, drawn: Blueprint, trust: str, step: Say) -> None:
     control.await_healthy(place, drawn)
     step("every node is healthy")
     control.record_identities(place, drawn)
+    control.keep_bundle(place, drawn)
     step("identities applied")
 
 

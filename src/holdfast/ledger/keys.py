@@ -31,6 +31,8 @@ HEALTH = "health/"
 ORDERS = "order/"
 ALARMS = "alarm/"
 NODE_AUDIT = "node-audit/"
+NODE_AUDIT_KEYS = "node-audit-key/"
+FORMER_AUDIT = "former-audit/"
 
 
 def enrolment(node: str) -> str:
@@ -71,6 +73,16 @@ def node_audit_of(node: str) -> str:
 
 def node_audit(node: str, number: int) -> str:
     return f"{node_audit_of(node)}{number:015d}"
+
+
+def node_audit_key(node: str) -> str:
+    """Whose log the copied lines are: the machine's public line."""
+    return NODE_AUDIT_KEYS + node
+
+
+def former_audit_of(node: str, fingerprint: str) -> str:
+    """Lines of a machine that was this node before, by its key."""
+    return f"{FORMER_AUDIT}{node}/{fingerprint}/"
 
 
 # ---- credentials the hub keeps, hashed

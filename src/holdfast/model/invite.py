@@ -17,6 +17,7 @@ INVITE_S = 24 * 3600
 INVITE_S_MAX = 7 * 24 * 3600
 TOKEN_PREFIX = "hfj_"  # noqa: S105  how a token begins, not a secret
 TOKEN_CHARS_MAX = 64 * 1024
+TOKEN_SEAL_BYTES = 4  # against slips of the hand; signatures are what counts against forgers
 
 
 class Invite(Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,7 +30,8 @@ class Invite(Struct, frozen=True, forbid_unknown_fields=True):
     once: str
     issued_s: Count
     expires_s: Count
-    replaces: bool = False  # may take the place of a key the node already has (W4)
+    replaces: bool = False  # may take the place of a key the node already has (W4): of `over`, and of no other
+    over: str = ""  # public line of that key, so that an invite of long ago replaces nothing that came since
 
 
 class SignedInvite(Struct, frozen=True):
@@ -94,7 +96,8 @@ def decode_revocation(content: bytes) -> Revocation:
 
 def encode_token(token: JoinToken) -> str:
     """One word without spaces or quotes, so that it survives a shell, a unit file and a chat window."""
-    text = binascii.b2a_base64(canonical.encode(token), newline=False).decode("ascii")
+    content = canonical.encode(token)
+    text = binascii.b2a_base64(content + _seal(content), newline=False).decode("ascii")
     return TOKEN_PREFIX + text.translate(_URL_SAFE).rstrip("=")
 
 
@@ -109,13 +112,20 @@ def decode_token(text: str) -> JoinToken:
     if not body.isascii() or any(character in "+/= \t\r\n" for character in body):
         raise _no_token("it has characters in it that no token has")
     try:
-        content = binascii.a2b_base64(body.translate(_URL_BACK) + "=" * (-len(body) % 4), strict_mode=True)
+        sealed = binascii.a2b_base64(body.translate(_URL_BACK) + "=" * (-len(body) % 4), strict_mode=True)
+        content = sealed[:-TOKEN_SEAL_BYTES]
+        if sealed != content + _seal(content):
+            raise ValueError("the seal is of other content")
         token = msgspec.json.decode(content, type=JoinToken)
     except (ValueError, RecursionError):  # also what msgspec and binascii raise
         raise _no_token("it is damaged or cut short") from None
     if len(token.once) != 32:
         raise _no_token("the one-time key in it is damaged")
     return token
+
+
+def _seal(content: bytes) -> bytes:
+    return bytes.fromhex(canonical.digest(content))[:TOKEN_SEAL_BYTES]
 
 
 _URL_SAFE = str.maketrans("+/", "-_")

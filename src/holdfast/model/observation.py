@@ -10,5 +10,5 @@ class NodeObservation(Struct, frozen=True, omit_defaults=True):
 
     node: str
     status: Literal["healthy", "unhealthy", "unknown"] = "unknown"
-    containers: int = 0
+    containers: int | None = None  # None: nobody counted
     seen_at_s: float = 0.0

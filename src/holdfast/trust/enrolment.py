@@ -24,6 +24,7 @@ from holdfast.model.trust import Trust
 from holdfast.trust import endorsement, sshsig
 
 SKEW_S = 60.0
+RECORD_S = 7 * 86_400  # so long after an invite ended, an apply may still record who joined with it
 STATEMENT_BYTES_MAX = 8 * 1024
 _INVITE_AGAIN = "holdfast node invite {node}"
 
@@ -35,6 +36,8 @@ def verify_invite(signed: SignedInvite, fleet: str, trust: Trust, now_s: float |
     _check_fleet(invite.fleet, fleet, "invite")
     _check_name(invite.node, "the invite")
     _check_key(invite.once, "the one-time key of the invite")
+    if invite.over:
+        _check_key(invite.over, "the key that the invite replaces")
     anew = _INVITE_AGAIN.format(node=invite.node)
     if not 0 < invite.expires_s - invite.issued_s <= INVITE_S_MAX:
         raise NotPermitted(
@@ -87,6 +90,41 @@ class Proven(Struct, frozen=True):
 def prove(enrolment: Enrolment, fleet: str, trust: Trust, now_s: float | None = None) -> Proven:
     joining = verify(enrolment, fleet, trust, now_s)
     return Proven(joining, decode_invite(enrolment.invite.invite))
+
+
+def check_succeeds(found: Proven, recorded: str, revoked_s: float | None, now_s: float) -> None:
+    """May this chain make its key the node's, for somebody who was not there? Whoever keeps the one-time key can sign
+    another joining with it at any time, and date it as he likes; what ends that is the invite alone: it names the key
+    it replaces, is younger than a revocation, and is not proof for ever. `recorded` is what the revision has, or ""."""
+    invite = found.invite
+    anew = f"{_INVITE_AGAIN.format(node=invite.node)} --replace, then join with the new token"
+    if recorded and not replaces(invite, recorded):
+        raise NotPermitted(
+            f"the invite of {invite.node} was not made to replace the key that is recorded",
+            remedy=anew,
+            code="invite_outdated",
+        )
+    if revoked_s is not None and invite.issued_s <= revoked_s:
+        raise revoked_since(invite)
+    if now_s >= invite.expires_s + RECORD_S:
+        raise NotPermitted(
+            f"the invite of {invite.node} expired {int(now_s - invite.expires_s) // 86_400} days ago, and no apply "
+            f"recorded who joined with it; that proves nothing any more",
+            remedy=anew,
+            code="invite_outdated",
+        )
+
+
+def replaces(invite: Invite, key: str) -> bool:
+    return invite.replaces and invite.over == key
+
+
+def revoked_since(invite: Invite) -> NotPermitted:
+    return NotPermitted(
+        f"a key of {invite.node} was revoked after this invite was made, and the invite with it",
+        remedy=f"{_INVITE_AGAIN.format(node=invite.node)}, then join with the new token",
+        code="invite_outdated",
+    )
 
 
 def verify_revocation(signed: SignedRevocation, fleet: str, trust: Trust) -> Revocation:

@@ -33,7 +33,12 @@ def test_the_key_is_made_once_and_its_public_half_is_said(tmp_path: Path, capsys
     assert said == {"state_dir": str(state), "fleet": TRUST, "hub_key": kept.line}
     assert stat.S_IMODE(os.stat(state / "hub.key").st_mode) == 0o600
     assert stat.S_IMODE(os.stat(state).st_mode) == 0o700
-    assert init(state, "--json") == 5
+    assert init(state, "--json") == 0, "the same fleet: nothing is made, and the key is said again"
+    assert json.loads(capsys.readouterr().out) == said
+    assert init(state) == 0
+    again = capsys.readouterr().out
+    assert "already there" in again and f'hub_key = "{kept.line}"' in again
+    assert wiring.command_line(["hub", "init", "--trust", "cd" * 32, "--state-dir", str(state), "--json"]) == 5
     assert '"already_exists"' in capsys.readouterr().err
     assert key_file.load(str(state / "hub.key")).line == kept.line  # type: ignore[union-attr]
 
@@ -82,3 +87,22 @@ def test_what_cannot_be_is_refused_before_anything_listens(
     assert init(tmp_path / "hub", "-q") == 0
     assert wiring.command_line(["hub", "run", "--state-dir", str(tmp_path / "hub"), "--json", *words]) == 2
     assert '"remedy"' in capsys.readouterr().err
+
+
+def test_a_check_says_the_hubs_key_and_makes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So that "compare with hub_key" can be done where the hub is, at any time."""
+    state = tmp_path / "hub"
+    assert init(state, "--json") == 0
+    line = json.loads(capsys.readouterr().out)["hub_key"]
+    check = ["hub", "check", "--state-dir", str(state)]
+    assert wiring.command_line(check) == 0
+    assert f'hub_key = "{line}"' in capsys.readouterr().out
+    assert wiring.command_line([*check, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hub_key"] == line
+    (state / "hub.key").unlink()
+    assert wiring.command_line([*check, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hub_key"] == ""
+    assert not (state / "hub.key").exists()
+    (state / "hub.key").write_text("rubbish")
+    assert wiring.command_line(check) == 0, "the verdict is of the ledger"
+    assert "hub.key" in capsys.readouterr().err

@@ -18,10 +18,11 @@ from tests.fleets.enrolments import (
     TRUST,
     enrolment,
     invite,
+    key,
     revocation,
     signed_invite,
 )
-from tests.fleets.orders import EVE_SIGNER, FLEET
+from tests.fleets.orders import EVE_SIGNER, FLEET, NOW_S
 
 ISSUER = b"der of an issuing certificate"
 
@@ -38,14 +39,15 @@ def signed_report(key: Any = NODE_KEY, node: str = "w1", fleet: str = FLEET) -> 
     return {"pulse": SignedPulse(pulse, armoured(key, pulse, PULSE_NAMESPACE)), "report": report}
 
 
-def seen(known: NodeIdentity | UnsetType = UNSET, **said: Any) -> Identities:
+def seen(known: NodeIdentity | UnsetType = UNSET, at_s: float = NOW_S + 60, **said: Any) -> Identities:
     view = NodeView("w1", ("worker",), "healthy", **said)
-    return identities(NodesAnswer((view,), 0.0), applied(known))
+    return identities(NodesAnswer((view,), 0.0), applied(known), at_s)
 
 
 MINE = NodeIdentity(NODE_KEY.line)
 PINNED = NodeIdentity(NODE_KEY.line, canonical.digest(ISSUER))
-REPLACING = signed_invite(invite(replaces=True))
+THEIRS = NodeIdentity(OTHER_KEY.line)
+REPLACING = signed_invite(invite(replaces=True, over=OTHER_KEY.line))
 
 
 def test_an_enrolment_proves_the_key_and_its_report_the_certificate() -> None:
@@ -75,9 +77,48 @@ def test_a_report_that_another_key_signed_pins_no_certificate() -> None:
 
 def test_a_recorded_key_gives_way_only_to_an_invite_that_says_so_w4() -> None:
     """An enrolment of long ago, replayed by a hub, brings no old key back."""
-    other = NodeIdentity(OTHER_KEY.line)
-    assert seen(other, enrolment=enrolment()).proven == {"w1": other}
-    assert seen(other, enrolment=enrolment(REPLACING)).proven == {"w1": MINE}
+    found = seen(THEIRS, enrolment=enrolment())
+    assert found.proven == {"w1": THEIRS} and "not made to replace" in found.doubts[0]
+    assert seen(THEIRS, enrolment=enrolment(REPLACING)).proven == {"w1": MINE}
+
+
+def test_a_replacing_invite_replaces_the_key_it_names_and_no_other() -> None:
+    """I-12, W4: a machine that was replaced keeps its enrolment; once a third key is recorded that is no way back."""
+    once = enrolment(signed_invite(invite(replaces=True, over=key("first").line)))
+    for unbound in (once, enrolment(signed_invite(invite(replaces=True)))):
+        found = seen(THEIRS, enrolment=unbound)
+        assert (found.proven, found.keys) == ({"w1": THEIRS}, {"w1": OTHER_KEY.line})
+    odd = signed_invite(invite(replaces=False, over=OTHER_KEY.line))
+    assert seen(THEIRS, enrolment=enrolment(odd)).proven == {"w1": THEIRS}
+
+
+def test_a_spent_token_proves_no_second_key_once_one_is_recorded() -> None:
+    """Whoever keeps the token can sign any key with it, and date that as he likes."""
+    second = enrolment(REPLACING, own=(new := key("second")), key=new.line)
+    assert seen(MINE, enrolment=second).proven == {"w1": MINE}
+    plain = enrolment(own=new, key=new.line)
+    assert seen(MINE, enrolment=plain).proven == {"w1": MINE}
+
+
+def test_an_invite_is_no_proof_for_ever() -> None:
+    """Seven days after it expired an apply may still record who joined, then a backdated joining proves nothing."""
+    ends_s = NOW_S + 3600 + 7 * 86_400
+    for known, proof in ((UNSET, enrolment()), (THEIRS, enrolment(REPLACING))):
+        assert seen(known, ends_s - 1, enrolment=proof).keys == {"w1": NODE_KEY.line}
+        late = seen(known, ends_s, enrolment=proof)
+        assert late.keys == ({} if known is UNSET else {"w1": OTHER_KEY.line})
+        assert "expired 7 days ago" in late.doubts[0] and "holdfast node invite w1 --replace" in late.doubts[0]
+
+
+def test_after_a_revocation_only_a_younger_invite_counts() -> None:
+    """The token of the machine that was shut out makes no second key of it (I-12)."""
+    new = key("second")
+    for revoked_s, believed in ((int(NOW_S) - 1, True), (int(NOW_S), False), (int(NOW_S) + 5, False)):
+        shut_out = revocation(key=OTHER_KEY.line, revoked_s=revoked_s)
+        for invited in (None, REPLACING):
+            found = seen(THEIRS, revocation=shut_out, enrolment=enrolment(invited, own=new, key=new.line))
+            assert found.keys == ({"w1": new.line} if believed else {})
+            assert bool(found.doubts) is not believed
 
 
 def test_a_revocation_counts_only_with_operators_signatures() -> None:
@@ -88,11 +129,11 @@ def test_a_revocation_counts_only_with_operators_signatures() -> None:
 
 
 def test_who_joins_after_a_revocation_needs_no_replacing_invite() -> None:
-    other = NodeIdentity(OTHER_KEY.line)
-    found = seen(other, revocation=revocation(key=OTHER_KEY.line), enrolment=enrolment())
+    shut_out = revocation(key=OTHER_KEY.line, revoked_s=int(NOW_S) - 1)
+    found = seen(THEIRS, revocation=shut_out, enrolment=enrolment())
     assert (found.proven, found.revoked) == ({"w1": MINE}, frozenset({OTHER_KEY.line}))
 
 
 def test_a_node_that_is_not_applied_has_no_identity_c_10() -> None:
     view = NodeView("w2", ("worker",), "healthy", enrolment=enrolment())
-    assert identities(NodesAnswer((view,), 0.0), applied()) == Identities()
+    assert identities(NodesAnswer((view,), 0.0), applied(), NOW_S) == Identities()

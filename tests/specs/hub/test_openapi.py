@@ -72,7 +72,7 @@ def test_what_is_sent_is_what_is_described(route: Route) -> None:
     assert applied is not None
     token = parts.tokens.create(Principal("operator", "alice"), "t", 60).token.id
     ask = ask_of(route, applied, next_candidate(small_fleet({"web": 3}), applied), token)
-    desk = Desk(hub, openapi.document(), parts.tokens, parts.fleet)
+    desk = Desk(hub, openapi.document(), parts.tokens, parts.fleet, parts.audit)
     sent = json.decode(route.run(desk, ask))
     jsonschema_rs.validator_for(schema_of(route, "200")).validate(sent)
 

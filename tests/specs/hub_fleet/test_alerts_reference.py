@@ -9,7 +9,10 @@ from holdfast.hub.alarms import RECOVERY_OF, Line
 from holdfast.model.alert import Alert
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "alerts.md").read_text()
-ELSEWHERE = {"needs_operator", "alert_undelivered", "word_unverified", "word_withheld"}
+ELSEWHERE = {"needs_operator", "alert_undelivered", "word_unverified", "word_withheld"} | {
+    "word_old",
+    "key_not_recorded",
+}
 
 
 def codes(text: str) -> set[str]:

@@ -6,17 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.adapters.clock.loop import LoopClock
+from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.cli import order_file, receipts
-from holdfast.errors import Corrupt
+from holdfast.cli.identities import identities
+from holdfast.errors import Conflict, Corrupt
+from holdfast.model import canonical
 from holdfast.model.audit import NO_ENTRIES, AuditEntry, AuditHead, Event, encode, follow
-from holdfast.model.invite import decode_invite, decode_token
+from holdfast.model.checkin import JoinRequest
+from holdfast.model.invite import JOIN_NAMESPACE, Enrolment, Joining, decode_invite, decode_token
 from holdfast.model.order import OrderResult, SignedOrder, decode_order
 from holdfast.model.order_view import OrderView
 from holdfast.model.record import Link
-from tests.fleets.build import ALICE, commit, mailbox, small_fleet
+from holdfast.model.report import ContainerState
+from holdfast.planning.plan import Inputs, plan
+from holdfast.trust import own_signature
+from tests.fleets.build import ALICE, ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.desks import OPERATOR, Puppet, Rig
 from tests.specs.hub_fleet.test_verbs import APPLY_ONLY, Box, Wire, at_once, only, scene
 
@@ -31,6 +39,9 @@ def test_a_dead_node_is_not_healthy_because_the_hub_says_so(tmp_path: Path, age_
     """Its last word is three hours old, whatever age the hub gives it: silence is judged by what was signed (M-47)."""
 
     async def story(rig: Rig, box: Box, puppets: list[Puppet]) -> None:
+        (w1_itself,) = puppets
+        await w1_itself.beat(w1_itself.a_report(containers=(ContainerState("web", "main", "running"),)))
+        assert box.shows("ps")["services"][0]["status"] == "running"
         await asyncio.sleep(90)
         assert only(box.shows("node", "list"), "w1")["status"] == "healthy", "an idle node speaks every 30 s"
         await asyncio.sleep(3 * 3600 - 90)
@@ -45,6 +56,7 @@ def test_a_dead_node_is_not_healthy_because_the_hub_says_so(tmp_path: Path, age_
         assert "verified by" not in box.does("node", "list") and "signed its last word 3 h ago" in box.does(
             "node", "list"
         )
+        assert box.shows("ps")["services"][0]["status"] == "unknown"
         assert "w1: unknown" in box.does("node", "show", "w1")
 
     scene(tmp_path, story)
@@ -189,6 +201,7 @@ def test_a_log_that_never_meets_what_the_node_signed_is_not_sound(
         shown = Shown(rig)
         shown.lines = lines
         box.wire = shown
+        box.clock = clock = Ticking(rig.loop, rig.clock.now_s())
         words = ("audit", "--node", "w1", "--verify")
         assert box.fails(exit_code, *words)["code"] == code
         assert "Sound" not in box.does(*words, code=exit_code)
@@ -196,6 +209,12 @@ def test_a_log_that_never_meets_what_the_node_signed_is_not_sound(
         assert "903, head" in (said := box.does(*words)), "what was forged is not remembered as seen"
         assert "w1 signed for entry 900 (not yet for the 3 after it)" in said
         assert box.shows(*words)["signed"] == 900
+        shown.lines = true[:20]
+        clock.then = lambda: setattr(shown, "lines", true)
+        assert box.fails(7, *words)["code"] == "audit_broken", "a line that was seen before is cut off"
+        (tmp_path / "state" / "audit" / f"{rig.fleet_id}-w1.json").unlink()
+        shown.lines = true[:20]
+        assert "w1 signed for entry 900" in box.does(*words), "they were on their way"
         shown.lines = true[900:]
         assert "w1 signed for entry 900" in box.does(*words), "the first line kept names the one that w1 signed for"
 
@@ -297,6 +316,57 @@ def test_an_invite_names_the_key_it_replaces_and_is_younger_than_a_revocation(tm
         assert "at once: holdfast apply" in box.err.getvalue()
         second = invited("w1")
         assert second.issued_s == rig.now_s() + 1, "in the same second, and yet after it"
+
+    scene(tmp_path, story)
+
+
+async def joined_with(rig: Rig, token: str, name: str) -> Puppet:
+    """Another machine takes the token that the command line printed."""
+    puppet, found = Puppet(rig, "w1", name), decode_token(token)
+    content = canonical.encode(
+        Joining(rig.fleet_id, canonical.digest(found.invite.invite), "w1", puppet.key.line, rig.now_s())
+    )
+    keys = (MemoryIdentityKey(found.once), puppet.key)
+    proofs = [own_signature.armoured(key, content, JOIN_NAMESPACE) for key in keys]
+    await rig.desk.join(puppet.principal, JoinRequest(Enrolment(found.invite, content, *proofs), "w1"), "x")
+    await puppet.beat(puppet.a_report())
+    return puppet
+
+
+def record(rig: Rig) -> str:
+    """As the next apply does: what is proven to the command line goes into the revision; the key of w1 then."""
+    applied = rig.hub.applied()
+    assert applied is not None
+    known = identities(rig.desk.nodes(), applied, rig.clock.now_s())
+    planned = plan(small_fleet(("web",), **FLEET), applied, Inputs(identities=known.proven, revoked=known.revoked))  # type: ignore[arg-type]
+    if planned.candidate is not None:
+        rig.hub.commit(signed(planned, ALICE_SIGNER))
+        rig.desk.committed()
+    after = rig.hub.applied()
+    assert after is not None
+    entry = after.table.entries["node.w1"]
+    return entry.identity.key if entry.identity is not UNSET else ""
+
+
+def test_machines_follow_one_another_by_invites_alone(tmp_path: Path) -> None:
+    """M-21, W4: recorded, replaced twice between two applies, revoked and invited anew: hub and apply agree."""
+
+    async def story(rig: Rig, box: Box, puppets: list[Puppet]) -> None:
+        (w1,) = puppets
+        assert record(rig) == w1.key.line
+        stale = box.shows("node", "invite", "w1", "--replace")["token"]
+        await joined_with(rig, box.shows("node", "invite", "w1", "--replace")["token"], "second")
+        third = await joined_with(rig, box.shows("node", "invite", "w1", "--replace")["token"], "third")
+        assert third.principal.name == "w1"
+        assert record(rig) == third.key.line
+        with pytest.raises(Conflict) as outdated:
+            await joined_with(rig, stale, "late")
+        assert outdated.value.code == "invite_outdated"
+        await asyncio.sleep(2)
+        box.does("node", "revoke", "w1", "--yes")
+        await asyncio.sleep(2)
+        fourth = await joined_with(rig, box.shows("node", "invite", "w1")["token"], "fourth")
+        assert record(rig) == fourth.key.line, "the revoked key is not kept because nobody wrote --replace"
 
     scene(tmp_path, story)
 

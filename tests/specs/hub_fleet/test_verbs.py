@@ -230,13 +230,17 @@ def test_ps_knows_nothing_until_a_node_says_it(tmp_path: Path) -> None:
         (row,) = box.shows("ps")["services"]
         assert {"name", "component", "node", "status", "image", "epoch"} <= row.keys()
         assert (row["name"], row["component"], row["node"], row["status"]) == ("web", "main", "w1", "unknown")
+        assert (row["verified"], row["age_s"]) == (False, None)
+        said = box.does("ps")
+        assert "unverified: w1 reports no containers" in said and " ago" not in said, "w1 is well, and silent on web"
         (w1,) = puppets
         running = (ContainerState("web", "main", "running", "img"), ContainerState("old", "x", "running"))
         await w1.beat(w1.a_report(containers=running))
         web, old = box.shows("ps")["services"]
         assert (web["status"], web["image"], web["verified"], web["orphan"]) == ("running", "img", True, False)
         assert (old["name"], old["orphan"]) == ("old", True)
-        assert "orphan" in box.does("ps")
+        assert web["age_s"] == 0.0
+        assert "orphan" in box.does("ps") and "verified by w1, 0 s ago" in box.does("ps")
         await w1.beat(w1.a_report(containers=(ContainerState("other", "x", "running"),)))
         assert box.shows("ps")["services"][0]["status"] == "stopped"
 

@@ -1,5 +1,7 @@
 """S04 (pure part), C-05, H-22, W4: a key is a node's because operators said so, step by step, and for nothing else."""
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
 import pytest
 from msgspec.structs import replace
 
@@ -33,6 +35,14 @@ def test_a_token_is_one_word_that_survives_a_shell() -> None:
     assert decode_token(text) == decode_token(f"  {text}\n") == TOKEN
 
 
+def altered(text: str, what: bytes, into: bytes) -> str:
+    """As a slip of the hand does it: still JSON, still a token, another hub."""
+    body = text.removeprefix("hfj_")
+    content = urlsafe_b64decode(body + "=" * (-len(body) % 4))
+    assert content.count(what) == 1
+    return "hfj_" + urlsafe_b64encode(content.replace(what, into)).decode().rstrip("=")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -41,6 +51,7 @@ def test_a_token_is_one_word_that_survives_a_shell() -> None:
         ("hfj_", "damaged or cut short"),
         (encode_token(TOKEN)[:-3], "damaged or cut short"),
         (encode_token(TOKEN)[:40], "damaged or cut short"),
+        (altered(encode_token(TOKEN), b"hub.example", b"bub.example"), "damaged or cut short"),
         ("hfj_" + "A" * TOKEN_CHARS_MAX, "longer than"),
         (encode_token(TOKEN)[:50] + "\n" + encode_token(TOKEN)[50:], "characters in it"),
         (encode_token(TOKEN) + "=", "characters in it"),

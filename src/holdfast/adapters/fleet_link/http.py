@@ -198,14 +198,14 @@ class HttpFleetLink:
         off_s = int(self._clock.now_s()) - hub_s
         return Unreachable(
             f"the clock of this machine is {abs(off_s):,} s {'ahead of' if off_s > 0 else 'behind'} the hub's",
-            remedy="set the clock of whichever machine is wrong: timedatectl set-ntp true; it is tried again",
+            remedy="set the clock of whichever machine is wrong: timedatectl set-ntp true",
             code="clock_skew",
         )
 
     def _unreachable(self, why: str) -> Unreachable:
         return Unreachable(
             f"the hub at {self._url} did not answer as a hub does: {why}",
-            remedy="see that the hub runs there and can be reached from here; it is tried again",
+            remedy="see that the hub runs there and can be reached from here",
         )
 
 

@@ -6,7 +6,7 @@ import re
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.adapters.hub_link.exchange import Answer, Garbled, Line, connect, request
+from holdfast.adapters.hub_link.exchange import Answer, Garbled, Line, NotReached, connect, request
 from holdfast.adapters.hub_link.visit import Visit
 from holdfast.errors import HoldfastError, Invalid, Unreachable
 from holdfast.wire import codec, faults
@@ -124,7 +124,8 @@ class Asking:
             return self._through(line, method, target, body, deadline_s)
         except (OSError, Garbled) as trouble:
             self.close()
-            raise self._unreachable(_reason(trouble), UNKNOWN if body is not None else "") from trouble
+            unknown = body is not None and not isinstance(trouble, NotReached)
+            raise self._unreachable(_reason(trouble), UNKNOWN if unknown else "") from trouble
 
     def _through(self, line: Line, method: str, target: str, body: bytes | None, deadline_s: float) -> Answer:
         self._line = line
@@ -143,6 +144,6 @@ class Asking:
 
 
 def _reason(trouble: Exception) -> str:
-    if isinstance(trouble, TimeoutError):
+    if isinstance(trouble, TimeoutError) and not isinstance(trouble, NotReached):
         return "it took too long"
     return str(getattr(trouble, "strerror", "") or trouble)

@@ -20,6 +20,7 @@ from holdfast.adapters.hub_link import hub_tls
 HEAD_BYTES_MAX = 32 * 1024
 PIECE_BYTES = 256 * 1024
 INTERIM_MAX = 8
+CONNECT_S = 5.0  # a machine that is on answers at once, or says that nobody listens
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*?)[ \t]*")
@@ -27,6 +28,10 @@ _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*?)[ \t]*
 
 class Garbled(Exception):
     """What came is not an answer in HTTP, or is longer than was agreed."""
+
+
+class NotReached(TimeoutError):
+    """Nothing came back from there, so nothing of ours was heard either."""
 
 
 class Answer(Struct, frozen=True):
@@ -149,7 +154,12 @@ def _dialled(host: str, port: int, deadline_s: float) -> socket.socket:
     trouble: OSError = ConnectionRefusedError("the name has no address")
     for _, _, _, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         try:
-            return socket.create_connection((str(place[0]), port), _left_s(deadline_s))
+            return socket.create_connection((str(place[0]), port), min(CONNECT_S, _left_s(deadline_s)))
+        except TimeoutError:
+            trouble = NotReached(
+                f"nothing answers at {place[0]} port {port} within {CONNECT_S:g} s; the machine is off, or a firewall "
+                "drops what is sent to it"
+            )
         except OSError as failed:
             trouble = failed
     raise trouble

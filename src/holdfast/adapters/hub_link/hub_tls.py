@@ -21,7 +21,7 @@ def secured(sock: socket.socket, host: str, hub_key: str, now_s: float) -> tuple
     def judge(der: bytes | None) -> None:
         complaint = certificates.hub_complaint(_facts(der or b"", host), hub_key, host, now_s)
         if complaint is not None:
-            raise _wrong(host, complaint)
+            raise client.wrong(host, complaint)
 
     context = client.judged_context(judge) if hub_key else client.public_context()
     try:
@@ -29,7 +29,7 @@ def secured(sock: socket.socket, host: str, hub_key: str, now_s: float) -> tuple
     except client.PeerRefused as refused:
         raise refused.trouble from None
     except ssl.SSLCertVerificationError as trouble:
-        raise _wrong(host, f"{trouble.verify_message}, and no key of it is pinned") from None
+        raise client.unpinned(host, trouble.verify_message) from None
     return inside, hub_key or _facts(inside.getpeercert(binary_form=True) or b"", host).key
 
 
@@ -46,12 +46,4 @@ def _by_library(der: bytes, host: str) -> CertificateFacts:
     try:
         return x509.facts(der)
     except HoldfastError as trouble:
-        raise _wrong(host, trouble.message) from None
-
-
-def _wrong(host: str, why: str) -> client.WrongHub:
-    return client.WrongHub(
-        f"what answers at {host} is not proven to be the hub: {why}; nothing was sent to it",
-        remedy="compare [fleet] hub_key in fleet.toml (or HOLDFAST_HUB_KEY) with what `holdfast hub init` printed; "
-        "and look at both clocks",
-    )
+        raise client.wrong(host, trouble.message) from None

@@ -11,7 +11,7 @@ def own_names(host: str) -> tuple[str, ...]:
     always = ("localhost", "127.0.0.1", "::1", *_hostname())
     if host in ("0.0.0.0", "::"):  # noqa: S104 (asked about, not bound)
         return tuple(dict.fromkeys((*always, *_ipv4(), *_ipv6())))
-    return tuple(dict.fromkeys((*always, host)))
+    return tuple(dict.fromkeys((*always, host.partition("%")[0])))
 
 
 def _hostname() -> tuple[str, ...]:

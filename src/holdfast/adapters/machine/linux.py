@@ -6,7 +6,7 @@ from holdfast.model.report import Facts
 
 
 class LinuxMachine:
-    """`containers` answers how many run; nobody counts them yet."""
+    """How many containers run is not said: nobody counts them yet."""
 
     def __init__(self, data_dir: str, meminfo: str = "/proc/meminfo") -> None:
         self._data_dir = data_dir

@@ -85,14 +85,14 @@ def check_peer(der: bytes | None, hub_key: str, host: str, now_s: float) -> None
     from holdfast.adapters.certificates import x509
 
     if not der:
-        raise _wrong(host, "it showed no certificate")
+        raise wrong(host, "it showed no certificate")
     try:
         shown = x509.facts(der)
     except HoldfastError as trouble:
-        raise _wrong(host, trouble.message) from None
+        raise wrong(host, trouble.message) from None
     complaint = certificates.hub_complaint(shown, hub_key, host, now_s)
     if complaint is not None:
-        raise _wrong(host, complaint)
+        raise wrong(host, complaint)
 
 
 def secured(sock: socket.socket, host: str, hub_key: str, now_s: Callable[[], float]) -> ssl.SSLSocket:
@@ -106,11 +106,22 @@ def secured(sock: socket.socket, host: str, hub_key: str, now_s: Callable[[], fl
     except PeerRefused as refused:
         raise refused.trouble from None
     except ssl.SSLCertVerificationError as trouble:
-        raise _wrong(host, f"{trouble.verify_message}, and no key of it is pinned") from None
+        raise unpinned(host, trouble.verify_message) from None
 
 
-def _wrong(host: str, why: str) -> WrongHub:
+def wrong(host: str, why: str) -> WrongHub:
     return WrongHub(
         f"what answers at {host} is not proven to be the hub: {why}; nothing was sent to it",
-        remedy="compare [fleet] hub_key with what the hub says: holdfast hub init --json; and look at both clocks",
+        remedy="compare the pinned key ([fleet] hub_key or HOLDFAST_HUB_KEY; on a node, the token's) with what "
+        "`holdfast hub check` prints on the hub's machine; and look at both clocks",
+    )
+
+
+def unpinned(host: str, why: str) -> WrongHub:
+    """No key to compare with: whoever asks has to be given one first."""
+    return WrongHub(
+        f"what answers at {host} is not proven to be the hub: {why}, and no key of it is pinned; "
+        "nothing was sent to it",
+        remedy='add hub_key = "ssh-ed25519 …" to [fleet] in fleet.toml, as `holdfast hub init`, `hub run` and '
+        "`hub check` print it on the hub's machine, or export it as HOLDFAST_HUB_KEY",
     )

@@ -1,0 +1,74 @@
+"""`agent join` and `agent run` before there is a hub: tokens as people give them, and what stays of a wrong one."""
+
+import io
+import json
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast import wiring
+from holdfast.cli import agent_journal, frame
+from holdfast.cli.terminal import Terminal
+from holdfast.model.invite import JoinToken, encode_token
+from holdfast.model.journal import JournalEntry, Operation
+from holdfast.model.order import OrderResult
+from holdfast.model.revision import Head
+from tests.fleets.enrolments import OTHER_KEY, invite, signed_invite
+
+SECRET = sha256(b"once").digest()
+NOBODY = "https://127.0.0.1:1"
+TOKEN = JoinToken(signed_invite(invite()), SECRET, NOBODY, OTHER_KEY.line, Head(3, "a" * 64))
+
+
+class Ran:
+    def __init__(self, *words: str) -> None:
+        out, err = io.StringIO(), io.StringIO()
+        self.code = frame.run(words, wiring.SystemToolbox(Terminal(out, err, io.StringIO()), {"HOME": "/nowhere"}))
+        self.out, self.err = out.getvalue(), err.getvalue()
+
+
+def remembered(state: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((state / "identity.json").read_text())
+    return found
+
+
+def test_the_token_given_last_says_where_the_hub_is_until_the_node_has_joined(tmp_path: Path) -> None:
+    state = tmp_path / "agent"
+    for word in (replace(TOKEN, hub="https://127.0.0.1:2", hub_key="ssh-ed25519 AAAA", head=Head(1, "b" * 64)), TOKEN):
+        Ran("agent", "join", encode_token(word), "--state-dir", str(state))
+    found = remembered(state)
+    assert (found["hub"], found["hub_key"]) == (NOBODY, OTHER_KEY.line)
+    assert found["head"] == {"number": 3, "digest": "a" * 64}
+
+
+def test_an_unreachable_hub_is_to_be_asked_again_by_the_caller(tmp_path: Path) -> None:
+    """With --json there is nothing but one document on stderr, also when the token is on the command line."""
+    ran = Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(tmp_path / "agent"), "--json")
+    said = json.loads(ran.err)
+    assert (ran.code, said["code"]) == (6, "unavailable")
+    assert "repeat the command" in said["remedy"] and "tried again" not in said["remedy"]
+
+
+def test_run_takes_the_token_from_a_file_or_from_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S-16 of the review. The --url of another hub ends it before it runs."""
+    (tmp_path / "token").write_text(encode_token(TOKEN) + "\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(encode_token(TOKEN) + "\n"))
+    for number, source in enumerate((str(tmp_path / "token"), "-")):
+        state = tmp_path / f"agent{number}"
+        ran = Ran("agent", "run", "--token-file", source, "--url", "https://other", "--state-dir", str(state))
+        assert ran.code == 5 and NOBODY in ran.err and "warning" not in ran.err
+        assert remembered(state)["node"] == "w1"
+    ran = Ran("agent", "run", "--token", encode_token(TOKEN), "--url", "https://other", "--state-dir", str(state))
+    warning = json.loads(ran.err.splitlines()[0])
+    assert warning["event"] == "warning" and "see the token" in warning["message"], "a log is JSON, line by line"
+    assert "see the token" in Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state)).err
+
+
+def test_the_journal_says_when_in_the_form_of_everything_else() -> None:
+    done = OrderResult("a" * 64, 1, "done", finished_s=1_700_000_000.0)
+    document = agent_journal._document(JournalEntry(Operation("o", "purge", "web", 1_700_000_000.0), (), "done", done))
+    assert document["result"]["finished"] == document["begun"] == "2023-11-14T22:13:20Z"
+    assert "finished_s" not in document["result"]
