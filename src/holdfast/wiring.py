@@ -221,11 +221,12 @@ class SystemToolbox:
         except HoldfastError as trouble:
             raise as_refusal(trouble) from trouble
         try:
-            # Not the ledger's lock, which an `apply` may hold: two hubs would each write the one audit log.
-            self._endings.append(DirectoryLock(state_dir, "hub", HUB_LOCK_FILE).release)
             booted = boot(reader, self.high_water(state_dir), strict)
         finally:
             reader.close()
+        # Not the ledger's lock, which an `apply` may hold: two hubs would each write the one audit log. Only now,
+        # because a boot that is refused leaves the state directory as it is.
+        self._endings.append(DirectoryLock(state_dir, "hub", HUB_LOCK_FILE).release)
         store = self.store(state_dir, create=False)
         self._served = store
         marks = self.high_water(state_dir)

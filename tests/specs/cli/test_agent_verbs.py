@@ -64,6 +64,8 @@ def test_run_takes_the_token_from_a_file_or_from_stdin(tmp_path: Path, monkeypat
     ran = Ran("agent", "run", "--token", encode_token(TOKEN), "--url", "https://other", "--state-dir", str(state))
     warning = json.loads(ran.err.splitlines()[0])
     assert warning["event"] == "warning" and "see the token" in warning["message"], "a log is JSON, line by line"
+    ran = Ran("agent", "run", "--token", encode_token(TOKEN), "--url", "https://x", "--state-dir", str(state), "--json")
+    assert json.loads(ran.err)["code"] == "failed_precondition", "one document"
     assert "see the token" in Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state)).err
 
 
