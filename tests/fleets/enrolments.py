@@ -23,6 +23,7 @@ from holdfast.model.invite import (
     Revocation,
     SignedInvite,
     SignedRevocation,
+    decode_joining,
 )
 from holdfast.model.trust import Trust, of
 from holdfast.trust.enrolment import STATEMENT_BYTES_MAX
@@ -208,7 +209,47 @@ def revocations() -> Iterator[tuple[str, SignedRevocation, str, Trust]]:
     yield "without end", SignedRevocation(good.revocation + b" " * 9000, good.signatures), "integrity", TRUST
 
 
+class Succession(Struct, frozen=True):
+    """May a proven key follow the recorded one? `expect` is the code that refuses it, "" for yes."""
+
+    name: str
+    invite: Invite
+    expect: str = ""
+    recorded: str = ""
+    revoked_s: float | None = None
+    now_s: float = NOW_S + 20
+
+
+def successions() -> Iterator[Succession]:
+    made_s, week_s, no = int(NOW_S), 7 * 86_400, "invite_outdated"
+    ended_s = made_s + 3600
+    yield Succession("nothing recorded", invite())
+    yield Succession("recorded, and made to replace it", invite(replaces=True, over=OTHER_KEY.line), "", OTHER_KEY.line)
+    yield Succession("recorded, and not made to replace", invite(over=OTHER_KEY.line), no, OTHER_KEY.line)
+    yield Succession("recorded, made to replace another", invite(replaces=True, over=ONCE.line), no, OTHER_KEY.line)
+    yield Succession("recorded, made to replace just any", invite(replaces=True), no, OTHER_KEY.line)
+    yield Succession("made after the revocation", invite(), revoked_s=made_s - 1)
+    yield Succession("made with the revocation", invite(), no, revoked_s=made_s)
+    yield Succession("made before the revocation", invite(), no, revoked_s=made_s + 1)
+    yield Succession("revoked at the beginning of time", invite(issued_s=0), no, revoked_s=0.0)
+    yield Succession("a week after its end, almost", invite(), now_s=ended_s + week_s - 1)
+    yield Succession("a week after its end", invite(), no, now_s=ended_s + week_s)
+
+
+def _succeeding(judge: Any) -> Iterator[str]:
+    joining = decode_joining(enrolment().joining)
+    for case in successions():
+        found = _code(
+            lambda case=case: judge.check_succeeds(  # type: ignore[misc]
+                judge.Proven(joining, case.invite), case.recorded, case.revoked_s, case.now_s
+            )
+        )
+        if found != case.expect:
+            yield f"succession, {case.name}: {found or 'believed'}, not {case.expect or 'believed'}"
+
+
 def complaints(judge: Any) -> Iterator[str]:
+    yield from _succeeding(judge)
     for case in joins():
         found = _code(lambda case=case: judge.verify(case.enrolment, case.fleet, case.trust, case.now_s))  # type: ignore[misc]
         if found != case.expect:
