@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x48464E43  # "HFNC"
 FORMAT = 1
-FORGET_EVERY_S = 5.0
-FORGET_ROWS = 2000  # at most, with one group
+FORGET_EVERY_S = 0.2  # little and often: rows lie where their hash puts them, and each one dirties a page
+FORGET_ROWS = 100  # at most, with one group
 CHECKPOINT_PAGES = 1000
 _LOCK_WAIT_MS = 2000
 _NAME_BYTES = 16  # of a sha256: nobody finds two nonces of one name, and rows stay short
