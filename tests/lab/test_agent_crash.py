@@ -90,7 +90,7 @@ def unfinished(folder: Path) -> int:
     return len(query(folder, "SELECT id FROM operations WHERE outcome IS NULL"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture  # not shared: an order must not be older than the agent that runs it, however slow the machine
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("purge") / "base"
     agent_scene.prepare(folder)
