@@ -23,6 +23,7 @@ class Act(Enum):
     LOGS = "stream logs"
     REPLACE = "replace a container whose data stays"
     SET_ASIDE = "move a directory aside"
+    CLEAN_UP = "take away the containers this agent made for a service"
     RETIRE = "take away a container"
 
     # What may end in loss.
@@ -86,6 +87,7 @@ ACT_OF: Mapping[str, Act] = {
     "restart": Act.RESTART,
     "stop": Act.STOP,
     "start": Act.START,
+    "force-cleanup": Act.CLEAN_UP,
     "exec": Act.EXEC,
     "logs": Act.LOGS,
     "purge": Act.DESTROY_DATA,

@@ -48,7 +48,7 @@ ROWS: tuple[Row, ...] = (
         "apply",
         "reversible, but it runs or ends somebody's program",
     ),
-    Row((Act.REPLACE, Act.SET_ASIDE), "apply", "the data stays on this node"),
+    Row((Act.REPLACE, Act.SET_ASIDE, Act.CLEAN_UP), "apply", "the data stays on this node"),
     Row((Act.RETIRE,), "apply", "made here; its data stays", provenance=_OWN),
     Row((Act.RETIRE,), "destroy", "labels are hints: not made here, so not ours to remove", provenance=_NOT_MADE_HERE),
     Row(

@@ -15,4 +15,5 @@ class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     services: dict[str, Entry] = {}
     policies: dict[str, Entry] = {}
     storage: dict[str, Entry] = {}
+    standby: dict[str, Entry] = {}  # services of other nodes that list this one in `failover`
     retired: dict[str, Tombstone] = {}  # removed from here, or removed with nobody else left to remember it

@@ -42,6 +42,7 @@ ACTIONS: Mapping[str, ActionRule] = {
     "restart": ActionRule("apply", "service", "restart the containers", built=False),
     "stop": ActionRule("apply", "service", "stop and hold", built=False),
     "start": ActionRule("apply", "service", "lift a hold", built=False),
+    "force-cleanup": ActionRule("apply", "service", "remove the containers; data stays", built=False),
     "exec": ActionRule("apply", "service", "run a command in a container", built=False),
     "logs": ActionRule("apply", "service", "stream logs", built=False),
     "purge": ActionRule("destroy", "data", "destroy a data directory"),

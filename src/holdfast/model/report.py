@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.model.deployment import ServiceState
 from holdfast.model.revision import NO_HEAD, Head
 
 PULSE_NAMESPACE = "holdfast-pulse"
@@ -68,6 +69,23 @@ class ContainerState(Struct, frozen=True, omit_defaults=True):
     status: Literal["running", "stopped", "unhealthy", "unknown"]
     image: str = ""
     epoch: int = 0
+    id: str = ""  # the runtime's
+    replica: int = 0
+    deployment: str = ""
+    pid: int = 0
+    started_s: float = 0.0
+    ports: tuple[str, ...] = ()  # "100.64.7.12:20003→8080"
+    orphan: bool = False
+
+
+class RetiredData(Struct, frozen=True, omit_defaults=True):
+    """Data of a service that is not applied here any more; stays until a signed purge."""
+
+    name: str
+    path: str
+    size_bytes: int
+    files: int
+    removed_in: int = 0  # revision; 0 where nobody knows
 
 
 class Report(Struct, frozen=True, omit_defaults=True):
@@ -84,6 +102,9 @@ class Report(Struct, frozen=True, omit_defaults=True):
     issuer: bytes = b""  # DER of the node's issuing certificate
     serving: str = ""  # digest of the certificate its listener shows, "" without a listener
     containers: tuple[ContainerState, ...] = ()
+    services: tuple[ServiceState, ...] = ()
+    retired: tuple[RetiredData, ...] = ()
+    runtime: str = ""  # product and version, "" while none answers
     parked: tuple[Parked, ...] = ()
     findings: tuple[NodeFinding, ...] = ()
     operations: tuple[str, ...] = ()  # journaled operations under way

@@ -39,7 +39,7 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
         for service in service_policies.keys() & mine.keys():
             policies |= service_policies[service]
         gone = everywhere | retired[node] if node in retired else everywhere
-        manifest = NodeManifest(fleet_id, node, settings, table.entries[address], mine, policies, storage, gone)
+        manifest = NodeManifest(fleet_id, node, settings, table.entries[address], mine, policies, storage, retired=gone)
         found[node] = canonical.encode(manifest)
     return found
 

@@ -1,0 +1,1 @@
+"""Looks whether something answers."""

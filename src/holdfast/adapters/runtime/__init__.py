@@ -1,0 +1,1 @@
+"""What runs containers: podman, and a twin in memory."""

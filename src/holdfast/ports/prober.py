@@ -1,0 +1,19 @@
+"""One look whether something answers, at an address of this machine. Bounded; never raises for a bad answer."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.model.container import Container
+from holdfast.model.fleet import Health
+
+
+class Verdict(Struct, frozen=True):
+    ok: bool
+    why: str = ""  # what was wrong, in words
+
+
+class Prober(Protocol):
+    async def probe(self, container: Container, health: Health) -> Verdict:
+        """http: a status of 200–399; tcp: a connection; grpc: grpc.health.v1 SERVING; exec: exit code 0."""
+        ...
