@@ -25,7 +25,7 @@ $(VENV)/.ready: requirements.lock requirements-sslyze.lock pyproject.toml Makefi
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
-# The tour of what is built so far; it leaves its directory behind to play with.
+# The five-minute tour: a lab of three nodes, the example service, an update, a failure, the way back. The lab stays up.
 demo: setup
 	@examples/tour
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from bench import growth, hub_process, starts, terraform
+from bench import deploy, growth, hub_process, starts, terraform
 from bench.figures import Figure, document, table
 from bench.place import Place
 
@@ -32,10 +32,13 @@ class Effort:
     commits: int
     boots: Mapping[int, int]  # size of a blob → how many
     boot_rounds: int
+    containers: int
+    deploy_rounds: int
+    idle_s: float
 
 
-FULL = Effort(7, 3, (1_000, 5_000, 20_000), 5, 300, {1024: 10_000, 65_536: 10_000}, 5)
-QUICK = Effort(3, 1, (1_000, 5_000), 3, 100, {1024: 10_000, 65_536: 1_000}, 3)
+FULL = Effort(7, 3, (1_000, 5_000, 20_000), 5, 300, {1024: 10_000, 65_536: 10_000}, 5, 50, 3, 60.0)
+QUICK = Effort(3, 1, (1_000, 5_000), 3, 100, {1024: 10_000, 65_536: 1_000}, 3, 10, 1, 10.0)
 
 
 def commits(rounds: int) -> Iterator[Figure]:
@@ -73,7 +76,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, up to 5,000 services")
     parser.add_argument("--same-facts", action="store_true", help="also beside Terraform with the same facts; slow")
     parser.add_argument(
-        "--only", metavar="NAME", action="append", help="starts, terraform, growth, commits, boots, hub"
+        "--only", metavar="NAME", action="append", help="starts, terraform, growth, commits, boots, hub, deploy"
     )
     args = parser.parse_args()
     effort = QUICK if args.quick else FULL
@@ -98,6 +101,7 @@ def _measure(folder: str, effort: Effort, same_facts: bool, only: list[str] | No
         "hub": lambda: hub_process.measure(place("hub")),
         "commits": lambda: commits(effort.commits),
         "boots": lambda: boots(effort.boots, effort.boot_rounds),
+        "deploy": lambda: iter(deploy.measure(effort.containers, effort.deploy_rounds, effort.idle_s)),
     }
     chosen = only or [name for name in parts if same_facts or name != "same-facts"]
     found: list[Figure] = []

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from holdfast.ports.nonces import Nonces
     from holdfast.ports.notifier import Notifier
     from holdfast.ports.registry import Registry
+    from holdfast.ports.sealing import Opener, Sealer
     from holdfast.ports.signer import Signer
+    from holdfast.ports.stream_link import CallerStreams
     from holdfast.wiring_agent import SystemAgent
 
 LEDGER_FILE = "ledger.db"
@@ -155,6 +157,17 @@ class SystemToolbox:
                 code="no_hub",
             )
         return self._http(target)
+
+    def streams(self, target: str) -> "CallerStreams":
+        if not is_url(target):
+            raise Invalid(
+                f"{target} is a ledger directory; streams go through a running hub",
+                remedy="name it: --hub https://HOST:9555",
+                code="no_hub",
+            )
+        from holdfast.adapters.stream_link.command import CommandStreams
+
+        return CommandStreams(lambda: self._visiting(target), self.clock)
 
     def _http(self, url: str) -> "HttpHub":
         if url not in self._far:
@@ -427,6 +440,17 @@ class SystemToolbox:
         from holdfast.adapters.identity import age
 
         return age.recipient(path, self.disk)
+
+    def sealer(self) -> "Sealer":
+        from holdfast.adapters.sealing.age import AgeSealer
+
+        return AgeSealer()
+
+    def opener(self, path: str) -> "Opener":
+        from holdfast.adapters.identity.age import FILE_BYTES_MAX
+        from holdfast.adapters.sealing import age
+
+        return age.from_identity_file(self.disk.read(path, FILE_BYTES_MAX) or b"", path)
 
     # ---- lab
 

@@ -156,18 +156,27 @@ def build_agent(
 
     from holdfast.adapters.audit_log.file import FileAuditLog
     from holdfast.adapters.certificates.files import X509Certificates
+    from holdfast.adapters.identity_key import file
     from holdfast.adapters.machine.linux import LinuxMachine
+    from holdfast.adapters.prober.network import NetworkProber
+    from holdfast.adapters.proxy.memory import MemoryProxy
+    from holdfast.adapters.runtime.podman import Podman
+    from holdfast.adapters.sealing import age
+    from holdfast.adapters.secret_files.directory import DirectorySecretFiles
     from holdfast.adapters.storage.directory import DirectoryStorage
     from holdfast.agent import membership
     from holdfast.agent.certificate_keeper import CertificateKeeper
     from holdfast.agent.door import Door
     from holdfast.agent.loop import Agent
     from holdfast.agent.roles import check_role
+    from holdfast.agent.secrets import Secrets
     from holdfast.agent.world import World
 
     path = home._path
     key = home.key(None)
     journal, acceptance = home._stores()
+    runtime = Podman(running.podman_socket or None, running.run_dir, auth_files=running.registry_auth)
+    opener = age.from_ssh_key(box.disk.read(path(NODE_KEY_FILE), file.FILE_BYTES_MAX) or b"", path(NODE_KEY_FILE))
     keeper = CertificateKeeper(X509Certificates(home._dir, box.disk), box.clock)
     world = World(
         home.link(member, key),
@@ -180,6 +189,11 @@ def build_agent(
         box.clock,
         box.entropy,
         keeper,
+        runtime,
+        MemoryProxy(box.clock),
+        NetworkProber(runtime.exec),
+        Secrets(acceptance, opener, DirectorySecretFiles(os.path.join(running.run_dir, "secrets"))),
+        os.path.abspath(running.data_dir),
         _say,
     )
 

@@ -1,12 +1,14 @@
 """Nothing is destroyed without an operator's order in hand: by signature, not by convention (style §6, H-30, I-02)."""
 
 import ast
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
 PROOF = "VerifiedOrder"
+PROOFS = {PROOF, "Discardable"}  # the second: the gate found it to be this agent's own scratch; it names one checkpoint
 
 # Words that end something for good. A method of a port named so asks for the proof.
 ENDING = ("destroy", "purge", "wipe", "erase", "overwrite", "decommission", "restore_over")
@@ -15,7 +17,17 @@ ENDING = ("destroy", "purge", "wipe", "erase", "overwrite", "decommission", "res
 LOSING = {"rmtree", "removedirs", "truncate", "ftruncate"}
 UNLINKING = {"unlink", "remove", "rmdir"}
 
-OWN = {"remove_empty"}  # the kernel refuses a directory that is not empty
+OWN = {
+    "remove_empty",  # the kernel refuses a directory that is not empty
+    "drop_half",  # never was a checkpoint, or is none any more by a proof: only names that begin with ".half-"
+}
+
+# In storage, giving something another name may be the first half of losing it.
+RENAMING = {
+    "set_aside": "it is all there, under another name",
+    "_move_up": "inside a tree that is being taken away",
+    "complete": "a finished copy gets its name",
+}
 
 # Losing something without an order, and why nobody misses it.
 HARMLESS = {
@@ -28,10 +40,12 @@ def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
-def asks_for_proof(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def asks_for_proof(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, proofs: AbstractSet[str] = frozenset({PROOF})
+) -> bool:
     taken = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     return any(
-        isinstance(word, ast.Name) and word.id == PROOF
+        isinstance(word, ast.Name) and word.id in proofs
         for argument in taken
         if argument.annotation is not None
         for word in [argument.annotation]  # `VerifiedOrder | None` would be no proof
@@ -84,15 +98,17 @@ def test_no_adapter_loses_a_tree_without_an_order() -> None:
     assert set(HARMLESS) - found == set(), "an exception that is no longer needed"
 
 
+def bare(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return not asks_for_proof(function, PROOFS)
+
+
 def unguarded(sources: list[str]) -> list[str]:
     """Methods by which the outside reaches a removal with no order in hand, however many functions lie between."""
     known = [function for source in sources for function in functions(ast.parse(source))]
     calls = {f: {_called(node) for node in ast.walk(f) if isinstance(node, ast.Call)} for f in known}
     dangerous: set[str] = LOSING | UNLINKING
     while True:
-        more = {
-            f.name for f in known if calls[f] & dangerous and not asks_for_proof(f) and f.name not in OWN
-        } - dangerous
+        more = {f.name for f in known if calls[f] & dangerous and bare(f) and f.name not in OWN} - dangerous
         if not more:
             break
         dangerous |= more
@@ -101,7 +117,7 @@ def unguarded(sources: list[str]) -> list[str]:
         for source in sources
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.ClassDef)
-        for f in (g.name for g in node.body if isinstance(g, ast.FunctionDef | ast.AsyncFunctionDef))
+        for f in (g.name for g in node.body if isinstance(g, ast.FunctionDef | ast.AsyncFunctionDef) and bare(g))
     }
     return sorted(methods & dangerous)
 
@@ -116,6 +132,32 @@ def test_in_storage_every_removal_has_an_order_or_removes_what_is_empty() -> Non
         if path not in package and "holdfast.adapters.storage" in path.read_text()
     ]
     assert [name for name in borrowed if not name.startswith("wiring")] == []
+
+
+def renaming(source: str) -> list[str]:
+    return [
+        function.name
+        for function in functions(ast.parse(source))
+        if "rename" in {_called(node) for node in ast.walk(function) if isinstance(node, ast.Call)} and bare(function)
+    ]
+
+
+def test_in_storage_nothing_gets_a_name_that_is_swept_away_without_a_proof() -> None:
+    package = sorted((SRC / "adapters" / "storage").glob("*.py"))
+    assert sorted(name for path in package for name in renaming(path.read_text())) == sorted(RENAMING)
+
+
+def test_the_rule_about_names_given_bites() -> None:
+    weak = "def tidy(shelf, id):\n    os.rename(id, half(id))\n    drop_half(shelf, id)\n"
+    assert renaming(weak) == ["tidy"] and renaming(weak.replace("id):", "proof: Discardable):")) == []
+
+
+def test_a_proof_about_a_checkpoint_is_none_for_data() -> None:
+    """It counts where something is taken away, and not for what is called destroying: that asks for an order."""
+    source = "def destroy(self, name: str, proof: Discardable) -> None:\n    shutil.rmtree(name)"
+    assert unproven(source) == ["destroy"] and losing(source) == ["destroy"]
+    methods = functions(ast.parse((SRC / "ports" / "storage.py").read_text()))
+    assert [f.name for f in methods if asks_for_proof(f, {"Discardable"})] == ["discard"]
 
 
 def test_only_the_gate_knows_marks_that_make_destroying_harmless_i_04() -> None:

@@ -9,7 +9,7 @@ from holdfast.adapters.journal.agent_file import AgentFile
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.journal.sqlite import KEPT_OPERATIONS, SqliteJournal
 from holdfast.errors import Corrupt, HoldfastError
-from holdfast.model.journal import Operation, OrderUse
+from holdfast.model.journal import Operation, OrderUse, StepRecord
 from holdfast.model.order import COUNTER_WINDOW, OrderResult
 from holdfast.ports.journal import Journal
 
@@ -123,6 +123,57 @@ def test_what_was_made_here_is_known_and_what_was_not_is_not(again: Again) -> No
     assert again().made_by("/srv") is None and not again().is_scratch("/srv/other")
     journal.forget_made("/srv/web")
     assert again().made_by("/srv/web") is None
+
+
+def test_what_an_operation_is_about_to_make_is_known_as_soon_as_the_operation_is(again: Again) -> None:
+    """W10: no moment in which a container exists and nobody wrote down whose it is."""
+    assert again().begin(operation("one"), use(1), makes=["container:hf-a", "container:hf-b"])
+    assert [again().made_by(f"container:hf-{x}") for x in "abc"] == ["one", "one", None]
+    assert not again().is_scratch("container:hf-a")
+    again().forget_made("container:hf-a")
+    again().forget_made("container:hf-a")
+    assert (again().made_by("container:hf-a"), again().made_by("container:hf-b")) == (None, "one")
+
+
+def test_an_order_that_is_refused_claims_nothing(again: Again) -> None:
+    """S08: nothing written means none of its names either."""
+    assert again().begin(operation("one"), use(1), makes=["mine"])
+    assert not again().begin(operation("two"), use(1), makes=["mine", "other"])
+    assert (again().made_by("mine"), again().made_by("other")) == ("one", None)
+
+
+def test_what_is_made_anew_belongs_to_the_newer_operation_and_is_scratch_no_more(again: Again) -> None:
+    again().note_made("name", "one", scratch=True)
+    again().begin(operation("two"), makes=["name"])
+    assert (again().made_by("name"), again().is_scratch("name")) == ("two", False)
+
+
+def test_several_steps_at_once_come_in_their_order_behind_the_others(again: Again) -> None:
+    again().begin(operation("one"))
+    again().step("one", "first", 1.0)
+    again().steps("one", [StepRecord("second", 2.0, "x"), StepRecord("third", 3.0)])
+    again().steps("one", [])
+    again().step("one", "fourth", 4.0)
+    (entry,) = again().unfinished()
+    assert [(s.name, s.at_s, s.note) for s in entry.steps] == [
+        ("first", 1.0, ""), ("second", 2.0, "x"), ("third", 3.0, ""), ("fourth", 4.0, ""),
+    ]  # fmt: skip
+
+
+def test_facts_are_found_by_how_their_name_begins(again: Again) -> None:
+    for name in ("hold:web", "hold:db", "hold", "Hold:x", "holdall", "serving:web", "hold:%"):
+        again().set_aside(name, name.encode())
+    assert list(again().facts("hold:").items()) == [(n, n.encode()) for n in ("hold:%", "hold:db", "hold:web")]
+    assert list(again().facts("hold:%")) == ["hold:%"] and again().facts("none:") == {}
+    assert len(again().facts("")) == 7
+
+
+def test_a_dropped_fact_is_gone_and_the_others_are_not(again: Again) -> None:
+    again().set_aside("hold:web", b"1")
+    again().set_aside("hold:db", b"2")
+    again().drop_fact("hold:web")
+    again().drop_fact("hold:web")
+    assert again().fact("hold:web") is None and again().facts("hold:") == {"hold:db": b"2"}
 
 
 def test_newest_first_and_no_more_than_asked(again: Again) -> None:

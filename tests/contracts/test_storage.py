@@ -1,23 +1,30 @@
 """Data directories: looked at and made freely, destroyed only with an order that names exactly them."""
 
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from holdfast.adapters.storage.directory import DirectoryStorage
+from holdfast.adapters.journal.memory import MemoryJournal
+from holdfast.adapters.storage import copying
+from holdfast.adapters.storage.directory import COUNTED_FOR_S, DirectoryStorage
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.storage.tree import COUNT_MAX
-from holdfast.errors import Conflict, HoldfastError, Invalid, NotPermitted
+from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted
+from holdfast.gate.copies import may_discard
+from holdfast.gate.decide import Park
 from holdfast.model import canonical
 from holdfast.model.fleet import Thresholds
 from holdfast.model.order import FORMAT, NAMESPACE, Order, SignedOrder, VerifiedOrder
 from holdfast.model.trust import of
-from holdfast.ports.storage import Storage
+from holdfast.ports.storage import Checkpoint, Discardable, Storage
 from holdfast.trust.orders import verify
 from tests.fleets.build import ALICE, ALICE_SIGNER, START_S
 
@@ -38,16 +45,40 @@ def proof(target: str = "data.web", node: str = "w1", action: str = "purge", num
     return verify(signed, FLEET, node, of((ALICE,), Thresholds()), START_S)
 
 
+def discardable(checkpoint: Checkpoint) -> Discardable:
+    """Made by the one who may: the agent marked it as scratch, so the gate lets it go."""
+    journal = MemoryJournal()
+    journal.note_made(checkpoint.path, "op", scratch=True)
+    permitted = may_discard(journal, checkpoint, "w1")
+    assert isinstance(permitted, Discardable)
+    return permitted
+
+
 class Disk:
-    def __init__(self, storage: Storage, fill: Fill, names: Callable[[], set[str]]) -> None:
-        self.storage, self.fill, self.names = storage, fill, names
+    """`root` is where the storage says it is; `read` gives the content of a file in a checkpoint."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        fill: Fill,
+        names: Callable[[], set[str]],
+        root: str,
+        read: Callable[[str, str, str], bytes],
+    ) -> None:
+        self.storage, self.fill, self.names, self.root, self.read = storage, fill, names, root, read
 
 
 @pytest.fixture(params=["memory", "directory"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     if request.param == "memory":
         memory = MemoryStorage("w1")
-        return Disk(memory, lambda name, files: memory.contents.__setitem__(name, files), lambda: set(memory.contents))
+        return Disk(
+            memory,
+            lambda name, files: memory.contents.__setitem__(name, files),
+            lambda: set(memory.contents),
+            "/memory",
+            lambda service, id, file: memory.copies[service, id][1][file],
+        )
     root = tmp_path / "srv"
     root.mkdir()
 
@@ -56,7 +87,10 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
         for path, content in files.items():
             (root / name / path).write_bytes(content)
 
-    return Disk(DirectoryStorage(str(root), "w1"), fill, lambda: set(os.listdir(root)))
+    def read(service: str, id: str, file: str) -> bytes:
+        return (root / ".checkpoints" / service / id / file).read_bytes()
+
+    return Disk(DirectoryStorage(str(root), "w1"), fill, lambda: set(os.listdir(root)), str(root), read)
 
 
 def test_what_is_there_is_counted(disk: Disk) -> None:
@@ -139,6 +173,114 @@ def test_once_condemned_a_newer_directory_of_that_name_is_safe(disk: Disk) -> No
     assert disk.names() == {"web"} and not disk.storage.condemned("web", proof())
     kept = disk.storage.directory("web")
     assert kept is not None and kept.files == 1
+
+
+# ---- what containers mount
+
+
+def test_a_volume_lies_below_its_service_and_is_made_once(disk: Disk) -> None:
+    path = disk.storage.volume("web", "data")
+    assert path == f"{disk.root}/web/data" and disk.names() == {"web"}
+    assert disk.storage.volume("web", "data") == path
+    web = disk.storage.directory("web")
+    assert web is not None and web.files == 1
+
+
+@pytest.mark.parametrize(("service", "name"), [("web", "../db"), ("..", "data"), (".checkpoints", "x"), ("web", "")])
+def test_a_volume_has_a_plain_name_and_so_has_its_service(disk: Disk, service: str, name: str) -> None:
+    with pytest.raises(Invalid):
+        disk.storage.volume(service, name)
+    assert disk.names() == set()
+
+
+def test_a_written_path_inside_the_services_own_directory_is_made(disk: Disk) -> None:
+    assert disk.storage.host_path("web", f"{disk.root}/web") == f"{disk.root}/web"
+    assert disk.storage.host_path("web", f"{disk.root}/web/conf/") == f"{disk.root}/web/conf"
+    assert disk.names() == {"web"}
+
+
+def test_a_written_path_elsewhere_must_be_there(disk: Disk) -> None:
+    assert disk.storage.host_path("web", "/etc/hosts") == "/etc/hosts"
+    for path in ("/etc/no-such-thing", f"{disk.root}/db/data"):
+        with pytest.raises(Failed) as trouble:
+            disk.storage.host_path("web", path)
+        assert trouble.value.code == "no_such_path" and path in trouble.value.remedy
+    assert disk.names() == set()
+
+
+@pytest.mark.parametrize("path", ["data", "", "/srv/web/../db"])
+def test_a_written_path_is_absolute_and_goes_nowhere_up(disk: Disk, path: str) -> None:
+    with pytest.raises(Invalid):
+        disk.storage.host_path("web", path)
+
+
+# ---- checkpoints
+
+
+def test_a_checkpoint_is_a_whole_copy_that_later_writes_do_not_reach(disk: Disk) -> None:
+    disk.fill("web", {"a": b"1", "b": b"22"})
+    made = disk.storage.checkpoint("web", "c1", 5.0)
+    assert made == Checkpoint("web", "c1", f"{disk.root}/.checkpoints/web/c1", 3, 5.0)
+    disk.fill("web", {"a": b"changed", "b": b"22"})
+    assert (disk.read("web", "c1", "a"), disk.read("web", "c1", "b")) == (b"1", b"22")
+    assert disk.storage.checkpoints() == [made]
+
+
+def test_the_same_checkpoint_again_is_the_one_that_is_there(disk: Disk) -> None:
+    """A crash between copying and writing it down: the copy of before the change must not be replaced by one after."""
+    disk.fill("web", {"a": b"before"})
+    made = disk.storage.checkpoint("web", "c1", 5.0)
+    disk.fill("web", {"a": b"after"})
+    assert disk.storage.checkpoint("web", "c1", 9.0) == made
+    assert disk.read("web", "c1", "a") == b"before"
+
+
+def test_checkpoints_are_listed_by_service_oldest_first_and_are_no_data_directories(disk: Disk) -> None:
+    for name in ("web", "db"):
+        disk.fill(name, {"a": b"1"})
+    for name, id, at_s in (("web", "z", 1.0), ("web", "a", 2.0), ("db", "m", 3.0)):
+        disk.storage.checkpoint(name, id, at_s)
+    assert [(c.service, c.id) for c in disk.storage.checkpoints()] == [("db", "m"), ("web", "z"), ("web", "a")]
+    assert [found.name for found in disk.storage.directories()] == ["db", "web"]
+    with pytest.raises(Invalid):
+        disk.storage.directory(".checkpoints")
+
+
+def test_only_what_is_there_is_copied_and_only_under_a_plain_name(disk: Disk) -> None:
+    with pytest.raises(Failed):
+        disk.storage.checkpoint("web", "c1", 1.0)
+    disk.fill("web", {"a": b"1"})
+    for id in ("", ".", "..", ".half-c1", "../c1", "a/b", "C", "x" * 65, "c1\n"):
+        with pytest.raises(Invalid):
+            disk.storage.checkpoint("web", id, 1.0)
+    for service in (".checkpoints", "..", "Web"):
+        with pytest.raises(Invalid):
+            disk.storage.checkpoint(service, "c1", 1.0)
+    assert disk.storage.checkpoints() == []
+
+
+def test_a_discarded_checkpoint_is_gone_and_its_neighbours_and_the_data_are_not(disk: Disk) -> None:
+    disk.fill("web", {"a": b"1"})
+    first, second = disk.storage.checkpoint("web", "c1", 1.0), disk.storage.checkpoint("web", "c2", 2.0)
+    disk.storage.discard(discardable(first))
+    disk.storage.discard(discardable(first))
+    assert disk.storage.checkpoints() == [second] and disk.read("web", "c2", "a") == b"1"
+    web = disk.storage.directory("web")
+    assert web is not None and web.files == 1
+    assert disk.storage.checkpoint("web", "c1", 3.0).made_s == 3.0
+
+
+def test_the_gate_lets_go_only_of_what_this_agent_marked_as_scratch() -> None:
+    """I-04: provenance is read from the journal, by the checkpoint's own path."""
+    checkpoint = Checkpoint("web", "c1", "/srv/.checkpoints/web/c1", 1, 1.0)
+    journal = MemoryJournal()
+    assert isinstance(may_discard(journal, checkpoint, "w1"), Park)
+    journal.note_made(checkpoint.path, "op", scratch=False)
+    assert isinstance(may_discard(journal, checkpoint, "w1"), Park)
+    journal.note_made("/srv/.checkpoints/web/c2", "op", scratch=True)
+    assert isinstance(may_discard(journal, checkpoint, "w1"), Park)
+    journal.note_made(checkpoint.path, "op", scratch=True)
+    assert may_discard(journal, checkpoint, "w1") == Discardable(checkpoint)
 
 
 # ---- the real file system
@@ -227,3 +369,306 @@ def test_a_missing_root_is_no_data_and_no_crash(tmp_path: Path) -> None:
     storage.destroy("web", proof())
     with pytest.raises(HoldfastError):
         storage.create("web")
+
+
+def test_a_new_volume_can_be_seen_by_a_containers_users_and_its_service_only_by_root(root: Path) -> None:
+    storage = DirectoryStorage(str(root), "w1")
+    old = os.umask(0o077)
+    try:
+        storage.volume("web", "data")
+        storage.host_path("api", f"{root}/api/deep/er")
+    finally:
+        os.umask(old)
+    modes = {
+        path: (root / path).stat().st_mode & 0o777 for path in ("web", "web/data", "api", "api/deep", "api/deep/er")
+    }
+    assert modes == {"web": 0o700, "web/data": 0o755, "api": 0o755, "api/deep": 0o755, "api/deep/er": 0o755}
+    os.chmod(root / "web" / "data", 0o750)
+    os.chown(root / "web" / "data", 70, 70)
+    storage.volume("web", "data")
+    kept = (root / "web" / "data").stat()
+    assert (kept.st_mode & 0o777, kept.st_uid) == (0o750, 70)
+
+
+def test_no_mount_leads_over_a_link_a_container_may_have_made(root: Path) -> None:
+    outside = root.parent / "outside"
+    (outside / "inner").mkdir(parents=True)
+    (root / "web").mkdir()
+    (root / "db").mkdir()
+    for link in (root / "web" / "data", root / "db" / "data"):
+        link.symlink_to(outside)
+    storage = DirectoryStorage(str(root), "w1")
+    with pytest.raises(NotPermitted):
+        storage.volume("web", "data")
+    for path in ("web/data", "web/data/inner", "web/data/new", "db/data/inner"):
+        with pytest.raises(NotPermitted):
+            storage.host_path("web", f"{root}/{path}")
+    assert os.listdir(outside) == ["inner"]
+
+
+def test_a_file_of_its_own_may_be_mounted_but_nothing_of_the_agents(root: Path) -> None:
+    (root / "web").mkdir()
+    (root / "web" / "app.conf").write_bytes(b"x")
+    storage = DirectoryStorage(str(root), "w1")
+    assert storage.host_path("web", f"{root}//web/./app.conf") == f"{root}/web/app.conf"
+    made = storage.checkpoint("web", "c1", 1.0)
+    (root.parent / "detour").symlink_to(root / ".checkpoints")
+    for path in (made.path, f"{root}/.checkpoints", f"{root.parent}/detour/web"):
+        with pytest.raises(NotPermitted):
+            storage.host_path("web", path)
+
+
+def _about(path: Path) -> tuple[int, int, int, int]:
+    about = path.lstat()
+    return about.st_mode, about.st_uid, about.st_gid, about.st_mtime_ns
+
+
+@pytest.fixture(params=["/tmp", "/dev/shm"], ids=["disk", "tmpfs"])
+def place(request: pytest.FixtureRequest) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=request.param) as path:
+        yield Path(path)
+
+
+def test_a_copy_keeps_owners_modes_times_links_and_holes(place: Path) -> None:
+    web = place / "web"
+    (web / "inner" / "deep").mkdir(parents=True)
+    (web / "inner" / "secret").write_bytes(b"s" * 5000)
+    os.chown(web / "inner" / "secret", 70, 71)
+    os.chmod(web / "inner" / "secret", 0o4640)
+    os.chown(web / "inner", 80, 81)
+    os.chmod(web / "inner", 0o1730)
+    (web / "to-etc").symlink_to("/etc")
+    (web / "inner" / "dangling").symlink_to("nowhere")
+    os.link(web / "inner" / "secret", web / "inner" / "deep" / "same")
+    os.mkfifo(web / "pipe", 0o640)
+    (web / "empty").write_bytes(b"")
+    with open(web / "sparse", "wb") as file:
+        file.write(b"begin")
+        file.seek(8 << 20)
+        file.write(b"middle")
+        file.truncate(64 << 20)
+    for path in [*sorted(web.rglob("*"), reverse=True), web]:
+        os.utime(path, ns=(10**18 + 1, 10**18 + 123456789), follow_symlinks=False)
+    made = DirectoryStorage(str(place), "w1").checkpoint("web", "c1", 5.0)
+    copy = Path(made.path)
+    names = sorted(str(path.relative_to(web)) for path in web.rglob("*"))
+    assert sorted(str(path.relative_to(copy)) for path in copy.rglob("*")) == names
+    assert {name: _about(copy / name) for name in (".", *names)} == {name: _about(web / name) for name in (".", *names)}
+    assert os.readlink(copy / "to-etc") == "/etc" and os.readlink(copy / "inner" / "dangling") == "nowhere"
+    assert (copy / "inner" / "secret").samefile(copy / "inner" / "deep" / "same")
+    assert not (copy / "inner" / "secret").samefile(web / "inner" / "secret")
+    assert (copy / "sparse").read_bytes() == (web / "sparse").read_bytes()
+    assert (copy / "sparse").stat().st_blocks * 512 < 1 << 20
+    assert made.left_out == () and (place / ".checkpoints").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_cannot_be_copied_is_named(root: Path) -> None:
+    (root / "web" / "run").mkdir(parents=True)
+    (root / "web" / "a").write_bytes(b"1")
+    here = os.getcwd()
+    with socket.socket(socket.AF_UNIX) as listening:
+        os.chdir(root / "web" / "run")  # the path of a socket is short
+        listening.bind("s")
+        os.chdir(here)
+    made = DirectoryStorage(str(root), "w1").checkpoint("web", "c1", 5.0)
+    assert made.left_out == ("run/s",) and os.listdir(Path(made.path) / "run") == []
+    assert DirectoryStorage(str(root), "w1").checkpoints() == [made]
+
+
+def test_another_file_system_inside_is_left_out_and_named(root: Path) -> None:
+    (root / "web" / "bulk").mkdir(parents=True)
+    (root / "web" / "a").write_bytes(b"1")
+    script = (
+        f"mount -t tmpfs none {root}/web/bulk && touch {root}/web/bulk/huge && exec {sys.executable} -c "
+        "'from tests.contracts.test_storage import *\n"
+        f'print(DirectoryStorage("{root}", "w1").checkpoint("web", "c1", 1.0).left_out)\''
+    )
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "('bulk',)", done.stderr
+    assert os.listdir(root / ".checkpoints" / "web" / "c1") == ["a"]
+
+
+def test_a_very_deep_and_a_very_wide_tree_is_copied_too(root: Path) -> None:
+    (root / "web").mkdir()
+    at = os.open(root / "web", os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(os.open("bottom", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+    os.close(at)
+    for number in range(2000):
+        (root / "web" / f"f{number}").write_bytes(b"x")
+    storage = DirectoryStorage(str(root), "w1")
+    handles = len(os.listdir("/proc/self/fd"))
+    made = storage.checkpoint("web", "c1", 1.0)
+    assert made.size_bytes == 2000
+    at = os.open(made.path, os.O_RDONLY)
+    for _ in range(1500):
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    assert os.listdir(at) == ["bottom"]
+    os.close(at)
+    assert len(os.listdir("/proc/self/fd")) == handles
+    storage.discard(discardable(made))
+    storage.destroy("web", proof())
+    assert os.listdir(root / ".checkpoints" / "web") == [] and storage.checkpoints() == []
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB of our own."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place)], check=True)
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["before it is full", "when it is full"])
+def test_without_space_there_is_no_checkpoint_and_no_half_of_one(
+    small: Path, early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not early:
+        monkeypatch.setattr(copying, "_keep_reserve", lambda target, needed_bytes: None)
+    (small / "web").mkdir()
+    (small / "web" / "a").write_bytes(b"a" * (1 << 20))
+    (small / "web" / "b").write_bytes(os.urandom((1 << 20) + (1 << 19)))
+    free = os.statvfs(small).f_bfree
+    storage = DirectoryStorage(str(small), "w1")
+    with pytest.raises(Failed) as trouble:
+        storage.checkpoint("web", "c1", 1.0)
+    assert trouble.value.code == "no_space" and "not enough space" in str(trouble.value)
+    assert os.listdir(small / ".checkpoints" / "web") == [] and storage.checkpoints() == []
+    assert os.statvfs(small).f_bfree >= free - 2
+    (small / "web" / "b").unlink()
+    assert storage.checkpoint("web", "c1", 1.0).size_bytes == 1 << 20
+
+
+def test_killed_in_the_middle_there_is_none_and_the_next_try_makes_it_whole(root: Path) -> None:
+    (root / "web").mkdir()
+    for number in range(50):
+        (root / "web" / f"f{number:02}").write_bytes(b"x")
+    script = f"""
+import os
+from holdfast.adapters.storage import copying
+from holdfast.adapters.storage.directory import DirectoryStorage
+left, real = [25], copying._content
+def content(*given):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), 9)
+    real(*given)
+copying._content = content
+DirectoryStorage({str(root)!r}, "w1").checkpoint("web", "c1", 1.0)
+"""
+    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == -9
+    storage = DirectoryStorage(str(root), "w1")
+    assert storage.checkpoints() == [] and len(os.listdir(root / ".checkpoints" / "web" / ".half-c1")) == 25 + 1
+    assert storage.checkpoint("web", "c1", 2.0).size_bytes == 50
+    assert len(os.listdir(root / ".checkpoints" / "web" / "c1")) == 50
+    assert sorted(os.listdir(root / ".checkpoints" / "web")) == [".about-c1", "c1"]
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "web" / "inner").mkdir(parents=True)
+    (root / "web" / "inner" / "a").write_bytes(b"1")
+    flushed: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{handle}"))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", lambda *given, **named: flushed.append("named"))
+    DirectoryStorage(str(root), "w1").checkpoint("web", "c1", 1.0)
+    shelf = f"{root}/.checkpoints/web"
+    assert set(flushed[: flushed.index("named")]) >= {
+        f"{root}", f"{root}/.checkpoints", f"{shelf}/.half-c1", f"{shelf}/.half-c1/inner",
+        f"{shelf}/.half-c1/inner/a", f"{shelf}/.about-c1",
+    }  # fmt: skip
+    assert flushed[-1] == shelf
+
+
+def test_what_was_written_about_a_checkpoint_can_be_lost(root: Path) -> None:
+    (root / "web").mkdir()
+    (root / "web" / "a").write_bytes(b"123")
+    storage = DirectoryStorage(str(root), "w1")
+    made = storage.checkpoint("web", "c1", 5.0)
+    for damage in (b"{", b""):
+        (root / ".checkpoints" / "web" / ".about-c1").write_bytes(damage)
+        (found,) = storage.checkpoints()
+        assert (found.id, found.path, found.size_bytes) == (made.id, made.path, 3) and found.made_s > 1e9
+    (root / ".checkpoints" / "notes.txt").write_bytes(b"an operator's")
+    (root / ".checkpoints" / "web" / "notes.txt").write_bytes(b"an operator's")
+    assert len(storage.checkpoints()) == 1
+
+
+def test_a_proof_with_another_path_discards_only_what_it_names(root: Path) -> None:
+    for name in ("web", "db"):
+        (root / name).mkdir()
+        (root / name / "a").write_bytes(b"1")
+    storage = DirectoryStorage(str(root), "w1")
+    made = storage.checkpoint("web", "c1", 1.0)
+    for lie in (replace(made, path=f"{root}/db"), replace(made, id="c2", path=made.path)):
+        storage.discard(discardable(lie))
+        assert (root / "db" / "a").exists()
+    for wrong in (replace(made, service=".."), replace(made, id=".."), replace(made, id="../../db")):
+        with pytest.raises(Invalid):
+            storage.discard(discardable(wrong))
+    assert (root / "web" / "a").exists() and (root / "db" / "a").exists()
+
+
+def test_discarding_never_follows_a_link(root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "precious").write_bytes(b"x")
+    (root / "web").mkdir()
+    (root / "web" / "out").symlink_to(outside)
+    storage = DirectoryStorage(str(root), "w1")
+    storage.discard(discardable(storage.checkpoint("web", "c1", 1.0)))
+    (root / ".checkpoints" / "web" / "c2").symlink_to(outside)
+    with pytest.raises(NotPermitted):
+        storage.discard(discardable(Checkpoint("web", "c2", str(root / ".checkpoints/web/c2"), 0, 1.0)))
+    assert (outside / "precious").exists()
+
+
+def test_reports_count_a_directory_seldom_and_decisions_always(root: Path) -> None:
+    now = [100.0]
+    storage = DirectoryStorage(str(root), "w1", monotonic_s=lambda: now[0])
+    (root / "web").mkdir()
+    assert [found.files for found in storage.directories()] == [0]
+    (root / "web" / "a").write_bytes(b"1")
+    (root / "db").mkdir()
+    assert [(found.name, found.files) for found in storage.directories()] == [("db", 0), ("web", 0)]
+    fresh = storage.directory("web")
+    assert fresh is not None and fresh.files == 1
+    now[0] += COUNTED_FOR_S
+    assert [(found.name, found.files) for found in storage.directories()] == [("db", 0), ("web", 1)]
+    (root / "db").rmdir()
+    assert [found.name for found in storage.directories()] == ["web"]
+    (root / "db").mkdir()
+    (root / "db" / "new").write_bytes(b"22")
+    assert [found.size_bytes for found in storage.directories()] == [2, 1]
+
+
+def test_a_report_spends_little_time_on_counting_and_every_directory_has_its_turn(root: Path) -> None:
+    now, step_s = [100.0], [0.0]
+
+    def monotonic_s() -> float:
+        now[0] += step_s[0]
+        return now[0]
+
+    for number in range(6):
+        (root / f"s{number}").mkdir()
+    storage = DirectoryStorage(str(root), "w1", monotonic_s=monotonic_s)
+    storage.directories()
+    for number in range(6):
+        (root / f"s{number}" / "a").write_bytes(b"1")
+    now[0] += COUNTED_FOR_S
+    step_s[0] = 0.02
+    renewed = [sum(found.files for found in storage.directories()) for _ in range(3)]
+    assert renewed == [2, 4, 6]

@@ -15,9 +15,15 @@ from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.machine.memory import MemoryMachine
+from holdfast.adapters.prober.memory import MemoryProber
+from holdfast.adapters.proxy.memory import MemoryProxy
+from holdfast.adapters.runtime.memory import Image, MemoryRuntime
+from holdfast.adapters.sealing.memory import MemoryOpener
+from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.agent.loop import Agent
 from holdfast.agent.membership import Membership, enrol
+from holdfast.agent.secrets import Secrets
 from holdfast.agent.world import NoCertificates, World
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
@@ -170,6 +176,13 @@ def membership(rig: Rig, node: str, head: Head | None = None) -> Membership:
     return enrol(token(rig, node, head), key_of(f"once {node}"), key_of(node), rig.clock.now_s(), "")
 
 
+class AnyImage(dict[str, Image]):
+    """A registry that has everything; what is put into it by name behaves as written there."""
+
+    def get(self, reference: str, default: Any = None) -> Image:
+        return super().get(reference) or Image()
+
+
 class Machine:
     """What survives a restart of an agent: its disk and its key. `start` is the next process."""
 
@@ -183,6 +196,11 @@ class Machine:
         self.acceptance = MemoryAcceptance()
         self.storage = MemoryStorage(node)
         self.audit = MemoryAuditLog(self.clock)
+        self.runtime = MemoryRuntime(self.clock)
+        self.runtime.images = AnyImage()
+        self.proxy = MemoryProxy(self.clock)
+        self.prober = MemoryProber()
+        self.secrets = Secrets(self.acceptance, MemoryOpener(self.key.line), MemorySecretFiles())
         self.membership = membership(rig, node, head)
         self.said: list[tuple[str, dict[str, object]]] = []
         self.starts = 0
@@ -199,6 +217,11 @@ class Machine:
             self.clock,
             SeededEntropy(f"agent {self.node} {self.starts}"),
             NoCertificates(),
+            self.runtime,
+            self.proxy,
+            self.prober,
+            self.secrets,
+            "/srv",
             lambda name, fields: self.said.append((name, fields)),
         )
 
@@ -236,6 +259,8 @@ class Lone:
         self.storage = MemoryStorage(node)
         self.audit: Any = MemoryAuditLog(self.clock)
         self.certificates: Any = NoCertificates()
+        self.runtime = MemoryRuntime(self.clock)
+        self.runtime.images = AnyImage()
         self.said: list[tuple[str, dict[str, object]]] = []
         self.starts = 0
         fleet = decode_header(hub.candidates[0].header).fleet
@@ -257,6 +282,11 @@ class Lone:
             self.clock,
             SeededEntropy(f"lone {self.starts}"),
             self.certificates,
+            self.runtime,
+            MemoryProxy(self.clock),
+            MemoryProber(),
+            Secrets(self.acceptance, MemoryOpener(self.key.line), MemorySecretFiles()),
+            "/srv",
             lambda name, fields: self.said.append((name, fields)),
         )
         return Agent(world, self.membership)

@@ -19,6 +19,7 @@ from tests.fleets.lab import LabUnderTest, command
 from tests.lab.product import IMAGE, Outcome
 
 NODES = ("hub1", "w1", "e1")
+SETTLED_S_MAX = 60.0  # as long as R08 gives them
 CALL_S = 90.0  # no command of this product takes longer, whatever the network does
 
 
@@ -61,6 +62,7 @@ class FaultyFleet:
     made: LabUnderTest
     ear: Ear
     variables: dict[str, str] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)  # nodes whose agent is dead on purpose, from one test to the next
     _left: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -101,10 +103,18 @@ class FaultyFleet:
     def inside(self, node: str, *words: str, timeout_s: float = CALL_S) -> Outcome:
         return self.run("lab", "exec", node, "--", *words, timeout_s=timeout_s)
 
-    def close(self) -> None:
-        for process in list(self._left):
+    @property
+    def under_way(self) -> frozenset[subprocess.Popen[str]]:
+        return frozenset(self._left)
+
+    def end(self, processes: frozenset[subprocess.Popen[str]]) -> None:
+        for process in processes:
             process.kill()
             process.communicate()
+            self._left.remove(process)
+
+    def close(self) -> None:
+        self.end(self.under_way)
         self.ear.close()
 
     # ---- what is wanted
@@ -145,12 +155,27 @@ class FaultyFleet:
 
     def life(self, node: str) -> dict[str, Any]:
         """What a fault elsewhere must not change: the process, what it did, what it holds."""
+        life, checked = self._look(node)
+        assert checked["sound"] and not checked["unfinished"], checked
+        return life
+
+    def _look(self, node: str) -> tuple[dict[str, Any], dict[str, Any]]:
         found = self.made.node(node)
         state = ("--state-dir", f"{found['dirs']['state']}/agent", "--json")
         checking, listing = self.begin("agent", "check", *state), self.begin("agent", "journal", *state)
         checked, journal = self.outcome(checking).ok().json, self.outcome(listing).ok().json
-        assert checked["sound"] and not checked["unfinished"], checked
-        return {"pid": found["pids"]["agent"], "journal": journal, "revision": checked["revision"]}
+        return {"pid": found["pids"]["agent"], "journal": journal, "revision": checked["revision"]}, checked
+
+    def settle(self, *names: str) -> None:
+        """Whatever was on its way has arrived: what is applied is accepted, and nobody is in the middle of anything.
+        Only from then on a change is the work of the fault."""
+        wait_until(lambda: self.agree(*names), SETTLED_S_MAX, f"{names} accepted what is applied")
+        wait_until(lambda: all(self._rests(name) for name in names), SETTLED_S_MAX, f"{names} have nothing under way")
+
+    def _rests(self, node: str) -> bool:
+        life, checked = self._look(node)
+        time.sleep(0.5)
+        return not checked["unfinished"] and self._look(node)[0] == life
 
     def lives(self) -> dict[str, Any]:
         with ThreadPoolExecutor(len(NODES)) as pool:
@@ -174,6 +199,21 @@ class FaultyFleet:
         return found
 
     # ---- faults
+
+    @contextmanager
+    def cut(self, node: str) -> Iterator[None]:
+        self.made.lab("cut", node).ok()
+        try:
+            yield
+        finally:
+            self.made.lab("heal").ok()
+
+    def mend(self) -> None:
+        """As the next test expects it, however the one before ended. What runs and is whole is left as it is."""
+        self.made.lab("heal").ok()
+        self.made.lab("start", "hub").ok()
+        for node in set(NODES) - self.silent:
+            self.made.lab("start", node).ok()
 
     @contextmanager
     def dropping(self, node: str, *, incoming: int = 0, outgoing: int = 0) -> Iterator[None]:

@@ -18,10 +18,16 @@ from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.journal.agent_file import AgentFile
 from holdfast.adapters.journal.sqlite import SqliteJournal
 from holdfast.adapters.machine.linux import LinuxMachine
+from holdfast.adapters.prober.network import NetworkProber
+from holdfast.adapters.proxy.memory import MemoryProxy
+from holdfast.adapters.runtime.podman import Podman
+from holdfast.adapters.sealing.memory import MemoryOpener
+from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.agent import resume
 from holdfast.agent.loop import Agent
 from holdfast.agent.membership import Membership
+from holdfast.agent.secrets import Secrets
 from holdfast.agent.world import NoCertificates, World
 from holdfast.model.invite import Enrolment, SignedInvite
 from holdfast.model.order import Delivered, SignedOrder
@@ -51,10 +57,11 @@ def prepare(folder: Path) -> None:
 def build(folder: Path, hub: PaperHub) -> Agent:
     state, clock, disk = folder / "state", SystemClock(), PosixDisk()
     file = AgentFile(str(state / "agent.db"))
+    acceptance, runtime = SqliteAcceptance(file), Podman(None, str(folder / "run"))
     world = World(
         hub,
         SqliteJournal(file),
-        SqliteAcceptance(file),
+        acceptance,
         DirectoryStorage(str(folder / "srv"), "w1"),
         FileAuditLog(str(state / "audit.jsonl"), str(state / "audit.head"), clock, disk),
         LinuxMachine(str(folder / "srv")),
@@ -62,6 +69,11 @@ def build(folder: Path, hub: PaperHub) -> Agent:
         clock,
         SystemEntropy(),
         NoCertificates(),
+        runtime,
+        MemoryProxy(clock),
+        NetworkProber(runtime.exec),
+        Secrets(acceptance, MemoryOpener(key_of("w1").line), MemorySecretFiles()),
+        str(folder / "srv"),
         _say,
     )
     nobody = Enrolment(SignedInvite(b"", ()), b"", "", "")

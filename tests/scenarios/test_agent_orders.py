@@ -184,7 +184,7 @@ REFUSED: dict[str, tuple[SignedOrder, str]] = {
     "expired": (order(at_s=START_S - 1000), "expired"),
     "not yet": (order(at_s=START_S + 600), "not_yet_valid"),
     "an unknown action": (order(action="explode"), "unknown_action"),
-    "not built": (order(action="restart", target="service.web"), "not_built"),
+    "not built": (order(action="exec", target="service.web"), "not_built"),
     "a path": (order(target="data.../etc"), "target_mismatch"),
     "a counter far ahead": (order(counter=2**30), "counter_leap"),
 }
@@ -509,4 +509,5 @@ def test_one_lane_one_at_a_time_and_lanes_beside_each_other() -> None:
 
 
 def test_every_action_that_is_built_says_what_a_crash_means_for_it() -> None:
-    assert set(WAYS) == {action for action, rule in ACTIONS.items() if rule.built}
+    """`deploy` and `retire` are the agent's own operations, not orders."""
+    assert set(WAYS) == {action for action, rule in ACTIONS.items() if rule.built} | {"deploy", "retire"}

@@ -571,7 +571,7 @@ def test_the_signed_pulse_says_what_became_of_orders() -> None:
         await deliver(agent, s, purge, again, forged, HubOrder("a" * 32, "w1", "renew-certificate"))
         assert pulse_of(s).results == {id_of(purge): "done", id_of(again): "refused"}
         for n in range(100):
-            await deliver(agent, s, order(action="restart", target=f"service.x{n}", counter=10 + n))
+            await deliver(agent, s, order(action="exec", target=f"service.x{n}", counter=10 + n))
         told = pulse_of(s).results
         assert told[id_of(purge)] == "done" and len(told) == 17
         agent = await s.lone.turned()

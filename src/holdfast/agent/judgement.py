@@ -60,7 +60,8 @@ def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
     manifest = decode_manifest(content)
     if (manifest.fleet, manifest.node) != (fleet, node):
         raise _misshapen(f"it is the manifest of {manifest.node[:40]!r} in the fleet {manifest.fleet[:12]!r}")
-    for kind, held in (("service", manifest.services), ("policy", manifest.policies), ("storage", manifest.storage)):
+    places = (("policy", manifest.policies), ("storage", manifest.storage))
+    for kind, held in (("service", manifest.services), ("service", manifest.standby), *places):
         for address in held:
             if not _is(address, kind):
                 raise _misshapen(f"{address[:60]!r} stands where a {kind} belongs")
@@ -70,6 +71,9 @@ def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
     for address, placed in manifest.services.items():
         if placed.node != node:
             raise _misshapen(f"{address} is placed on another node")
+    for address, placed in manifest.standby.items():
+        if placed.node == node or node not in placed.failover:
+            raise _misshapen(f"{address} does not fail over to this node")
     return manifest
 
 
@@ -87,7 +91,7 @@ def _misshapen(why: str) -> Corrupt:
 
 def needed(manifest: NodeManifest) -> list[str]:
     """Digests of every content the node needs to follow this manifest."""
-    return sorted({entry.digest for entry in entries(manifest).values()})
+    return sorted({digest for entry in entries(manifest).values() for digest in entry.needs})
 
 
 def entries(manifest: NodeManifest | None) -> dict[str, Entry]:
@@ -95,7 +99,7 @@ def entries(manifest: NodeManifest | None) -> dict[str, Entry]:
     if manifest is None:
         return {}
     own = {FLEET: Entry(manifest.settings), f"node.{manifest.node}": manifest.own}
-    return {**manifest.policies, **manifest.services, **manifest.storage, **own}
+    return {**manifest.held, **own}
 
 
 def judge(
@@ -117,7 +121,7 @@ def judge(
             # This revision does not touch it, so its signatures say nothing about it.
             parked[address] = standing.parked.get(address) or noted(address, "destroy", UNSAID, now_s)
             continue
-        grade, why = _asked(change, old, contents)
+        grade, why = _asked(change, after.node, old, contents)
         trouble = _unsound(address, before, table, contents) or _lacking(address, grade, witnesses)
         if trouble is not None:
             parked[address] = noted(address, grade, f"{why}: {trouble}", now_s)
@@ -143,11 +147,13 @@ def noted(address: str, grade: Grade, why: str, now_s: float) -> Parked:
     return Parked(address, why, REMEDY.format(grade=grade, address=address), now_s)
 
 
-def _asked(change: Change, old: Mapping[str, Entry], contents: Mapping[str, bytes]) -> tuple[Grade, str]:
-    """Protection is read from what it was declared in: an entry beside it can be rewritten without a grade."""
+def _asked(change: Change, node: str, old: Mapping[str, Entry], contents: Mapping[str, bytes]) -> tuple[Grade, str]:
+    """Protection is read from what it was declared in: an entry beside it can be rewritten without a grade. Whoever
+    only stands by for a protected service may stop doing so: it stays where it is."""
     reasons = [demand.reason for demand in change.demands]
     grade = change.grade
-    if change.removes and _protected(change.address, old[change.address], contents):
+    at_home = change.node in ("", node)
+    if change.removes and at_home and _protected(change.address, old[change.address], contents):
         grade = "destroy" if grade == "apply" else grade
         reasons.append("removes a protected resource")
     return grade, "; ".join(reasons) or change.kind
@@ -166,7 +172,8 @@ def _unsound(address: str, before: Table, after: Table, contents: Mapping[str, b
         return None
     try:
         if kind_of(address) == "service":
-            soundness.check_service(address, entry, soundness.read(contents, entry, address, Service))
+            declared = soundness.read(contents, entry, address, Service)
+            soundness.check_service(address, entry, declared, contents)
         else:
             soundness.check_entry(address, before, after, contents)
     except HoldfastError as trouble:
@@ -180,8 +187,10 @@ def _lacking(address: str, grade: Grade, witnesses: Sequence[Witness]) -> str | 
 
 
 def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, Parked]) -> NodeManifest:
-    def kept(now: Mapping[str, Entry], kind: str) -> dict[str, Entry]:
+    def kept(now: Mapping[str, Entry], kind: str, at_home: bool | None = None) -> dict[str, Entry]:
         held = {a: old[a] for a in parked if a in old and a.startswith(kind)}
+        if at_home is not None:
+            held = {a: e for a, e in held.items() if (e.node == after.node) == at_home}
         return dict(sorted({**{a: e for a, e in now.items() if a not in parked}, **held}.items()))
 
     def ground(address: str, now: Entry) -> Entry:
@@ -199,7 +208,8 @@ def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, P
         after,
         settings=ground(FLEET, Entry(after.settings)).digest,
         own=ground(f"node.{after.node}", after.own),
-        services=kept(after.services, "service."),
+        services=kept(after.services, "service.", at_home=True),
+        standby=kept(after.standby, "service.", at_home=False),
         policies=kept(after.policies, "policy."),
         storage=kept(after.storage, "storage."),
         retired={a: stone for a, stone in after.retired.items() if a not in parked},

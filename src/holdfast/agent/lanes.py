@@ -13,8 +13,18 @@ class Lanes:
     def __init__(self, parallel: int = PARALLEL) -> None:
         self._turns: dict[str, asyncio.Lock] = {}
         self._waiting: dict[str, int] = {}
+        self._parallel = parallel
         self._places = asyncio.Semaphore(parallel)
         self.running: set[asyncio.Task[None]] = set()
+
+    def resize(self, parallel: int) -> None:
+        """For whoever begins from now on."""
+        if parallel != self._parallel:
+            self._parallel = parallel
+            self._places = asyncio.Semaphore(parallel)
+
+    def is_busy(self, lane: str) -> bool:
+        return lane in self._waiting
 
     def check_room(self, lane: str) -> None:
         if self._waiting.get(lane, 0) >= WAITING_MAX:

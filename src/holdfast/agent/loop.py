@@ -1,7 +1,8 @@
 """The agent's loop: check in, accept, run orders, report; at its own pace, hub or no hub (I-01).
 
 Two states (T-03). IDLE: one held check-in after the other. PROCESSING: a frozen piece of work, at most five minutes, no
-polling but heartbeats, and a report before it is over.
+polling but heartbeats, and a report before it is over. Services are kept by a task of their own (agent/services.py):
+a hub that is away keeps nobody from healing.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from holdfast.agent.membership import Membership
 from holdfast.agent.orders import Orders
 from holdfast.agent.perform import Performer
 from holdfast.agent.report import Reporter
+from holdfast.agent.services import Services
 from holdfast.agent.time import NodeTime
 from holdfast.agent.world import World
 from holdfast.errors import Conflict, HoldfastError, Limited, TryLater, Unauthenticated
@@ -31,6 +33,7 @@ PROCESSING_S_MAX = 300.0  # T-07
 AUDIT_LINES = 64
 AUDIT_BYTES = 64 * 1024
 INBOX_MAX = 256
+TELL_S = 0.1  # progress is told at most so often
 
 
 def _where(trouble: BaseException) -> str:
@@ -49,10 +52,11 @@ class Agent:
         self.findings = Findings(self.time.now_s)
         self.accepting = Accepting(world, membership, self.findings)
         self.lanes = Lanes()
-        self.performer = Performer(world)
+        self.services = Services(world, membership, self.accepting, self.time, self.findings, self.lanes, self.tell)
+        self.performer = Performer(world, self.services)
         self.orders = Orders(world, membership, self.accepting, self.time, self.findings, self.lanes, self.performer)
         told = self.orders.answers.told
-        self.reporter = Reporter(world, membership, self.accepting, self.time, self.findings, told)
+        self.reporter = Reporter(world, membership, self.accepting, self.time, self.findings, self.services, told)
         self.cadence: Cadence = NORMAL
         self.joined = membership.joined
         self.heard_s: float | None = None  # monotonic, of the last answer
@@ -66,6 +70,7 @@ class Agent:
         self._inbox: list[Delivered] = []
         self._offline = False
         self._knocks: set[asyncio.Task[None]] = set()
+        self._telling: asyncio.Task[None] | None = None
 
     # ---- the loop
 
@@ -73,6 +78,16 @@ class Agent:
         """Until cancelled."""
         self._follow_own()
         resume.settle(self.world, self.me, self.accepting, self.orders)
+        keeping = asyncio.ensure_future(self.services.run())
+        try:
+            await self._run()
+        finally:
+            keeping.cancel()
+            for task in (self._telling, *self._knocks):
+                if task is not None:
+                    task.cancel()
+
+    async def _run(self) -> None:
         while True:
             try:
                 await self.turn()
@@ -102,7 +117,7 @@ class Agent:
     async def turn(self) -> None:
         if not self.joined:
             await self.join()
-        if self._inbox:
+        if self._inbox or self.services.busy:
             await self._process(None)
         answer = await self._say(hold=True)
         if answer.salvage_wanted:
@@ -226,6 +241,8 @@ class Agent:
         self._audit_seen = answer.audit_seen
         if answer.registered:
             self.findings.clear("not_registered")
+            self.services.stand_in(answer.standby)
+            self.services.release(answer.released)
         self._inbox += answer.orders[: INBOX_MAX - len(self._inbox)]
 
     def _take_cadence(self, said: Cadence) -> None:
@@ -270,8 +287,10 @@ class Agent:
         if answer is not None and answer.head != self.accepting.seen:
             follows = await self.accepting.follow(answer)
             self._follow_own()
+            self.knock()  # the receipt goes up now, not when everything it brought is running
         for delivered in orders:
             self.orders.take(delivered)
+        await self.services.settled()
         await self.lanes.quiet(PROCESSING_S_MAX)
         if not follows:  # asking again at once would bring the same
             raise TryLater("the hub's revision is refused", remedy="holdfast status", code="revision_refused")
@@ -282,6 +301,7 @@ class Agent:
             own = self.accepting.own()
             if own is not None:
                 self.world.certificates.follow(*own)
+                self.services.follow()
             self.findings.clear("certificates")
         except HoldfastError as trouble:
             self.findings.add_trouble("certificates", trouble)
@@ -305,6 +325,16 @@ class Agent:
             task = asyncio.ensure_future(self._answer_knock())
             self._knocks.add(task)
             task.add_done_callback(self._knocks.discard)
+
+    def tell(self) -> None:
+        """Something about this node changed: said soon, several changes in one breath."""
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.ensure_future(self._tell())
+
+    async def _tell(self) -> None:
+        await asyncio.sleep(TELL_S)
+        if self.joined and not self._offline:
+            await self._answer_knock()
 
     async def _answer_knock(self) -> None:
         self._fresh = True

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
+from holdfast.agent.services import Services
 from holdfast.agent.world import World
 from holdfast.model.journal import Operation, StepRecord
 from holdfast.model.order import VerifiedOrder
@@ -31,13 +32,18 @@ class Act(Struct, frozen=True):
 class Performer:
     """`report_now` is set when somebody asked for a whole report."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, services: Services) -> None:
         self._world = world
+        self._services = services
         self.report_now = False
         self._acts: Mapping[str, Callable[[Act], Awaitable[str]]] = {
             "ping": self._ping,
             "check-in": self._check_in,
             "renew-certificate": self._renew,
+            "restart": self._on_service(services.restart),
+            "stop": self._on_service(services.stop),
+            "start": self._on_service(services.start),
+            "force-cleanup": self._on_service(services.clean_up),
             "purge": self._purge,
         }
 
@@ -48,6 +54,12 @@ class Performer:
     async def perform(self, act: Act) -> str:
         """What was done, in a sentence. Raises HoldfastError when it was not."""
         return await self._acts[act.operation.kind](act)
+
+    def _on_service(self, act: Callable[[str], Awaitable[str]]) -> Callable[[Act], Awaitable[str]]:
+        async def perform(asked: Act) -> str:
+            return await act(asked.operation.lane)
+
+        return perform
 
     async def _ping(self, act: Act) -> str:
         return "here"

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast import __version__
 from holdfast.agent.accept import Accepting
 from holdfast.agent.findings import Findings
 from holdfast.agent.membership import Membership
+from holdfast.agent.services import Services
 from holdfast.agent.time import NodeTime
 from holdfast.agent.world import World
 from holdfast.model import canonical
@@ -28,6 +30,7 @@ class Reporter:
         accepting: Accepting,
         time: NodeTime,
         findings: Findings,
+        services: Services,
         results: Callable[[], dict[str, str]],
     ) -> None:
         self._world = world
@@ -35,6 +38,7 @@ class Reporter:
         self._accepting = accepting
         self._time = time
         self._findings = findings
+        self._services = services
         self._results = results
         self._arch = world.machine.arch()
         self._built_from: tuple[object, ...] = ()
@@ -47,7 +51,8 @@ class Reporter:
         accepting = self._accepting
         shown = self._world.certificates.shown()
         audit = self._world.audit.head()
-        seen = (self._findings.changes, accepting.changes, operations, audit.number, shown)
+        services = self._services
+        seen = (self._findings.changes, accepting.changes, services.changes, operations, audit.number, shown)
         if seen == self._built_from:
             return False
         self._built_from = seen
@@ -59,11 +64,15 @@ class Reporter:
             __version__,
             self._arch,
             self._me.address,
-            "processing" if operations else "idle",
+            "processing" if operations or services.busy else "idle",
             "degraded" if findings or accepting.parked else "healthy",
             own[0].reconcile if own is not None else "converge",
             issuer=shown[0],
             serving=shown[1],
+            containers=services.containers(),
+            services=services.states(),
+            retired=services.retired,
+            runtime=services.runtime,
             parked=accepting.parked,
             findings=findings,
             operations=operations,
@@ -86,7 +95,7 @@ class Reporter:
                 accepting.in_force_digest,
                 self.digest,
                 self._world.journal.highest_counter(),
-                self._world.machine.facts(),
+                replace(self._world.machine.facts(), containers=self._services.running),
                 self._results(),
             )
         )

@@ -29,6 +29,12 @@ WAYS: Mapping[str, Way] = {
     "ping": Way("compensate", "whoever asked has long gone"),
     "check-in": Way("compensate", "every start sends a report"),
     "renew-certificate": Way("compensate", "a start looks at certificates by itself"),
+    "deploy": Way("compensate", "the next pass goes on from what is there"),
+    "retire": Way("compensate", "the next pass goes on from what is there"),
+    "restart": Way("compensate", "what did not come up again is started by the next pass"),
+    "stop": Way("resume", "what was to be held is held"),
+    "start": Way("compensate", "a hold that was lifted is lifted; the next pass starts what it held"),
+    "force-cleanup": Way("resume", "half removed is what nobody asked for"),
     "purge": Way("resume", "half destroyed is of use to nobody; what was condemned is known by the order's id"),
 }
 

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from holdfast.model.container import Mount, SecretUse
 from holdfast.model.fleet import Node, Settings
 from holdfast.ports.acceptance import Acceptance
 from holdfast.ports.audit_log import AuditLog
@@ -14,6 +15,9 @@ from holdfast.ports.fleet_link import FleetLink
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.ports.journal import Journal
 from holdfast.ports.machine import Machine
+from holdfast.ports.prober import Prober
+from holdfast.ports.proxy import Proxy
+from holdfast.ports.runtime import Runtime
 from holdfast.ports.storage import Storage
 
 
@@ -46,6 +50,23 @@ class NoCertificates:
         return b"", ""
 
 
+Prepared = tuple[tuple[Mount, ...], tuple[tuple[str, bytes], ...]]
+
+
+class SecretDelivery(Protocol):
+    """Whoever opens secrets with this node's own key, for one container at a time."""
+
+    def prepare(
+        self, name: str, uses: tuple[SecretUse, ...]
+    ) -> tuple[tuple[Mount, ...], tuple[tuple[str, bytes], ...]]:
+        """Files to mount, and variables with their content. Again after a reboot: files do not survive one."""
+        ...
+
+    def forget(self, name: str) -> None:
+        """The container is gone."""
+        ...
+
+
 Say = Callable[[str, dict[str, object]], None]
 
 
@@ -60,4 +81,9 @@ class World(Struct, frozen=True):
     clock: Clock
     entropy: Entropy
     certificates: Renewer
+    runtime: Runtime
+    proxy: Proxy
+    prober: Prober
+    secrets: SecretDelivery
+    data_dir: str
     say: Say  # one event of the log: its name and its fields

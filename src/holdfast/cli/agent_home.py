@@ -23,6 +23,8 @@ class Running(Struct, frozen=True):
     host: str = ""
     port: int = 0
     role: str = ""
+    podman_socket: str = ""  # of a service somebody else keeps; "" starts one
+    registry_auth: tuple[str, ...] = ()  # docker-style files with credentials of registries
 
 
 class AgentHome(Protocol):

@@ -47,6 +47,15 @@ def declare(parser: Parser) -> None:
     parser.add_argument("--token", metavar="TOKEN", help="join first, if this machine is no node yet; - reads stdin")
     parser.add_argument("--token-file", metavar="FILE", help="the same, read from this file; - reads stdin")
     parser.add_argument("--address", metavar="ADDRESS", default="", help="where others reach this node")
+    parser.add_argument(
+        "--podman-socket", metavar="PATH", help="use this podman service; default: one is started when it is needed"
+    )
+    parser.add_argument(
+        "--registry-auth",
+        metavar="FILE",
+        action="append",
+        help="credentials of registries as `podman login --authfile FILE` writes them; may be given again",
+    )
     parser.add_argument("--proxy", action="store_true", help="this node must have the role edge")
 
 
@@ -63,7 +72,9 @@ def run(args: Namespace, box: Toolbox) -> int:
         member = replace(member, address=args.address)
     _check_url(args.url, member)
     host, port = address(args.listen) if args.listen else ("", 0)
-    running = Running(args.data_dir, args.run_dir, host, port, "edge" if args.proxy else "")
+    role = "edge" if args.proxy else ""
+    auth = tuple(args.registry_auth or ())
+    running = Running(args.data_dir, args.run_dir, host, port, role, args.podman_socket or "", auth)
     return box.agent(args.state_dir).run(member, running)
 
 

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from holdfast.cli import saved_plan, session, show_plan, signing
-from holdfast.cli.carry_out import carry_out, check_removals, commit, nothing_to_do, report
+from holdfast.cli.carry_out import DETACH, carry_out, check_removals, commit, nothing_to_do, report
 from holdfast.cli.flags import Parser
 from holdfast.cli.heads import Heads
 from holdfast.cli.plan import declare_shared
@@ -22,6 +22,10 @@ DETAILS = """\
 Plans, shows the plan, asks, signs the new revision with your SSH key and commits it. With FILE a saved plan is applied
 exactly as it was saved, or not at all: if anybody applied something in between, it is stale (exit 5).
 
+Then waits until every service it changed is seen to run, or to be gone, by the signed word of its node; steps are
+shown as they happen. What fails is exit 1 with the step, and what served before serves on; what has not settled within
+[timeouts] is exit 6, and nothing has to be applied again. --detach does not wait.
+
 An offline ledger (--hub DIR, default .ledger) is created by the first apply. A plan that removes something needs
 --allow-removals N with the exact number. A plan that needs a higher grade or more signatures than yours exits 4 and
 prints the commands that collect them.
@@ -35,7 +39,7 @@ examples:
 
 def declare(parser: Parser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help="a saved plan")
-    parser.add_argument("--detach", action="store_true", help="do not wait for nodes (an offline ledger has none)")
+    parser.add_argument("--detach", action="store_true", help=DETACH)
     declare_shared(parser)
 
 
@@ -49,7 +53,7 @@ def apply_directory(args: Namespace, box: Toolbox, only: str | None = None) -> i
     _mend(current, box)
     if found.candidate is None and current.applied is not None:
         current.heads.moved(current.applied.fleet_id, current.applied.head)
-    return carry_out(found, current.applied, current.target, current.heads, args, box, args.allow_removals)
+    return carry_out(found, current.applied, current.target, current.heads, args, box, args.allow_removals, only)
 
 
 def _mend(current: session.Session, box: Toolbox) -> None:
@@ -61,7 +65,7 @@ def _mend(current: session.Session, box: Toolbox) -> None:
     if not wanted or current.applied is None:
         return
     manifests = compile_manifests(current.applied.fleet_id, current.applied.table)
-    found = [*documents(current.fleet).values(), *manifests.values()]
+    found = [*documents(current.fleet).values(), *current.fleet.secrets.values(), *manifests.values()]
     texts: dict[str, bytes] = {canonical.digest(text): text for text in found}
     good = {digest: texts[digest] for digest in wanted if digest in texts}
     mended = box.hub_for_writing(current.target).mend(good) if good else 0
@@ -83,7 +87,7 @@ def _apply_file(args: Namespace, box: Toolbox) -> int:
         )
     candidate = opened.saved.candidate
     if candidate is None:
-        return nothing_to_do(opened.plan, args, box)
+        return nothing_to_do(opened.plan, args, box, box.hub(target), applied)
     if not args.json and not (args.quiet and args.yes):
         box.terminal.say(show_plan.text(opened.plan, box.terminal, args.verbose))
     check_removals(opened.plan, applied, args.allow_removals)

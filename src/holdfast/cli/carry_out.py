@@ -4,8 +4,9 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli import receipts, show_finding, show_plan, signing
+from holdfast.cli import outcome, show_finding, show_plan, signing
 from holdfast.cli.heads import Heads
+from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Conflict, Failed
 from holdfast.ledger.readiness import ROWS
@@ -14,6 +15,9 @@ from holdfast.model.plan import Plan
 from holdfast.model.revision import Candidate, Head, decode_header, digest_of
 from holdfast.planning import removals
 from holdfast.planning.documents import removals_max
+from holdfast.ports.hub_link import HubReader
+
+DETACH = "return once it is committed: do not wait until the result is observed"
 
 
 def check_removals(plan: Plan, applied: Applied | None, allowed: int | None) -> None:
@@ -22,11 +26,18 @@ def check_removals(plan: Plan, applied: Applied | None, allowed: int | None) -> 
 
 
 def carry_out(
-    plan: Plan, applied: Applied | None, target: str, heads: Heads, args: Namespace, box: Toolbox, allowed: int | None
+    plan: Plan,
+    applied: Applied | None,
+    target: str,
+    heads: Heads,
+    args: Namespace,
+    box: Toolbox,
+    allowed: int | None,
+    only: str | None = None,
 ) -> int:
-    """The ordinary way: one operator, one signature."""
+    """The ordinary way: one operator, one signature. `only`: the one address the command is about."""
     if plan.candidate is None:
-        return nothing_to_do(plan, args, box)
+        return nothing_to_do(plan, args, box, box.hub(target), applied, only)
     if not args.json and not (args.quiet and args.yes):
         box.terminal.say(show_plan.text(plan, box.terminal, args.verbose))
     check_removals(plan, applied, allowed)
@@ -74,34 +85,36 @@ def commit(candidate: Candidate, applied: Applied | None, target: str, heads: He
 
 
 def report(head: Head, plan: Plan, before: Applied | None, target: str, args: Namespace, box: Toolbox) -> int:
-    """Once the nodes have signed for it, unless nobody wants to wait; what is missing then is exit 6."""
-    got = receipts.NONE if getattr(args, "detach", False) else _receipts(before, head, target, box)
+    """Once its result was observed, unless nobody wants to wait; what did not come true is an error of its own."""
+    count = len(plan.changes)
+    text = f"Applied revision {head.number}: {count} change{'s' * (count != 1)}, digest {head.digest[:12]}…"
+    if not args.json:
+        box.terminal.say(box.terminal.paint("green", text))
+    hub = None if getattr(args, "detach", False) else box.hub(target)
+    return conclude(outcome.wait(hub, before, head, box) if hub is not None else outcome.NOTHING, head, plan, args, box)
+
+
+def conclude(found: outcome.Outcome, head: Head, plan: Plan, args: Namespace, box: Toolbox) -> int:
     if args.json:
         document = show_plan.document(plan)
         document["applied"] = {"number": head.number, "digest": head.digest}
-        document["receipts"] = msgspec.to_builtins(got)
+        document |= outcome.document(found)
         box.terminal.say(msgspec.json.encode(document).decode())
     else:
-        count = len(plan.changes)
-        text = f"Applied revision {head.number}: {count} change{'s' * (count != 1)}, digest {head.digest[:12]}…"
-        box.terminal.say(box.terminal.paint("green", text))
-        for line in receipts.told(got):
-            box.terminal.remark(line)
-    if got.missing:
-        raise receipts.missing(got, head)
+        for line in outcome.told(found):
+            box.terminal.remark(harmless(line))
+    trouble = outcome.trouble(found, head)
+    if trouble is not None:
+        raise trouble
     return 0
 
 
-def _receipts(before: Applied | None, head: Head, target: str, box: Toolbox) -> receipts.Receipts:
-    hub = box.hub(target)
-    return receipts.wait(hub, before, head, box) if hub is not None else receipts.NONE
-
-
-def nothing_to_do(plan: Plan, args: Namespace, box: Toolbox) -> int:
-    if args.json:
-        document = show_plan.document(plan)
-        document["applied"] = {"number": plan.base.number, "digest": plan.base.digest}
-        box.terminal.say(msgspec.json.encode(document).decode())
-    else:
+def nothing_to_do(
+    plan: Plan, args: Namespace, box: Toolbox, hub: HubReader | None, applied: Applied | None, only: str | None = None
+) -> int:
+    """Nothing to apply; but what was applied before may still be under way, or may have failed."""
+    if not args.json:
         box.terminal.say(show_plan.text(plan, box.terminal))
-    return 0
+    waits = hub is not None and applied is not None and not getattr(args, "detach", False)
+    found = outcome.look_again(hub, applied, only, box) if waits and hub and applied else outcome.NOTHING
+    return conclude(found, plan.base, plan, args, box)

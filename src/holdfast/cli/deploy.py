@@ -3,22 +3,25 @@
 from argparse import Namespace
 
 from holdfast.cli.apply import apply_directory
+from holdfast.cli.carry_out import DETACH
 from holdfast.cli.flags import Parser
 from holdfast.cli.plan import declare_shared
 from holdfast.cli.toolbox import Toolbox
 from holdfast.model.ids import address_of
 
 DETAILS = """\
-Plans and applies one service; every other edit in the directory stays pending.
+Plans and applies one service; every other edit in the directory stays pending. Waits until its node says that it runs
+and is healthy; a failed one leaves what served before.
 
 examples:
   holdfast deploy web
+  holdfast deploy web --yes --json
 """
 
 
 def declare(parser: Parser) -> None:
     parser.add_argument("service", metavar="SVC", help="the service: its file stem in services/")
-    parser.add_argument("--detach", action="store_true", help="do not wait for nodes (an offline ledger has none)")
+    parser.add_argument("--detach", action="store_true", help=DETACH)
     declare_shared(parser)
 
 

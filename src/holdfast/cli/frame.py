@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.cli import flags
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.toolbox import Caller, Toolbox
-from holdfast.cli.verbs import LATER, LATER_PAIRS, VERBS, nouns
+from holdfast.cli.verbs import ALIASES, LATER, LATER_PAIRS, VERBS, nouns
 from holdfast.errors import Failed, HoldfastError, Invalid, NotPermitted
 
 
@@ -17,6 +17,7 @@ def run(argv: Sequence[str], box: Toolbox) -> int:
         verb, rest = flags.split_verb(argv, VERBS.keys() | LATER_PAIRS, nouns())
         if verb is None:
             return _overview(argv, terminal)
+        verb = ALIASES.get(verb, verb)
         if verb not in VERBS:
             if verb in nouns() and set(rest) & {"-h", "--help"}:
                 return _verbs_of(verb, terminal)

@@ -64,7 +64,8 @@ def _spares(args: Namespace, box: Toolbox) -> dict[str, Spare]:
     except HoldfastError as trouble:
         box.terminal.remark(f"Going on without a fleet directory: {trouble.message}")
         return {}
-    return {address: Spare(entry, texts[address]) for address, entry in drafted.table.entries.items()}
+    sealed = tuple(fleet.secrets.values())
+    return {address: Spare(entry, texts[address], sealed) for address, entry in drafted.table.entries.items()}
 
 
 def _say(restored: Restored, state_dir: str, args: Namespace, box: Toolbox) -> int:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from holdfast.cli.flags import Parser
+from holdfast.cli.identity_file import identity_path
 from holdfast.cli.toolbox import Toolbox
 from holdfast.declared.starter import starter
 from holdfast.errors import Conflict, Failed, Invalid
@@ -108,14 +109,8 @@ def _operator(name: str, grade: Grade, args: Namespace, box: Toolbox) -> Operato
             raise Invalid("an operator needs an SSH key", remedy=remedy, code="no_key")
         public = box.make_key(path, name, "")
         box.terminal.remark(f"Made {path} (no passphrase; set one with: ssh-keygen -p -f {path})")
-    recipient = box.make_recipient(_identity_path(box))
+    recipient = box.make_recipient(identity_path(box.environ))
     return Operator(name, line(parse(public)), grade, recipient or UNSET)
-
-
-def _identity_path(box: Toolbox) -> str:
-    """One age identity per person, for whatever fleets seal to them; not beside the SSH key, which may have no file."""
-    home = box.environ.get("XDG_CONFIG_HOME") or os.path.join(box.environ.get("HOME", "/root"), ".config")
-    return os.path.join(home, "holdfast", "identity.age")
 
 
 def _recovery(args: Namespace, box: Toolbox) -> str | None:

@@ -19,6 +19,7 @@ One line per node of the applied revision: name, roles, status (healthy, unhealt
 address, and how old its own signed word is. "verified by w1, 4 s ago" was checked on this machine against the node's
 key; a hub cannot make that up. A node is called healthy only as long as it says so itself: without a word of its own,
 or with an old one, it is unknown, whatever the hub says. Facts about a machine (memory, disk) are what the node claims.
+A drained node takes no new services (holdfast node drain).
 
 examples:
   holdfast node list
@@ -43,7 +44,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.remark("There are no nodes; add [[nodes]] to fleet.toml and apply.")
     elif not view.ready:
         box.terminal.remark("The hub started a moment ago and is still listening for its nodes.")
-    for line in _aligned([_row(one) for one in found], box.terminal):
+    for line in _aligned([_row(one, view.applied) for one in found], box.terminal):
         box.terminal.say(line)
     return 0
 
@@ -59,6 +60,7 @@ def describe(one: Testimony, applied: Applied) -> dict[str, Any]:
         "age_s": view.age_s,
         "joined": view.joined,
         "revoked": view.revoked,
+        "drained": is_drained(applied, view.name),
         "key": one.key or view.key,
         "recorded": bool(one.key) and recorded_key(applied, view.name) == one.key,
         "verified": one.verified,
@@ -75,12 +77,18 @@ def describe(one: Testimony, applied: Applied) -> dict[str, Any]:
     }
 
 
-def _row(one: Testimony) -> tuple[str, ...]:
+def is_drained(applied: Applied, name: str) -> bool:
+    entry = applied.table.entries.get(f"node.{name}")
+    return entry is not None and entry.drained
+
+
+def _row(one: Testimony, applied: Applied) -> tuple[str, ...]:
     view = one.view
+    drained = " (drained)" * is_drained(applied, view.name)
     accepted = f"revision {one.pulse.accepted.number}" if one.pulse else "-"
     return (
         harmless(view.name),
-        "+".join(view.roles),
+        "+".join(view.roles) + drained,
         one.shown,
         accepted,
         harmless(view.address) or "-",

@@ -7,11 +7,12 @@ import msgspec
 
 from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser
-from holdfast.cli.node_list import describe
+from holdfast.cli.node_list import describe, is_drained
 from holdfast.cli.terminal import harmless
 from holdfast.cli.testimony import Testimony, aged, told
 from holdfast.cli.toolbox import Toolbox
 from holdfast.model import ssh_key
+from holdfast.model.applied import Applied
 from holdfast.model.report import clamped
 
 DETAILS = """\
@@ -34,7 +35,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         document = describe(one, view.applied) | _details(one)
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
-    for line in _lines(one, box.clock.now_s()):
+    for line in _lines(one, view.applied, box.clock.now_s()):
         box.terminal.say(harmless(line))
     return 0
 
@@ -52,11 +53,11 @@ def _details(one: Testimony) -> dict[str, Any]:
     }
 
 
-def _lines(one: Testimony, now_s: float) -> list[str]:
+def _lines(one: Testimony, applied: Applied, now_s: float) -> list[str]:
     view, pulse, report = one.view, one.pulse, one.report
     key = one.key or view.key
     lines = [
-        f"{view.name}: {one.shown}, {'+'.join(view.roles)}",
+        f"{view.name}: {one.shown}, {'+'.join(view.roles)}{', drained' * is_drained(applied, view.name)}",
         f"  word      {told(one)}",
         f"  address   {view.address or '-'}",
         f"  key       {ssh_key.fingerprint(ssh_key.parse(key)) if key else '-'}",

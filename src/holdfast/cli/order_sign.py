@@ -13,6 +13,8 @@ from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Failed, Invalid, NotPermitted
 from holdfast.model import duration, ssh_key
 from holdfast.model.order import ACTIONS, EXPIRY_S_MAX, NAMESPACE, SignedOrder
+from holdfast.model.trust import Trust
+from holdfast.ports.signer import Signer
 from holdfast.trust import orders
 
 DETAILS = """\
@@ -60,7 +62,7 @@ def run(args: Namespace, box: Toolbox) -> int:
             remedy="holdfast order sign --node w1 --action ping --submit",
             code="usage",
         )
-    _check_action(args.action)
+    check_action(args.action)
     file, fleet = _drafted(args, box)
     file = _signed(file, fleet, args, box)
     if args.submit:
@@ -83,7 +85,7 @@ def add(path: str, file: order_file.OrderFile, args: Namespace, box: Toolbox) ->
 
 
 def _drafted(args: Namespace, box: Toolbox) -> tuple[order_file.OrderFile, OrderFleet]:
-    expires_in_s = _seconds(args.expires)
+    expires_in_s = seconds(args.expires, "--expires")
     arguments = _arguments(args.arg)
     if args.counter is None:
         hub = order_fleet.reached(args, box)
@@ -116,7 +118,6 @@ def _fleet_of(file: order_file.OrderFile, args: Namespace, box: Toolbox) -> Orde
     """Of the directory if it has a lock: then it must be the same fleet. Else what the file says, for what it is."""
     from holdfast.cli import session
     from holdfast.model import canonical
-    from holdfast.model.trust import Trust
 
     order = file.order
     lock = session.heads(args, box).lock()
@@ -130,8 +131,9 @@ def _fleet_of(file: order_file.OrderFile, args: Namespace, box: Toolbox) -> Orde
     return OrderFleet(order.fleet, believed, frozenset({order.node}))
 
 
-def _signed(file: order_file.OrderFile, fleet: OrderFleet, args: Namespace, box: Toolbox) -> order_file.OrderFile:
-    operators = {ssh_key.parse(operator.key).blob for operator in fleet.trust.operators}
+def operator_signer(trust: Trust, args: Namespace, box: Toolbox) -> Signer:
+    """Of whoever runs this command, who must be an operator of the fleet."""
+    operators = {ssh_key.parse(operator.key).blob for operator in trust.operators}
     signer = box.signer(args.key, lambda blob: blob in operators)
     if signer.public_key.blob not in operators:
         raise NotPermitted(
@@ -139,6 +141,11 @@ def _signed(file: order_file.OrderFile, fleet: OrderFleet, args: Namespace, box:
             remedy="sign with an operator's key (--key FILE), or let an operator of grade root add yours to fleet.toml",
             code="unknown_signer",
         )
+    return signer
+
+
+def _signed(file: order_file.OrderFile, fleet: OrderFleet, args: Namespace, box: Toolbox) -> order_file.OrderFile:
+    signer = operator_signer(fleet.trust, args, box)
     if not args.json:
         box.terminal.say(harmless(order_file.text(file)))
     # Asked only for what cannot be undone: a ping is no question.
@@ -164,7 +171,7 @@ def _name(file: order_file.OrderFile) -> str:
     return f"{order.node}-{order.action}-{order.counter}.order"
 
 
-def _check_action(action: str) -> None:
+def check_action(action: str) -> None:
     from difflib import get_close_matches
 
     rule = ACTIONS.get(action)
@@ -192,11 +199,11 @@ def _arguments(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str, flag: str) -> float:
     fits = re.match(duration.PATTERN, text) and "\n" not in text
-    seconds = duration.milliseconds(text) / 1000 if fits else 0
-    if not 1 <= seconds <= EXPIRY_S_MAX:
+    found = duration.milliseconds(text) / 1000 if fits else 0
+    if not 1 <= found <= EXPIRY_S_MAX:
         raise Invalid(
-            f"--expires {text!r} is not a time that an order can be good for", remedy="write it as 15m, 12h or 7d"
+            f"{flag} {text!r} is not a time that an order can be good for", remedy="write it as 15m, 12h or 7d"
         )
-    return seconds
+    return found

@@ -60,7 +60,7 @@ def hand_in(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: 
     taken = desk.submit(file.signed)
     view, verified = None, False
     if getattr(args, "wait", False):
-        view, verified = _awaited(desk, applied, order.node, taken, box)
+        view, verified = awaited(desk, applied, order.node, taken, box)
     if args.json:
         told = {
             "id": taken,
@@ -87,9 +87,11 @@ def hand_in(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: 
     return 0
 
 
-def _awaited(hub: OrderDesk, applied: Applied, node: str, order: str, box: Toolbox) -> tuple[OrderView, bool]:
+def awaited(
+    hub: OrderDesk, applied: Applied, node: str, order: str, box: Toolbox, wait_s: float = WAIT_S
+) -> tuple[OrderView, bool]:
     """What became of it, and whether the node itself signed for that: its signed word may come a moment later."""
-    deadline_s = box.clock.monotonic_s() + WAIT_S
+    deadline_s = box.clock.monotonic_s() + wait_s
     pause_s = PAUSE_S
     said_s: float | None = None
     while True:
@@ -102,7 +104,7 @@ def _awaited(hub: OrderDesk, applied: Applied, node: str, order: str, box: Toolb
                 return view, verified
         elif is_over:
             raise Unreachable(
-                f"{node} has not said what became of order {order} within {WAIT_S:.0f} s",
+                f"{node} has not said what became of order {order} within {wait_s:.0f} s",
                 remedy=f"holdfast order list --node {node} shows it once it has",
                 code="no_result",
             )

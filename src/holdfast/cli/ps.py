@@ -1,6 +1,7 @@
-"""`holdfast ps`: every applied service with its components, where it is placed, and what that node says of it."""
+"""`holdfast ps`: every container of every applied service, where it is, and what its node says of it."""
 
 from argparse import Namespace
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,22 +10,29 @@ from msgspec import UNSET
 from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet_view import FleetView
-from holdfast.cli.terminal import harmless
-from holdfast.cli.testimony import Testimony, told
+from holdfast.cli.moment import rfc3339
+from holdfast.cli.terminal import Terminal, harmless
+from holdfast.cli.testimony import Testimony, aged, told
 from holdfast.cli.toolbox import Toolbox
 from holdfast.model.applied import content
 from holdfast.model.fleet import Service
+from holdfast.model.image_name import short
 from holdfast.model.report import ContainerState
 from holdfast.model.revision import Entry
 
 DETAILS = """\
-Status is running, stopped, unhealthy or unknown, as the node itself reports it, signed. A node that reports no
-containers makes no claim, so its services are unknown. What runs without being placed there is marked as orphan.
+Status is running, stopped, unhealthy or unknown, as the node itself reports it, signed. A node that reports neither
+containers nor a runtime makes no claim, so its services are unknown. What runs without being placed there is marked as
+orphan; what an order stopped is marked as held.
 
 examples:
   holdfast ps
   holdfast ps --json
 """
+
+STYLES = {"running": "green", "stopped": "red", "unhealthy": "red"}
+HEADS = ("SERVICE", "STATUS", "NODE", "IMAGE", "PORTS", "UP", "DEPLOYMENT", "WORD")
+DEPLOYMENT_SHOWN = 8
 
 Row = dict[str, Any]
 
@@ -41,14 +49,29 @@ def run(args: Namespace, box: Toolbox) -> int:
         return 0
     if not rows:
         box.terminal.remark("No service is applied; put one into services/ and run holdfast apply.")
-    width = max((len(row["name"]) + len(row["component"]) for row in rows), default=0) + 1
-    for row in rows:
-        name = f"{row['name']}/{row['component']}"
-        one = view.nodes.get(row["node"])
-        word = _whose(row, one)
-        mark = "  orphan" if row["orphan"] else ""
-        box.terminal.say(harmless(f"{name:<{width}}  {row['status']:<9}  {row['node'] or '-'}  {word}{mark}"))
+        return 0
+    for line in _aligned([_cells(row, view.nodes.get(row["node"]), box.clock.now_s()) for row in rows], box.terminal):
+        box.terminal.say(line)
     return 0
+
+
+# ---- for people
+
+
+def _cells(row: Row, one: Testimony | None, now_s: float) -> tuple[str, ...]:
+    replica = f" {row['replica']}" if row["replica"] else ""
+    marks = "".join(f" ({mark})" for mark in ("held", "orphan") if row[mark])
+    up = aged(max(0.0, now_s - row["started_s"])) if row["started_s"] and row["status"] != "stopped" else "-"
+    return (
+        f"{row['name']}/{row['component']}{replica}{marks}",
+        row["status"],
+        row["node"] or "-",
+        short(row["image"]),
+        ", ".join(row["ports"]) or "-",
+        up,
+        row["deployment"][:DEPLOYMENT_SHOWN] or "-",
+        _whose(row, one),
+    )
 
 
 def _whose(row: Row, one: Testimony | None) -> str:
@@ -56,6 +79,21 @@ def _whose(row: Row, one: Testimony | None) -> str:
     if one is None:
         return "not placed"
     return told(one) if row["verified"] or not one.verified else f"unverified: {row['node']} reports no containers"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]], terminal: Terminal) -> list[str]:
+    table = [HEADS, *(tuple(harmless(cell) for cell in row) for row in rows)]
+    widths = [max(len(row[at]) for row in table) for at in range(len(HEADS))]
+    lines = []
+    for row in table:
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        style = "bold" if row is HEADS else STYLES.get(row[1], "yellow")
+        cells[1] = terminal.paint(style, cells[1])
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+# ---- for programs
 
 
 def services(view: FleetView) -> list[Row]:
@@ -69,50 +107,76 @@ def services(view: FleetView) -> list[Row]:
         placed.add((name, node))
         found = content(view.applied.contents, entry.digest, address)
         service = msgspec.json.decode(found, type=Service)
-        rows += [_row(name, part.name, part.image, node, entry, view) for part in service.components]
+        for part in service.components:
+            rows += _rows(name, part.name, part.image, node, entry, view)
     for node, one in sorted(view.nodes.items()):
         for container in one.report.containers if one.report is not None and not one.is_old else ():
-            if (container.service, node) not in placed:
-                rows.append(_orphan(container, one))
+            if (container.service, node) not in placed or _is_left_over(container, rows, node):
+                rows.append(_row(container, one, node, container.image, orphan=not _stands_in(one, container.service)))
     return rows
 
 
-def _row(name: str, component: str, image: str, node: str, entry: Entry, view: FleetView) -> Row:
+def _rows(name: str, component: str, image: str, node: str, entry: Entry, view: FleetView) -> list[Row]:
+    """One per container; one without any where none is, or nobody says."""
     one = view.nodes.get(node)
     seen = _seen(one, name, component)
-    return {
-        "name": name,
-        "component": component,
-        "node": node or None,
-        "status": seen.status if seen is not None else "unknown",
-        "image": seen.image if seen is not None and seen.image else image,
-        "epoch": entry.epoch,
-        "verified": seen is not None,
-        "age_s": round(one.age_s, 3) if one is not None and seen is not None else None,
-        "orphan": False,
-    }
+    if not seen:
+        status = "stopped" if seen is not None else "unknown"
+        none = ContainerState(name, component, status, image, entry.epoch)  # type: ignore[arg-type]
+        return [_row(none, one, node, image, verified=seen is not None)]
+    return [_row(container, one, node, image, orphan=container.orphan) for container in seen]
 
 
-def _seen(one: Testimony | None, service: str, component: str) -> ContainerState | None:
-    """The worst of its replicas; None when the node makes no claim about any container, or made it on a better day."""
-    if one is None or one.report is None or one.is_old or not one.report.containers:
+def _seen(one: Testimony | None, service: str, component: str) -> list[ContainerState] | None:
+    """None when the node makes no claim about any container, or made it on a better day."""
+    if one is None or one.report is None or one.is_old:
+        return None
+    if not (one.report.containers or one.report.runtime or one.report.services):
         return None
     mine = [c for c in one.report.containers if (c.service, c.component) == (service, component)]
-    if not mine:
-        return ContainerState(service, component, "stopped")
-    order = ("unhealthy", "stopped", "unknown", "running")
-    return min(mine, key=lambda container: order.index(container.status))
+    return sorted(mine, key=lambda container: (container.orphan, container.replica, container.started_s))
 
 
-def _orphan(container: ContainerState, one: Testimony) -> Row:
+def _is_left_over(container: ContainerState, rows: Sequence[Row], node: str) -> bool:
+    """Of a component that the service does not have any more."""
+    mine = [row for row in rows if (row["name"], row["node"]) == (container.service, node)]
+    return bool(mine) and all(row["component"] != container.component for row in mine)
+
+
+def _stands_in(one: Testimony, service: str) -> bool:
+    states = one.report.services if one.report is not None else ()
+    return any(state.service == service and state.standby for state in states)
+
+
+def _row(
+    container: ContainerState,
+    one: Testimony | None,
+    node: str,
+    image: str,
+    orphan: bool = False,
+    verified: bool = True,
+) -> Row:
     return {
         "name": container.service,
         "component": container.component,
-        "node": one.view.name,
+        "node": node or None,
         "status": container.status,
-        "image": container.image,
+        "image": container.image or image,
         "epoch": container.epoch,
-        "verified": True,
-        "age_s": round(one.age_s, 3),
-        "orphan": True,
+        "verified": verified,
+        "age_s": round(one.age_s, 3) if one is not None and verified else None,
+        "orphan": orphan,
+        "held": _is_held(one, container.service),
+        "id": container.id,
+        "pid": container.pid,
+        "ports": list(container.ports),
+        "replica": container.replica,
+        "deployment": container.deployment,
+        "started": rfc3339(container.started_s) if container.started_s else None,
+        "started_s": container.started_s,
     }
+
+
+def _is_held(one: Testimony | None, service: str) -> bool:
+    states = one.report.services if one is not None and one.report is not None and not one.is_old else ()
+    return any(state.service == service and state.phase == "held" for state in states)

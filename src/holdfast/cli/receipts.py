@@ -1,10 +1,11 @@
 """Waiting for receipts: an apply is done when every affected node that joined has signed for the revision."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from holdfast.cli.lookout import Lookout
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Corrupt, HoldfastError, Unreachable
 from holdfast.model.applied import Applied
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from holdfast.trust.chain import Anchor
 
 WAIT_S = 30.0
-PAUSE_S_FIRST = 0.05
-PAUSE_S_MAX = 0.25
 FURTHER_MAX = 1_000  # revisions on top of ours, while we wait for theirs
 
 
@@ -33,31 +32,56 @@ class Receipts(Struct, frozen=True):
 NONE = Receipts()
 
 
-def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox, wait_s: float = WAIT_S) -> Receipts:
-    """`before` is what was applied when the plan was made. A ledger directory has nothing to wait for."""
-    if not isinstance(hub, FleetReader):
-        return NONE
-    from holdfast.cli import testimony  # verifying signatures: an offline apply need not load it
+class Following(Struct, frozen=True):
+    """A revision of ours on its way to the nodes whose manifest it changed."""
+
+    applied: Applied
+    affected: frozenset[str]
+    branch: "Branch"
+
+
+def following(hub: HubReader, before: Applied | None, head: Head) -> Following | None:
+    """`before` is what was applied when the plan was made. None: somebody applied on top already, and that command
+    waits; this table is not ours to believe."""
     from holdfast.trust.chain import Anchor
 
     applied = hub.applied()
     if applied is None or applied.head != head:
         _check_on_top(hub, applied, head)
-        return NONE  # somebody applied on top already, and that command waits; this table is not ours to believe
+        return None
     known = before.header.manifests if before is not None else {}
-    affected = {node for node, digest in applied.header.manifests.items() if known.get(node) != digest}
-    branch = Branch(hub, Anchor(applied.fleet_id, head, applied.trust))
+    affected = frozenset(node for node, digest in applied.header.manifests.items() if known.get(node) != digest)
+    return Following(applied, affected, Branch(hub, Anchor(applied.fleet_id, head, applied.trust)))
+
+
+def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox, wait_s: float = WAIT_S) -> Receipts:
+    """A ledger directory has nothing to wait for."""
+    if not isinstance(hub, FleetReader):
+        return NONE
+    found = following(hub, before, head)
+    if found is None:
+        return NONE
+    return gather(found, Lookout(hub, found.applied, tuple(found.affected), box), box, wait_s)
+
+
+def gather(
+    of: Following,
+    lookout: Lookout,
+    box: Toolbox,
+    wait_s: float = WAIT_S,
+    seen: "Callable[[dict[str, Testimony]], None]" = lambda heard: None,
+) -> Receipts:
+    """`seen` hears of everything that is looked at meanwhile."""
     until_s = box.clock.monotonic_s() + wait_s
-    pause_s = PAUSE_S_FIRST
     while True:
-        heard = testimony.hear(hub.nodes(), applied, box.clock.now_s())
-        joined = {node for node in affected if heard[node].key}  # proven, whatever the hub says of it
-        accepted = {node for node in joined if _accepted(heard[node], branch)}
-        missing = joined - accepted
+        heard = lookout.look()
+        seen(heard)
+        joined = {node for node in of.affected if heard[node].key}  # proven, whatever the hub says of it
+        signed = {node for node in joined if accepted(heard[node], of.branch)}
+        missing = joined - signed
         if not missing or box.clock.monotonic_s() >= until_s:
-            return Receipts(tuple(sorted(accepted)), tuple(sorted(missing)), tuple(sorted(affected - joined)))
-        box.clock.sleep(pause_s)
-        pause_s = min(pause_s * 1.5, PAUSE_S_MAX)
+            return Receipts(tuple(sorted(signed)), tuple(sorted(missing)), tuple(sorted(of.affected - joined)))
+        lookout.rest(until_s - box.clock.monotonic_s())
 
 
 class Branch:
@@ -86,7 +110,7 @@ class Branch:
             self._heads[self._at.head.number] = self._at.head
 
 
-def _accepted(one: "Testimony", branch: Branch) -> bool:
+def accepted(one: "Testimony", branch: Branch) -> bool:
     """A newer one counts as well, if it lies on top of ours: to get there the node walked over this one."""
     return one.pulse is not None and branch.has(one.pulse.accepted)
 
@@ -118,10 +142,10 @@ def told(receipts: Receipts) -> list[str]:
     return lines
 
 
-def missing(receipts: Receipts, head: Head) -> Unreachable:
+def missing(receipts: Receipts, is_applied: str = "") -> Unreachable:
     names = ", ".join(receipts.missing)
     return Unreachable(
-        f"revision {head.number} IS applied, but within {WAIT_S:.0f} s these nodes did not sign for it: {names}",
+        f"{is_applied}within {WAIT_S:.0f} s these nodes did not sign for it: {names}",
         remedy="nothing has to be applied again; they take it when they check in: holdfast node list",
         code="receipts_missing",
     )

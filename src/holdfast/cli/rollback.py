@@ -1,9 +1,10 @@
 """`holdfast rollback`: the content of an earlier revision, as a new signed one."""
 
 from argparse import Namespace
+from collections.abc import Iterator
 
 from holdfast.cli import session
-from holdfast.cli.carry_out import carry_out
+from holdfast.cli.carry_out import DETACH, carry_out
 from holdfast.cli.flags import Parser, positive
 from holdfast.cli.history_show import table_at
 from holdfast.cli.toolbox import Toolbox
@@ -12,12 +13,15 @@ from holdfast.model.applied import Applied
 from holdfast.model.ids import TRUST
 from holdfast.model.revision import Table
 from holdfast.planning.plan import plan_rollback
-from holdfast.ports.hub_link import HubReader
+from holdfast.ports.hub_link import ConvergenceReader, HubReader
+
+PAGE = 200  # revisions asked for at a time
 
 DETAILS = """\
 History is never rewritten: rollback signs a new revision with an older content. Without N it takes the newest revision
-that differs from the applied one. Who is trusted is not rolled back. Your files are not touched, so the next plan shows
-how they differ.
+that converged and differs from the applied one: after a failed deploy, the one that still serves. An offline ledger
+knows no nodes, so that the newest one that differs is taken. Who is trusted is not rolled back. Your files are not
+touched, so the next plan shows how they differ.
 
 examples:
   holdfast rollback
@@ -28,7 +32,7 @@ examples:
 def declare(parser: Parser) -> None:
     parser.add_argument("number", metavar="N", nargs="?", type=int, help="the revision whose content to apply")
     parser.add_argument("--allow-removals", metavar="N", type=positive, help="exactly N resources may be removed")
-    parser.add_argument("--detach", action="store_true", help="do not wait for nodes (an offline ledger has none)")
+    parser.add_argument("--detach", action="store_true", help=DETACH)
     parser.add_argument("--adopt", action="store_true", help="go on although fleet.lock is behind")
 
 
@@ -55,10 +59,16 @@ def _target(hub: HubReader, applied: Applied, number: int | None) -> tuple[int, 
                 code="not_found",
             )
         return number, _table(hub, number)
-    for candidate in range(applied.head.number - 1, 0, -1):
+    for candidate in _candidates(hub, applied.head.number - 1):
         table = _table(hub, candidate)
         if _what(table) != _what(applied.table):
             return candidate, table
+    if isinstance(hub, ConvergenceReader):
+        raise Conflict(
+            "of no earlier revision that differs from the applied one it is known that it converged",
+            remedy="holdfast history lists the revisions; holdfast rollback N takes the one you choose",
+            code="nothing_converged",
+        )
     raise Conflict(
         "every earlier revision has the same content as the applied one",
         remedy="holdfast history lists the revisions",
@@ -66,12 +76,22 @@ def _target(hub: HubReader, applied: Applied, number: int | None) -> tuple[int, 
     )
 
 
+def _candidates(hub: HubReader, newest: int) -> Iterator[int]:
+    """Newest first; those that converged, where somebody knows. That is a hub's word: the plan is shown and signed."""
+    if not isinstance(hub, ConvergenceReader):
+        yield from range(newest, 0, -1)
+        return
+    while newest > 0:
+        yield from sorted((n for n in hub.converged(newest, PAGE) if 0 < n <= newest), reverse=True)
+        newest -= PAGE
+
+
 def _table(hub: HubReader, number: int) -> Table:
     return table_at(hub, hub.links(number, number)[0])
 
 
-def _what(table: Table) -> dict[str, tuple[str, object]]:
-    return {address: (entry.digest, entry.node) for address, entry in table.entries.items() if address != TRUST}
+def _what(table: Table) -> dict[str, tuple[tuple[str, ...], object]]:
+    return {address: (entry.needs, entry.node) for address, entry in table.entries.items() if address != TRUST}
 
 
 def _with_trust(table: Table, applied: Applied) -> Table:

@@ -35,9 +35,9 @@ def hub_target(args: Namespace, fleet: Fleet | None) -> str:
     return args.hub or declared or os.path.join(args.fleet, ".ledger")
 
 
-def begin(args: Namespace, box: Toolbox) -> Session:
+def begin(args: Namespace, box: Toolbox, secrets_may_lack: bool = False) -> Session:
     """Everything a plan looks at, verified. Writes nothing into the ledger."""
-    fleet = load(box.fleet_directory(args.fleet))
+    fleet = load(box.fleet_directory(args.fleet), secrets_may_lack)
     target = hub_target(args, fleet)
     hub = box.hub(target)
     memory = heads(args, box)

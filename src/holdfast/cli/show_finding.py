@@ -18,9 +18,11 @@ class Shown(Protocol):
     def address(self) -> str: ...
 
 
-def text(finding: Shown, terminal: Terminal) -> str:
+def text(finding: Shown, terminal: Terminal, since: str = "") -> str:
     style = "yellow" if finding.level == "warning" else "red"
-    return f"{terminal.paint(style, harmless(finding.code))} {_what(finding)}\n  remedy: {harmless(finding.remedy)}"
+    return (
+        f"{terminal.paint(style, harmless(finding.code))} {_what(finding)}{since}\n  remedy: {harmless(finding.remedy)}"
+    )
 
 
 def line(finding: Shown) -> str:

@@ -1,11 +1,13 @@
 """`holdfast status`: what the hub serves, how the nodes are, and everything that is wrong."""
 
 from argparse import Namespace
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from holdfast.cli import fleet_view, session, show_finding
+from holdfast.cli.copies import copies
 from holdfast.cli.flags import Parser
 from holdfast.cli.moment import rfc3339
 from holdfast.cli.node_list import describe
@@ -13,6 +15,7 @@ from holdfast.cli.terminal import harmless
 from holdfast.cli.testimony import Testimony, aged, hear, recorded_key, unheard
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import HoldfastError
+from holdfast.hub import service_findings
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.invite import decode_invite
@@ -20,7 +23,8 @@ from holdfast.ports.hub_link import FleetReader, HubReader
 from holdfast.trust.enrolment import RECORD_S
 
 DETAILS = """\
-Served revision, quarantined resources, the health of the nodes, and every finding with its code, age and remedy. What
+Served revision, quarantined resources, the health of the nodes, every service that is not as applied (what is applied,
+what serves, which step failed), and every other finding with its code, age and remedy. What
 nodes say is verified on this machine: a hub that shows old or forged words of a node is a finding itself.
 
 examples:
@@ -38,9 +42,11 @@ def run(args: Namespace, box: Toolbox) -> int:
     found = hub.status()
     applied, trouble = _applied(hub, args, box)
     nodes, ready = _nodes(hub, applied, box)
-    findings = [*found.findings, *trouble, *doubts(nodes)]
+    own = [*trouble, *doubts(nodes)]
     if applied is not None:
-        findings += unrecorded(nodes, applied, box.clock.now_s())
+        own += unrecorded(nodes, applied, box.clock.now_s())
+        own += not_as_applied(nodes, applied, box.clock.now_s())
+    findings = merged(found.findings, own)
     if args.json:
         box.terminal.say(msgspec.json.encode(_document(found, nodes, applied, findings, ready)).decode())
         return 0
@@ -51,7 +57,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     if nodes and isinstance(hub, FleetReader):
         box.terminal.say(harmless(_summary(nodes, ready)))
     for finding in findings:
-        box.terminal.say(show_finding.text(finding, box.terminal))
+        box.terminal.say(show_finding.text(finding, box.terminal, _since(finding)))
     return 0
 
 
@@ -115,6 +121,27 @@ def unrecorded(nodes: dict[str, Testimony], applied: Applied, now_s: float) -> l
     return found
 
 
+def not_as_applied(nodes: dict[str, Testimony], applied: Applied, now_s: float) -> list[StatusFinding]:
+    """Services that have not converged or are not well, by the word of their node alone."""
+    found: list[StatusFinding] = []
+    for name, one in sorted(nodes.items()):
+        if one.report is not None and not one.is_old:
+            found += service_findings.of(name, one.report, applied, now_s)
+    return found
+
+
+def merged(hub: Iterable[StatusFinding], own: list[StatusFinding]) -> list[StatusFinding]:
+    """Nothing twice: what was found here replaces the same thing from the hub. What nodes say of their services is
+    taken from their own words only."""
+    here = {(finding.code, finding.address) for finding in own}
+    theirs = [
+        finding
+        for finding in hub
+        if finding.code not in service_findings.ROWS and (finding.code, finding.address) not in here
+    ]
+    return list(dict.fromkeys([*theirs, *own]))
+
+
 def _document(
     found: HubStatus,
     nodes: dict[str, Testimony],
@@ -125,7 +152,7 @@ def _document(
     document: dict[str, Any] = msgspec.to_builtins(found)
     document["findings"] = [finding_of(finding) for finding in findings]
     document["nodes"] = [describe(nodes[name], applied) for name in sorted(nodes)] if applied is not None else []
-    document["copies"] = []  # none are known before containers run
+    document["copies"] = msgspec.to_builtins(copies(nodes, applied)) if applied is not None else []
     document["ready"] = ready
     return document
 
@@ -140,6 +167,10 @@ def finding_of(finding: StatusFinding) -> dict[str, Any]:
         "address": finding.address,
         "age_s": finding.age_s,
     }
+
+
+def _since(finding: StatusFinding) -> str:
+    return f" ({aged(finding.age_s)})" if finding.age_s >= 1 else ""
 
 
 def _summary(nodes: dict[str, Testimony], ready: bool) -> str:

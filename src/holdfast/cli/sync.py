@@ -4,6 +4,7 @@ from argparse import Namespace
 
 from holdfast.cli import plan
 from holdfast.cli.apply import apply_directory
+from holdfast.cli.carry_out import DETACH
 from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
 
@@ -18,6 +19,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
+    parser.add_argument("--detach", action="store_true", help=DETACH)
     parser.add_argument("--dry-run", action="store_true", help="show the plan and change nothing")
     plan.declare_shared(parser)
     parser.set_defaults(out=None, explain=None)

@@ -25,13 +25,24 @@ class Terminal:
         self.colour = out.isatty() and not environ_no_colour
         self.yes = False
         self.quiet = False
+        self._live = False  # a line is there that the next one replaces
 
     def paint(self, style: str, text: str) -> str:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour else text
 
     def say(self, text: str) -> None:
+        self.settle()
         with _output():
             self._out.write(text + "\n")
+
+    def flush(self) -> None:
+        """For what is read while it is written."""
+        with _output():
+            self._out.flush()
+
+    def is_shown(self) -> bool:
+        """What is said goes to a terminal, which control characters could move."""
+        return self._out.isatty()
 
     def say_exactly(self, content: bytes) -> None:
         """These bytes and no others, whatever the encoding of the terminal."""
@@ -43,13 +54,33 @@ class Terminal:
     def remark(self, text: str) -> None:
         """Progress and friendly advice: to stderr, so that stdout stays one document."""
         if not self.quiet:
+            self.settle()
             self._err.write(text + "\n")
             self._err.flush()
 
+    def is_live(self) -> bool:
+        """Somebody watches: what goes on may be shown on one line that changes."""
+        return not self.quiet and self._err.isatty()
+
+    def live(self, text: str) -> None:
+        """The line that is there until the next one. Nothing where nobody watches."""
+        if self.is_live():
+            self._err.write(f"\r\x1b[K{text}")
+            self._err.flush()
+            self._live = True
+
+    def settle(self) -> None:
+        if self._live:
+            self._err.write("\r\x1b[K")
+            self._err.flush()
+            self._live = False
+
     def warn(self, text: str) -> None:
+        self.settle()
         self._err.write(self.paint("yellow", "warning: ") + text + "\n")
 
     def complain(self, text: str) -> None:
+        self.settle()
         self._err.write(text + "\n")
 
     def is_interactive(self) -> bool:
@@ -84,6 +115,10 @@ class Terminal:
                 remedy="repeat the command and type it, or load the key into ssh-agent first (ssh-add FILE)",
                 code="declined",
             ) from None
+
+    def piped(self, bytes_max: int) -> bytes:
+        """What another program hands over, exactly; one byte more than allowed tells that it was too much."""
+        return self._source.buffer.read(bytes_max + 1)
 
     def _require_terminal(self, question: str, remedy: str) -> None:
         if not self.is_interactive():

@@ -15,10 +15,12 @@ from holdfast.ports.lab import Lab
 from holdfast.ports.ledger_store import LedgerReader, LedgerStore
 from holdfast.ports.registry import Registry
 from holdfast.ports.signer import Signer
+from holdfast.ports.stream_link import CallerStreams
 
 if TYPE_CHECKING:  # the agent's room is for those who enter it
     from holdfast.cli.agent_home import AgentHome
     from holdfast.model.certificate import CertificateFacts
+    from holdfast.ports.sealing import Opener, Sealer
 
 
 class Caller(Struct, frozen=True):
@@ -59,6 +61,10 @@ class Toolbox(Protocol):
 
     def tokens(self, target: str) -> TokenDesk:
         """Of a running hub; a ledger directory has none."""
+        ...
+
+    def streams(self, target: str) -> CallerStreams:
+        """Through a running hub; a ledger directory relays nothing."""
         ...
 
     def store(self, state_dir: str, create: bool) -> LedgerStore: ...
@@ -113,6 +119,12 @@ class Toolbox(Protocol):
 
     def make_recipient(self, path: str) -> str:
         """The recipient of the age identity in that file, which is made if it is missing."""
+        ...
+
+    def sealer(self) -> "Sealer": ...
+
+    def opener(self, path: str) -> "Opener":
+        """Opens what is sealed to the age identity in that file; Invalid if there is none."""
         ...
 
     def certificate_facts(self, der: bytes) -> "CertificateFacts":

@@ -4,7 +4,7 @@ import os
 from argparse import Namespace
 
 from holdfast.cli import session
-from holdfast.cli.carry_out import carry_out
+from holdfast.cli.carry_out import DETACH, carry_out
 from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
 from holdfast.model.ids import address_of
@@ -12,7 +12,8 @@ from holdfast.planning.plan import plan_undeploy
 
 DETAILS = """\
 Containers, routes, DNS records and certificates go; the data directory stays on the node and the address is
-tombstoned. The file in services/ is left alone: a later plan shows the service as `create` until you remove it.
+tombstoned. Waits until nothing of it is left on the node. The file in services/ is left alone: a later plan shows the
+service as `create` until you remove it. `holdfast retired` lists the data that stays.
 
 examples:
   holdfast undeploy web
@@ -21,7 +22,7 @@ examples:
 
 def declare(parser: Parser) -> None:
     parser.add_argument("service", metavar="SVC")
-    parser.add_argument("--detach", action="store_true", help="do not wait for nodes (an offline ledger has none)")
+    parser.add_argument("--detach", action="store_true", help=DETACH)
     parser.add_argument("--adopt", action="store_true", help="go on although fleet.lock is behind")
 
 

@@ -27,10 +27,21 @@ VERBS: dict[str, Verb] = {
     "node show": Verb("node_show", "one node: what it accepted, parked and found wrong"),
     "node invite": Verb("node_invite", "a signed one-time invitation for a machine"),
     "node revoke": Verb("node_revoke", "shut a node's key out at once"),
-    "ps": Verb("ps", "services and components: where they are placed, what their node says"),
+    "node drain": Verb("node_drain", "move away what can move and take nothing new, before maintenance"),
+    "ps": Verb("ps", "containers of every service: where they are, what their node says of them"),
+    "retired": Verb("retired", "data of services that are not applied any more, and how to purge it"),
+    "logs": Verb("logs", "what the containers of a service write, of all its nodes; -f goes on"),
+    "restart": Verb("restart", "restart the containers of a service, by a signed order"),
+    "stop": Verb("stop", "stop a service and hold it stopped, by a signed order"),
+    "start": Verb("start", "let a stopped service run again, by a signed order"),
+    "force-cleanup": Verb("force_cleanup", "remove the containers of a service whatever their state; data stays"),
+    "purge": Verb("purge", "destroy the data of a service that is gone: asks, and needs grade destroy"),
     "audit": Verb("audit", "who did what; --verify checks that nobody changed the log"),
     "status": Verb("status", "what the hub serves, what is quarantined, and what to do about it"),
     "ca bundle": Verb("ca_bundle", "the nodes' issuing certificates that the applied revision pins, as PEM"),
+    "secret set": Verb("secret_set", "seal a new secret for the services that name it"),
+    "secret list": Verb("secret_list", "every secret: who can open it, who uses it"),
+    "secret rotate": Verb("secret_rotate", "a new value, or the same one sealed to today's nodes (--keep)"),
     "token create": Verb("token_create", "make a token that reads, for curl and browsers"),
     "token list": Verb("token_list", "which tokens there are, who made them, until when they hold"),
     "token revoke": Verb("token_revoke", "end a token at once"),
@@ -61,7 +72,7 @@ VERBS: dict[str, Verb] = {
 # Named by the contract, built by later steps: refused with a sentence that says so.
 LATER = frozenset(
     """
-    logs exec run restart stop start retired purge edge backup restore drill migrate secret need
+    exec run edge backup restore drill migrate need
     grant query graph build image ui doctor
     """.split()  # noqa: SIM905 (a list of words reads best as words)
 )
@@ -69,8 +80,12 @@ LATER = frozenset(
 
 # The same for second words of nouns that are built in part.
 LATER_PAIRS = frozenset(
-    ("agent trust", "agent upgrade", "hub backup", "hub restore", "import compose", "node drain"),
+    ("agent trust", "agent upgrade", "hub backup", "hub restore", "import compose"),
 )
+
+
+# Other spellings of a verb.
+ALIASES = {"force_cleanup": "force-cleanup"}
 
 
 def nouns() -> set[str]:

@@ -10,8 +10,6 @@ KEYS: Mapping[tuple[str, str], str] = {
     ("Service", "needs"): "contracts between services are not negotiated yet",
     ("Service", "schedule"): "nothing runs on a schedule yet",
     ("Service", "drill"): "restore drills are not run yet",
-    ("Component", "secrets"): "secrets are not delivered to components yet",
-    ("Component", "hooks"): "nothing runs before or after a deploy yet",
 }
 
 # Keys that will never be built: what they would do is done elsewhere, on purpose.
@@ -25,7 +23,6 @@ REFUSED: Mapping[tuple[str, str], tuple[str, str]] = {
 DIRECTORIES: Mapping[str, str] = {
     "guests": "system guests are not managed yet",
     "graphs": "typed graphs are not served yet",
-    "secrets": "secrets are not delivered yet",
 }
 
 KEY_REMEDY = "remove the key until a release announces it"

@@ -9,7 +9,7 @@ from holdfast.declared.words import printable
 from holdfast.ports.fleet_directory import Entry, Unreadable
 
 FLEET_FILE = "fleet.toml"
-DIRECTORIES = ("services", "policies")
+DIRECTORIES = ("services", "policies", "secrets")
 _KNOWN_DIRECTORIES = (*DIRECTORIES, *later.DIRECTORIES)
 _IGNORED_FILES = ("fleet.lock",)
 _NOT_A_DIRECTORY: Mapping[str, str] = {

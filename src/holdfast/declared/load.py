@@ -1,6 +1,8 @@
 """A fleet directory → Fleet, or every mistake in it at once. Pure but for what the port reads."""
 
-from holdfast.declared import fleet_file, health, layout, policies, service_rules, services, spelling
+from collections.abc import Collection
+
+from holdfast.declared import fleet_file, health, layout, policies, secrets, service_rules, services, spelling
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.fleet_file import Declared
 from holdfast.declared.layout import FLEET_FILE
@@ -10,8 +12,10 @@ from holdfast.model.fleet import Fleet, Policy, Service
 from holdfast.ports.fleet_directory import Entry, FleetDirectory
 
 
-def load(directory: FleetDirectory) -> Fleet:
-    """Answer a fleet only when every file was read whole and every rule holds; else raise (I-37)."""
+def load(directory: FleetDirectory, secrets_may_lack: bool = False) -> Fleet:
+    """Answer a fleet only when every file was read whole and every rule holds; else raise (I-37).
+
+    `secrets_may_lack`: for whoever is about to make them, a secret that has no file yet is no mistake."""
     flaws = Flaws()
     sources = Sources(directory, flaws)
     root = directory.entries()
@@ -20,14 +24,15 @@ def load(directory: FleetDirectory) -> Fleet:
     kinds = {entry.path: entry.kind for entry in root}
     found = services.read(sources, flaws) if kinds.get(services.DIRECTORY) == "directory" else {}
     texts = policies.read(sources, flaws) if kinds.get(policies.DIRECTORY) == "directory" else {}
-    checked = _check_services(found, declared, flaws)
+    sealed = secrets.read(sources, flaws) if kinds.get(secrets.DIRECTORY) == "directory" else {}
+    checked = _check_services(found, declared, None if secrets_may_lack else sealed, flaws)
     if declared is None:
         raise flaws.problems(sources.contents)
     bound = policies.bind(declared.file.policies, texts, found, flaws)
     policies.check_unbound(declared.policy_files, texts, flaws)
     if flaws:
         raise flaws.problems(sources.contents)
-    return _fleet(declared, checked, bound)
+    return _fleet(declared, checked, bound, {name: content for name, content in sealed.items() if content is not None})
 
 
 def _fleet_file(root: tuple[Entry, ...], sources: Sources, flaws: Flaws) -> Declared | None:
@@ -42,7 +47,9 @@ def _fleet_file(root: tuple[Entry, ...], sources: Sources, flaws: Flaws) -> Decl
     return fleet_file.read(content, flaws)
 
 
-def _check_services(found: dict[str, Service | None], declared: Declared | None, flaws: Flaws) -> dict[str, Service]:
+def _check_services(
+    found: dict[str, Service | None], declared: Declared | None, sealed: Collection[str] | None, flaws: Flaws
+) -> dict[str, Service]:
     claims: dict[str, str] = {}
     checked: dict[str, Service] = {}
     nodes = {node.name: node for node in declared.file.nodes} if declared else {}
@@ -53,6 +60,7 @@ def _check_services(found: dict[str, Service | None], declared: Declared | None,
         service_rules.check_names(file, service, flaws)
         service_rules.claim_hostnames(file, service, claims, flaws)
         service_rules.check_writers(file, service, flaws)
+        secrets.check_service(file, service, sealed, flaws)
         service_rules.check_volumes(file, service, declared.storage_names if declared else None, flaws)
         if declared:
             service_rules.check_nodes(file, service, nodes, declared.node_names, flaws)
@@ -60,7 +68,9 @@ def _check_services(found: dict[str, Service | None], declared: Declared | None,
     return checked
 
 
-def _fleet(declared: Declared, checked: dict[str, Service], bound: dict[str, Policy]) -> Fleet:
+def _fleet(
+    declared: Declared, checked: dict[str, Service], bound: dict[str, Policy], sealed: dict[str, bytes]
+) -> Fleet:
     """Everything sorted by name, so that the order of files and tables is no difference (I-22)."""
     file = declared.file
     return Fleet(
@@ -74,6 +84,7 @@ def _fleet(declared: Declared, checked: dict[str, Service], bound: dict[str, Pol
         storage={target.name: target for target in sorted(file.storage, key=lambda target: target.name)},
         policies=dict(sorted(bound.items())),
         alerts={target.name: target for target in sorted(file.alerts, key=lambda target: target.name)},
+        secrets=dict(sorted(sealed.items())),
     )
 
 

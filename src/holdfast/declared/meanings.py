@@ -112,6 +112,17 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "update": "start the new before stopping the old, or the other way round",
         "replicas": "how many of it run",
         "health": "when it counts as healthy",
+        "secrets": "secrets it is given: a name is the file `/run/secrets/NAME`; a table chooses",
+        "hooks": "commands that run once per deployment in its new image, never on the host",
+    },
+    "SecretRef": {
+        "name": "the secret: `secrets/NAME.age`, made by `holdfast secret set NAME`",
+        "env": "the variable it becomes; then it is no file unless `file` says so too",
+        "file": "the file it becomes below `/run/secrets`; named like the secret if left out",
+    },
+    "Hooks": {
+        "pre_deploy": "runs before the new one starts; if it fails, the old one stays",
+        "post_deploy": "runs once the new one serves; if it fails, that is reported and the new one stays",
     },
     "Route": {
         "name": "the name of the route",

@@ -32,6 +32,8 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("`[[components.volumes]]`", fleet.Volume),
     ("`[components.resources]`", fleet.Resources),
     ("`[components.health]`", fleet.Health),
+    ("`[[components.secrets]]`", fleet.SecretRef),
+    ("`[components.hooks]`", fleet.Hooks),
     ("`[snapshot]`", fleet.Snapshot),
 )
 
@@ -44,6 +46,7 @@ Printed from the structs in `src/holdfast/model/fleet.py`; do not edit (see `src
 fleet.toml               who may change the fleet, and where it runs
 services/<name>.toml     one service each; the file is named like the service
 policies/<name>.cedar    authorization rules, bound in [[policies]]
+secrets/<name>.age       sealed values (age); `holdfast secret set` writes them
 ```
 
 Files are UTF-8 TOML. Links are not followed, unknown keys are errors, and a directory with any mistake is refused

@@ -29,7 +29,14 @@ RETRY_S_MAX = 60.0
 TRIED_S_MAX = 3600.0
 
 # Every alert there is: code → the alarm it ends, "" for an alarm.
-RECOVERY_OF: Mapping[str, str] = {"node_silent": "", "node_back": "node_silent"}
+RECOVERY_OF: Mapping[str, str] = {
+    "node_silent": "",
+    "node_back": "node_silent",
+    "rollout_failed": "",
+    "rollout_recovered": "rollout_failed",
+    "service_unhealthy": "",
+    "service_healthy": "service_unhealthy",
+}
 
 Make = Callable[[AlertTarget], Notifier]
 

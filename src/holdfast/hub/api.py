@@ -9,11 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import Struct
 
-from holdfast.errors import Failed, HoldfastError, Limited, NotPermitted, SignatureRequired, TryLater, Unauthenticated
+from holdfast.errors import (
+    Failed,
+    HoldfastError,
+    Invalid,
+    Limited,
+    NotPermitted,
+    SignatureRequired,
+    TryLater,
+    Unauthenticated,
+)
 from holdfast.hub import limiter as limiting
 from holdfast.hub import limits, routes, visitor
 from holdfast.hub.authentication import Credential, SkewedClock
@@ -22,8 +31,10 @@ from holdfast.hub.connection import Connection
 from holdfast.hub.counter import Counter
 from holdfast.hub.desk import Ask, Desk
 from holdfast.hub.errors_http import BYTES, JSON, answer, refusal
+from holdfast.hub.relay import Half
 from holdfast.model.audit import Event
 from holdfast.model.principal import ANONYMOUS, Principal
+from holdfast.model.stream import PROTOCOL
 from holdfast.trust import permissions
 from holdfast.wire import http_signature
 
@@ -45,6 +56,7 @@ log = logging.getLogger("holdfast.hub")
 ANYBODY = frozenset({"anonymous", "joining", "founder"})  # what a stranger with a fresh key can be
 COMPLAIN_AGAIN_S = 3_600.0
 TARGET_SHOWN = 200  # characters of a path in the audit log
+SWITCH = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n".encode()
 
 
 class Staff(Struct, frozen=True):
@@ -170,6 +182,8 @@ class Api:
                 await held.enter_async_context(self._sweeps.passing())
             ask = Ask(path, query, body, who.principal, who.connection.source, lambda: request.transport is None)
             who.with_the_fleet = route.cost == "fleet"
+            if route.cost == "stream":
+                await self._relayed(who, route, ask)
             content = await self._carried_out(route, ask)
         return answer(content, JSON if route.answer is not None else BYTES)
 
@@ -214,6 +228,29 @@ class Api:
         executor = self._writes if route.cost == "write" else self._reads
         done = asyncio.get_running_loop().run_in_executor(executor, route.run, self._staff.desk, ask)
         return cast("bytes", await done)
+
+    async def _relayed(self, who: Visitor, route: routes.Route, ask: Ask) -> NoReturn:
+        """No answer follows: what is said last is 101, and the connection ends with the stream."""
+        if who.request.method != "GET" or who.request.headers.get("Upgrade", "").lower() != PROTOCOL:
+            raise Invalid(
+                "this path is one end of a stream, and the request does not ask for one",
+                remedy=f"send GET with Upgrade: {PROTOCOL}; holdfast logs does",
+                code="upgrade_required",
+            )
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._held.add(task)
+        try:
+            meeting, end = await route.run(self._staff.counter, ask)
+            half = Half(who.connection)
+            try:
+                await who.connection.switch(half, SWITCH)
+                await meeting.run(end, half)
+            finally:
+                self._staff.counter.relay.leave(meeting)
+        finally:
+            self._held.discard(task)
+        who.connection.force_close()
+        raise ConnectionError("the stream is over")
 
     def _own(self, trouble: Failed) -> Failed:
         """Our disk and not the caller's: he is told whose, and our log says it once, however many ask meanwhile."""

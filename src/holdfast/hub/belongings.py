@@ -68,6 +68,5 @@ class Belongings:
 
 def named(manifest: bytes) -> frozenset[str]:
     found = canonical.decode(manifest, NodeManifest, "the manifest")
-    entries = (found.own, *found.services.values(), *found.policies.values(), *found.storage.values())
-    secrets = (secret for entry in entries for secret in entry.secrets.values())
-    return frozenset({found.settings, *(entry.digest for entry in entries), *secrets})
+    entries = (found.own, *found.held.values())
+    return frozenset({found.settings, *(digest for entry in entries for digest in entry.needs)})

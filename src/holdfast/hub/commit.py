@@ -116,7 +116,7 @@ def _checked_blobs(candidate: Candidate, header: Header) -> dict[str, bytes]:
 
 def _wanted(blobs: Mapping[str, bytes], header: Header, table: Table) -> dict[str, bytes]:
     """Only what the signed header leads to; whoever carried the revision may have added more."""
-    wanted = {header.resources, *(entry.digest for entry in table.entries.values())}
+    wanted = {header.resources, *(digest for entry in table.entries.values() for digest in entry.needs)}
     return {digest: content for digest, content in blobs.items() if digest in wanted}
 
 
@@ -127,11 +127,11 @@ def _fresh(manifests: Mapping[str, bytes], applied: Applied | None) -> dict[str,
 
 def _check_complete(store: Reading, table: Table, before: Table, blobs: Mapping[str, bytes]) -> None:
     """What the parent already has is the parent's affair: its damage is shown by status and mended by an apply."""
-    held = {entry.digest for entry in before.entries.values()}
-    outside = {entry.digest for entry in table.entries.values()} - blobs.keys() - held
+    held = {digest for entry in before.entries.values() for digest in entry.needs}
+    outside = {digest for entry in table.entries.values() for digest in entry.needs} - blobs.keys() - held
     absent = outside - store.has_blobs(outside) if outside else set()
     if absent:
-        names = sorted(address for address, entry in table.entries.items() if entry.digest in absent)
+        names = sorted(address for address, entry in table.entries.items() if absent & {*entry.needs})
         raise Corrupt(
             f"the content of {', '.join(names[:5])} is neither in this plan nor in the ledger",
             remedy="plan and apply again from the complete fleet directory",
@@ -225,7 +225,8 @@ def _referenced(store: LedgerStore, head: Head) -> set[str]:
         content = store.blob(header.resources)
         if content is None and number < first:
             continue  # not kept when the ledger was rebuilt
-        needed |= {entry.digest for entry in decode_table(content or b"").entries.values()}
+        table = decode_table(content or b"")
+        needed |= {digest for entry in table.entries.values() for digest in entry.needs}
     return needed
 
 

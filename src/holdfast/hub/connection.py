@@ -1,8 +1,8 @@
 """One TLS connection and its patience: aiohttp's protocol, with a clock on every state in which a peer makes us wait.
 
-aiohttp bounds sizes but has one timer only. Here a connection is always in one of four states: shaking hands
+aiohttp bounds sizes but has one timer only. Here a connection is always in one of five states: shaking hands
 (HANDSHAKE_S), listening for a request (HEAD_S, IDLE_S or IDLE_KNOWN_S), being served (the body and the answer have
-their own clocks, and a held check-in ends by itself), or closed.
+their own clocks, and a held check-in ends by itself), carrying a stream (hub/relay.py has its clocks), or closed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from holdfast.hub.places import Place, Places, neighbourhood
 if TYPE_CHECKING:
     import ssl
 
+    from holdfast.hub.relay import Half
+
 log = logging.getLogger("holdfast.hub")
 
 AIOHTTP_PATIENCE_S = 24 * 3600.0  # its own timer stays out of the way of ours
@@ -37,6 +39,7 @@ class Connection(web.RequestHandler):
         self._clock: asyncio.TimerHandle | None = None
         self._heard = False  # a byte of the request that is being waited for
         self._resting = False  # an answer was given on this connection, and another request may follow
+        self._stream: Half | None = None  # what comes is no HTTP any more
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -49,9 +52,14 @@ class Connection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_clock()
         self._listener.places.leave(self.place)
+        if self._stream is not None:
+            self._stream.over()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._stream is not None:
+            self._stream.feed(data)
+            return
         if data and self._resting and not self._heard:
             self._wait_at_most(limits.HEAD_S)
         self._heard = self._heard or bool(data)
@@ -79,6 +87,29 @@ class Connection(web.RequestHandler):
         self.force_close()
         if transport is not None:
             transport.abort()
+
+    # ---- carrying a stream
+
+    async def switch(self, stream: Half, answer: bytes) -> None:
+        """No HTTP from here on: the answer that says so, and then what the stream brings."""
+        self._stream = stream
+        await self.send(answer)
+
+    async def send(self, piece: bytes) -> None:
+        if self.transport is None or self.transport.is_closing():
+            raise ConnectionError("the peer is gone")
+        self.transport.write(piece)
+        await self._drain_helper()
+
+    def pause(self) -> None:
+        if self.transport is not None:
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        if self.transport is not None:
+            self.transport.resume_reading()
+
+    # ---- what is no HTTP
 
     def handle_error(
         self,

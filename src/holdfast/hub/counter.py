@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast.hub.relay import Relay
 from holdfast.model.checkin import CheckIn, JoinRequest
 from holdfast.model.invite import SignedRevocation
-from holdfast.model.order import SignedOrder
+from holdfast.model.order import SignedOrder, decode_order
 from holdfast.wire import codec, messages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from holdfast.hub.desk import Ask
     from holdfast.hub.limiter import Limiter
-    from holdfast.model.checkin import CheckInAnswer, JoinAnswer, NodesAnswer
+    from holdfast.hub.relay import End, Meeting
+    from holdfast.model.checkin import CheckInAnswer, JoinAnswer, NodeNews, NodesAnswer
     from holdfast.model.hub_status import StatusFinding
     from holdfast.model.observation import NodeObservation
     from holdfast.model.order_view import OrdersAnswer
     from holdfast.model.principal import Principal
+    from holdfast.model.revision import Head
     from holdfast.ports.clock import Clock
 
 
@@ -42,6 +45,10 @@ class FleetCore(Protocol):
 
     async def revoke(self, principal: Principal, signed: SignedRevocation, source: str) -> None: ...
 
+    async def news(self, after: int, wait_s: float) -> NodeNews:
+        """Held until a node has said something else."""
+        ...
+
     async def run(self) -> None:
         """Until cancelled."""
         ...
@@ -50,7 +57,9 @@ class FleetCore(Protocol):
 
     def committed(self, nodes: Iterable[str] | None) -> None: ...
 
-    def nodes(self) -> NodesAnswer: ...
+    def nodes(self, names: Collection[str] = ()) -> NodesAnswer: ...
+
+    def converged(self, revisions: Sequence[Head]) -> tuple[int, ...]: ...
 
     def orders(self, node: str | None, newest: int) -> OrdersAnswer: ...
 
@@ -68,6 +77,7 @@ class Counter:
         self._fleet = fleet
         self._limiter = limiter
         self._clock = clock
+        self.relay = Relay()
 
     async def join(self, ask: Ask) -> bytes:
         """Only a join that was accepted counts against the limit: the others cost nobody a minute (D-08)."""
@@ -83,9 +93,17 @@ class Counter:
         self._limiter.check_in(ask.principal, message.heartbeat, self._clock.monotonic_s())
         return codec.write(await self._fleet.check_in(ask.principal, message, ask.source, ask.is_gone))
 
+    async def news(self, ask: Ask) -> bytes:
+        return codec.write(await self._fleet.news(ask.query["after"], ask.query["wait_ms"] / 1000))
+
     async def order(self, ask: Ask) -> bytes:
-        order = codec.read(ask.body, SignedOrder)
-        return codec.write(messages.OrderTaken(await self._fleet.submit(ask.principal, order, ask.source)))
+        signed = codec.read(ask.body, SignedOrder)
+        taken = await self._fleet.submit(ask.principal, signed, ask.source)
+        self.relay.expect(decode_order(signed.order), ask.principal, self._clock.monotonic_s())
+        return codec.write(messages.OrderTaken(taken))
+
+    async def stream(self, ask: Ask) -> tuple[Meeting, End]:
+        return await self.relay.meet(ask.path["order"], ask.principal, self._clock.monotonic_s(), ask.is_gone)
 
     async def revoke(self, ask: Ask) -> bytes:
         await self._fleet.revoke(ask.principal, codec.read(ask.body, SignedRevocation), ask.source)

@@ -15,7 +15,7 @@ from holdfast.model.applied import Applied, content, head_of
 from holdfast.model.audit import Event
 from holdfast.model.principal import ANONYMOUS, Principal
 from holdfast.model.record import Link
-from holdfast.model.revision import NO_HEAD, encode_header
+from holdfast.model.revision import NO_HEAD, Head, encode_header
 from holdfast.model.salvage import SalvageAnswer, SalvagePart
 from holdfast.model.token import NewToken, Token
 from holdfast.ports.audit_log import AuditLog
@@ -97,7 +97,9 @@ class Desk:
         return codec.write(messages.ObservationsAnswer({**self._hub.observations(), **self._fleet.observations()}))
 
     def history(self, ask: Ask) -> bytes:
-        return codec.write(messages.HistoryPage(tuple(self._hub.records(ask.query["newest"], ask.query["limit"]))))
+        found = tuple(self._hub.records(ask.query["newest"], ask.query["limit"]))
+        converged = self._fleet.converged([Head(record.number, record.digest) for record in found])
+        return codec.write(messages.HistoryPage(found, converged))
 
     def revision(self, ask: Ask) -> bytes:
         number = ask.path["number"]
@@ -160,7 +162,8 @@ class Desk:
     # ---- the fleet
 
     def nodes(self, ask: Ask) -> bytes:
-        return codec.write(self._fleet.nodes())
+        names = ask.query["names"]
+        return codec.write(self._fleet.nodes(frozenset(names.split(",")) if names else ()))
 
     def orders(self, ask: Ask) -> bytes:
         return codec.write(self._fleet.orders(ask.query["node"] or None, ask.query["limit"]))

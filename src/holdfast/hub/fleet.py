@@ -1,34 +1,42 @@
 """The hub's side of the fleet: nodes join, check in, fetch orders, are missed when silent. Originates almost nothing.
 
-Belongs to one event loop and waits on that loop's time alone, so that a simulated day runs in seconds. A check-in with
-nothing to say touches no ledger, encodes nothing and copies nothing.
+Belongs to one event loop and waits on that loop's time alone, so that a simulated day runs in seconds.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.errors import Corrupt, HoldfastError, NotPermitted
-from holdfast.hub import admission, checkins, denials, health, mailboxes, nodes_view, own_settings, startup
+from holdfast.errors import HoldfastError, NotPermitted
+from holdfast.hub import admission, checkins, health, mailboxes, nodes_view, own_settings, startup
 from holdfast.hub.alarms import Alarms, Make
+from holdfast.hub.convergence import Convergence
+from holdfast.hub.deployments import Deployments
+from holdfast.hub.link_shelf import LinkShelf
 from holdfast.hub.member import Member
-from holdfast.hub.registry import Registry, check_roles, fingerprint
+from holdfast.hub.moves import Moves
+from holdfast.hub.news import News
+from holdfast.hub.reception import Reception
+from holdfast.hub.refusals import Refusals
+from holdfast.hub.registry import Registry, fingerprint
+from holdfast.hub.service_watch import ServiceWatch
+from holdfast.hub.standby import Standby
 from holdfast.hub.watch import Watch
+from holdfast.hub.writing import durable, noted
 from holdfast.ledger import keys
-from holdfast.model.applied import Applied, content, head_of
+from holdfast.model.applied import Applied, head_of
 from holdfast.model.audit import Event
 from holdfast.model.cadence import NORMAL, Cadence
 from holdfast.model.checkin import (
     HOLD_S_MAX,
-    LINKS_MAX,
     CheckIn,
     CheckInAnswer,
     JoinAnswer,
     JoinRequest,
+    NodeNews,
     NodesAnswer,
 )
 from holdfast.model.hub_status import StatusFinding
@@ -37,8 +45,7 @@ from holdfast.model.observation import NodeObservation
 from holdfast.model.order import SignedOrder
 from holdfast.model.order_view import OrdersAnswer
 from holdfast.model.principal import Principal
-from holdfast.model.record import Link
-from holdfast.model.revision import NO_HEAD, Head
+from holdfast.model.revision import Head
 from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
@@ -49,7 +56,6 @@ from holdfast.trust import enrolment as chain
 
 log = logging.getLogger("holdfast.fleet")
 
-LINKS_CACHED = 512
 AUDIT_LINES_MAX = 1_000
 COMMITS_AUDITED = 100  # at once; more only come when a ledger was put in place from elsewhere
 
@@ -57,8 +63,8 @@ Knock = Callable[[str, str], Awaitable[bool]]
 
 
 class FleetDesk:
-    """Every method belongs to the event loop, but `committed`, `nodes`, `status_findings`, `observations`, `orders`
-    and `audit_lines`, which any thread may call: they only look.
+    """Every method belongs to the event loop, but `committed`, `nodes`, `status_findings`, `observations`, `orders`,
+    `converged` and `audit_lines`, which any thread may call: they only look.
 
     What it refuses, it has written into the audit log; whoever calls it need not do that again.
     """
@@ -81,13 +87,32 @@ class FleetDesk:
         self._entropy = entropy
         self._audit = audit
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._links: dict[int, Link] = {}
-        self._window = denials.Window()
-        self._folding = False
+        self._refusals = Refusals(audit)
         self._alarms = Alarms(store, clock, make_notifier, notifiers)
         self._pace = pace
         self._registry = Registry(hub, store, pace, self._newcomer)
-        self._watch = Watch(self._registry, store, clock, entropy, self._alarms, knock)
+        self._deployments = Deployments()
+        self._deployments.follow(self._registry.applied)
+        self._services = ServiceWatch(self._registry, store, clock, entropy, self._alarms, self._deployments)
+        self._convergence = Convergence(self._registry, store, clock, self._deployments)
+        self._news = News(clock.now_s())
+        self._standby = Standby(self._registry, store, clock)
+        self._moves = Moves(self._registry)
+        self._watch = Watch(
+            self._registry, store, clock, entropy, self._alarms, knock, self._services.look, self._health_changed
+        )
+        self._reception = Reception(
+            self._registry,
+            store,
+            clock,
+            audit,
+            self._watch,
+            self._refusals,
+            LinkShelf(hub),
+            self._attend,
+            self._applied,
+            self._told,
+        )
         self._keep_pace()
 
     def _newcomer(self, name: str) -> Member:
@@ -129,6 +154,11 @@ class FleetDesk:
             return
         self._keep_pace()
         self._alarms.follow(applied)
+        self._deployments.follow(applied)
+        self._services.follow()
+        self._convergence.follow()
+        self._standby.follow()
+        self._moves.follow()
         self._audit_commits(head_of(before), applied.head)
         for name in affected(before, applied) if named is None else named:
             if name in self._registry.members:
@@ -168,7 +198,7 @@ class FleetDesk:
                 await self._commit_invite(admitted)
                 self._registry.enrolled(admitted.member.name, admitted.record)
         except HoldfastError as trouble:
-            self._refused(principal, "join", f"node.{request.name[:60]}", trouble, source)
+            self._refusals.note(principal, "join", f"node.{request.name[:60]}", trouble, source)
             raise
         member = admitted.member
         address = request.address or source
@@ -185,7 +215,7 @@ class FleetDesk:
 
     async def _commit_invite(self, admitted: admission.Admission) -> None:
         try:
-            await _durable(self._store.submit(admission.writing(admitted)))
+            await durable(self._store.submit(admission.writing(admitted)))
         except Moved as moved:
             raise admission.overtaken(admitted, moved) from None
 
@@ -194,189 +224,28 @@ class FleetDesk:
     async def check_in(
         self, principal: Principal, message: CheckIn, source: str, is_gone: Callable[[], bool] = lambda: False
     ) -> CheckInAnswer:
-        loop_s = self._attend()
-        applied = self._applied()
-        member = self._registry.members.get(principal.name)
-        if applied is None or member is None or principal.kind != "node" or member.key != principal.key:
-            return self._stranger(principal, message, source)
-        if message.node != member.name or message.roles:
-            self._check_assertions(member, message, source)
-        member.bell.replace()  # a node has one line; what is still held on an older one would be said into the void
-        now_s = self._clock.now_s()
-        self._watch.heard(member, loop_s)
-        if message.clock_s:
-            member.skew_s = message.clock_s - now_s
-        if member.audit_key != member.key and checkins.is_other_log(member):
-            await self._begin_log(member, source)
-        if message.pulse is not None or message.report or message.audit or message.address:
-            try:
-                await self._take(member, message, applied, source)
-            except NotPermitted as trouble:
-                self._refused(principal, "check-in", f"node.{member.name}", trouble, source)
-                raise
-            if message.heartbeat:
-                member.heartbeat_s = loop_s
-        taken = await self._take_results(member, message, source) if message.results else ()
-        if not (taken or self._has_news(member, message, applied, loop_s)):
-            hold_s = min(message.wait_s, HOLD_S_MAX)
-            if member.told is not None and message.seen != applied.head:  # told before, and does not follow
-                hold_s = min(hold_s, member.told_s + self._registry.cadence.poll_s - loop_s)
-            if hold_s > 0:
-                try:
-                    woken = await member.bell.wait(hold_s)
-                finally:  # also when its line broke: from now on it is the node that has to speak
-                    member.turn_s = loop_s = self._attend()
-                if woken == "replaced":
-                    return self._bare(applied, member)
-                applied = self._applied()
-                if applied is None or member.key != principal.key:
-                    return CheckInAnswer(NO_HEAD, self._clock.now_s(), registered=False)
-        if is_gone():  # an order leased to a dead line would be missing until the lease runs out
-            return self._bare(applied, member)
-        return self._answer(member, message, applied, taken, loop_s)
+        return await self._reception.check_in(principal, message, source, is_gone)
 
-    def _has_news(self, member: Member, message: CheckIn, applied: Applied, loop_s: float) -> bool:
-        if member.orders:
-            if message.wait_s:
-                mailboxes.unheard(member, loop_s)
-            if mailboxes.is_due(member, loop_s):
-                return True
-        if message.pulse is not None and checkins.wants_report(member):
-            return True
-        if message.seen == applied.head or message.seen.number >= applied.head.number:
-            return False  # nothing newer is here, whatever the node has
-        told = member.told
-        if told is None or told[0] != message.seen or told[1] != applied.head:
-            return True
-        return loop_s - member.told_s >= self._registry.cadence.poll_s
+    def _told(self, member: Member) -> None:
+        """Its word is another one than before."""
+        self._news.note(member.name)
+        self._services.heard(member, self._time_s())
+        self._convergence.heard(member)
+        self._standby.told(member)
+        self._moves.told(member)
+        self._watch.look_again()
 
-    def _answer(
-        self, member: Member, message: CheckIn, applied: Applied, taken: tuple[str, ...], loop_s: float
-    ) -> CheckInAnswer:
-        head = applied.head
-        now_s = self._clock.now_s()
-        links: tuple[Link, ...] = ()
-        manifest = b""
-        if message.seen != head and message.seen.number < head.number:
-            links = self._links_after(message.seen, head)
-            manifest = self._manifest(member, applied)
-            if member.told != (message.seen, head):
-                member.told, member.told_first_s = (message.seen, head), loop_s
-            member.told_s = loop_s
-        elif member.told is not None and message.seen == head:
-            member.told = None
-        orders = mailboxes.deliver(member, loop_s, now_s) if member.orders else ()
-        return CheckInAnswer(
-            head,
-            now_s,
-            links,
-            manifest,
-            orders,
-            taken,
-            checkins.wants_report(member),
-            cadence=self._registry.cadence,
-            audit_seen=member.audit_head.number if member.audit_head is not None else 0,
-        )
+    async def news(self, after: int, wait_s: float) -> NodeNews:
+        """Held until a node has said something else."""
+        self._attend()
+        return await self._news.after(after, min(wait_s, HOLD_S_MAX))
 
-    def _bare(self, applied: Applied, member: Member) -> CheckInAnswer:
-        """To a line the node has given up already: nothing that would be missed."""
-        seen = member.audit_head.number if member.audit_head is not None else 0
-        return CheckInAnswer(applied.head, self._clock.now_s(), cadence=self._registry.cadence, audit_seen=seen)
-
-    def _links_after(self, seen: Head, head: Head) -> tuple[Link, ...]:
-        """Kept in memory: after a commit every node asks for the same ones."""
-        first, last = seen.number + 1, min(seen.number + LINKS_MAX, head.number)
-        missing = [number for number in range(first, last + 1) if number not in self._links]
-        if missing:
-            for number, link in zip(missing, self._fetched(missing), strict=True):
-                self._links[number] = link
-            while len(self._links) > LINKS_CACHED:
-                del self._links[min(self._links)]
-        return tuple(self._links[n] if n in self._links else self._hub.links(n, n)[0] for n in range(first, last + 1))
-
-    def _fetched(self, numbers: list[int]) -> list[Link]:
-        if numbers[-1] - numbers[0] + 1 == len(numbers):
-            return list(self._hub.links(numbers[0], numbers[-1]))
-        return [self._hub.links(number, number)[0] for number in numbers]
-
-    def _manifest(self, member: Member, applied: Applied) -> bytes:
-        digest = applied.header.manifests.get(member.name)
-        if digest is None:
-            raise Corrupt(
-                f"revision {applied.head.number} has no manifest of {member.name}",
-                remedy="holdfast hub check names what is damaged",
-                code="manifest_missing",
-            )
-        return content(applied.contents, digest, f"the manifest of {member.name}")
-
-    def _stranger(self, principal: Principal, message: CheckIn, source: str) -> CheckInAnswer:
-        """A key that is no node's (any more) learns that, and nothing else (D-04)."""
-        who = NotPermitted("this key belongs to no node of this fleet", remedy="holdfast agent join TOKEN")
-        self._refused(principal, "check-in", f"node.{message.node[:60]}", who, source)
-        lost = self._registry.applied is None and self._store.get(keys.PIN) is not None
-        return CheckInAnswer(NO_HEAD, self._clock.now_s(), registered=False, salvage_wanted=lost)
-
-    def _check_assertions(self, member: Member, message: CheckIn, source: str) -> None:
-        try:
-            self._registry.member_called(message.node, member.name)
-            check_roles(member, message.roles)
-        except HoldfastError as trouble:
-            who = Principal("node", member.name, member.key)
-            self._refused(who, "check-in", f"node.{message.node[:60]}", trouble, source)
-            raise
-
-    async def _take(self, member: Member, message: CheckIn, applied: Applied, source: str) -> None:
-        put: dict[str, bytes] = {}
-        previous = checkins.moved_from(member, message)
-        if previous is not None:
-            member.address = message.address
-            if previous:
-                log.warning("%s is at %s now, previous address %s", member.name, message.address, previous)
-                text = f"moved to {message.address}, previous address {previous}"
-                self._audit.append(
-                    Event(f"node:{member.name}", "check-in", f"node.{member.name}", "done", text, source), durable=False
-                )
-        if message.pulse is not None:
-            checkins.take_pulse(member, message.pulse, applied.fleet_id)
-        changed = checkins.take_report(member, message.report) if message.report else None
-        if changed is None and previous is not None:
-            changed = checkins.kept(member)
-        if changed is not None:
-            put[keys.report(member.name)] = changed
-        copied = checkins.copy_audit(member, message.audit) if message.audit else None
-        if copied is not None:
-            await _durable(self._store.submit(Transaction(expect={}, put=put | copied.put, delete=copied.delete)))
-            member.audit_head, member.audit_key = copied.head, member.key or member.audit_key
-        elif put:
-            _noted(self._store.submit(Transaction(expect={}, put=put)))
-
-    async def _begin_log(self, member: Member, source: str) -> None:
-        """Another machine is this node now: its log is no continuation of the one before, and no forgery of it."""
-        before, head, trouble = member.audit_key, member.audit_head, member.audit_trouble
-        aside = checkins.put_aside(member, self._store)
-        member.audit_key, member.audit_head, member.audit_trouble = member.key, None, ""  # whoever comes meanwhile
-        try:
-            await _durable(self._store.submit(aside))
-        except BaseException:
-            member.audit_key, member.audit_head, member.audit_trouble = before, head, trouble
-            raise
-        text = f"a new log begins; {len(aside.delete)} lines of {fingerprint(before)} are kept apart"
-        self._audit.append(Event(f"node:{member.name}", "audit-copy", f"node.{member.name}", "done", text, source))
-
-    async def _take_results(self, member: Member, message: CheckIn, source: str) -> tuple[str, ...]:
-        checkins.check_results(message)
-        taken = mailboxes.take(member, message.results, self._store)
-        if taken.put:
-            await _durable(self._store.submit(Transaction(expect={}, put=taken.put, delete=taken.delete)))
-        mailboxes.forget(member, taken.ids)
-        who = f"node:{member.name}"
-        for id, result in taken.finished:
-            self._audit.append(
-                Event(who, "order-result", f"order.{id}", result.outcome, result.message, source), durable=False
-            )
-        for result, why in taken.ignored:
-            self._fold(Event(who, "order-result", f"order.{result.id[:64]}", "refused", f"ignored: {why}", source))
-        return taken.ids
+    def _health_changed(self, member: Member | None) -> None:
+        if member is None:
+            self._standby.begin()
+            return
+        self._standby.changed(member)
+        self._moves.changed(member)
 
     # ---- orders and revocations
 
@@ -389,12 +258,12 @@ class FleetDesk:
             )
             if record is not None:
                 try:
-                    await _durable(self._store.submit(mailboxes.writing(order, record)))
+                    await durable(self._store.submit(mailboxes.writing(order, record)))
                 except Moved:  # the same order came twice in the same moment
                     return order.id
                 mailboxes.put_in(member, order, record)
         except HoldfastError as trouble:
-            self._refused(principal, "order", "", trouble, source)
+            self._refusals.note(principal, "order", "", trouble, source)
             raise
         text = f"{order.action} {order.target} on {order.node}"
         self._audit.append(Event(str(principal), "order", f"order.{order.id}", "done", text, source))
@@ -411,9 +280,9 @@ class FleetDesk:
                 raise NotPermitted("this hub has no revision yet", remedy="holdfast apply", code="nothing_applied")
             revocation = chain.verify_revocation(signed, applied.fleet_id, applied.trust)
             key = keys.revocation(fingerprint(revocation.key))
-            await _durable(self._store.submit(Transaction(expect={}, put={key: msgspec.json.encode(signed)})))
+            await durable(self._store.submit(Transaction(expect={}, put={key: msgspec.json.encode(signed)})))
         except HoldfastError as trouble:
-            self._refused(principal, "revoke", "", trouble, source)
+            self._refusals.note(principal, "revoke", "", trouble, source)
             raise
         hit = self._registry.shut_out(revocation.key, signed)
         if hit is not None:
@@ -425,9 +294,11 @@ class FleetDesk:
 
     # ---- looking
 
-    def nodes(self) -> NodesAnswer:
+    def nodes(self, names: Collection[str] = ()) -> NodesAnswer:
+        """Of everybody, or of these."""
         loop_s, now_s = self._time_s(), self._clock.now_s()
-        views = tuple(nodes_view.view(member, loop_s, now_s) for member in list(self._registry.members.values()))
+        members = [m for m in list(self._registry.members.values()) if not names or m.name in names]
+        views = tuple(nodes_view.view(member, loop_s, now_s) for member in members)
         return NodesAnswer(views, now_s, self._watch.ready)
 
     def status_findings(self) -> list[StatusFinding]:
@@ -441,6 +312,9 @@ class FleetDesk:
                 )
             )
         return found
+
+    def converged(self, revisions: Sequence[Head]) -> tuple[int, ...]:
+        return self._convergence.among(revisions)
 
     def observations(self) -> dict[str, NodeObservation]:
         loop_s, now_s = self._time_s(), self._clock.now_s()
@@ -485,6 +359,8 @@ class FleetDesk:
         if applied is not None:
             self._alarms.follow(applied)
         self._alarms.resume()
+        self._services.begin(self._attend())
+        self._convergence.begin()
         try:
             await self._watch.run(self.status_findings)
         finally:
@@ -499,45 +375,12 @@ class FleetDesk:
         put = {key: word for key, word in words.items() if word is not None}
         if put:
             try:
-                _noted(self._store.submit(Transaction(expect={}, put=put)))
+                noted(self._store.submit(Transaction(expect={}, put=put)))
             except HoldfastError as trouble:
                 log.warning("the newest reports were not written down: %s", trouble)
-
-    def _refused(self, principal: Principal, action: str, target: str, why: HoldfastError, source: str) -> None:
-        self._fold(Event(str(principal), action, target, "denied", f"{why.code}: {why.message}", source))
-
-    def _fold(self, event: Event) -> None:
-        """One line each; of a flood, one line for all that are alike (D9)."""
-        if not self._folding:
-            self._folding = True
-            asyncio.get_running_loop().call_later(denials.WINDOW_S, self._end_window)
-        now = self._window.note(event)
-        if now is not None:
-            self._audit.append(now, durable=False)
-
-    def _end_window(self) -> None:
-        self._folding = False
-        for event in self._window.end():
-            self._audit.append(event, durable=False)
 
 
 def affected(before: Applied | None, after: Applied) -> list[str]:
     """Nodes whose manifest is another one now."""
     known = before.header.manifests if before is not None else {}
     return [node for node, digest in after.header.manifests.items() if known.get(node) != digest]
-
-
-async def _durable(writing: "Future[int]") -> int:
-    """Group commit: many of these share one flush. A store that is done already is not waited for."""
-    return writing.result() if writing.done() else await asyncio.wrap_future(writing)
-
-
-def _noted(writing: "Future[int]") -> None:
-    """Worth a line in the log if it fails, and nothing more: it is told again with the next change."""
-    writing.add_done_callback(_complain)
-
-
-def _complain(writing: "Future[int]") -> None:
-    trouble = writing.exception()
-    if trouble is not None:
-        log.warning("a report was not written down: %s", trouble)

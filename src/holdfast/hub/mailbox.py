@@ -7,7 +7,15 @@ from holdfast.errors import Conflict, Corrupt, HoldfastError
 from holdfast.hub import commit, reading
 from holdfast.hub.commit import Preview
 from holdfast.ledger import keys
-from holdfast.ledger.readiness import CONTENT_CODES, MANIFEST_CODES, Finding, finding, lost_digest, quarantined
+from holdfast.ledger.readiness import (
+    CONTENT_CODES,
+    MANIFEST_CODES,
+    SECRET_CODE,
+    Finding,
+    finding,
+    lost_digest,
+    quarantined,
+)
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, head_of, needed
 from holdfast.model.hub_status import HubStatus, StatusFinding
@@ -153,7 +161,8 @@ class Mailbox(ReadingMailbox):
         if good:
             self._writable.commit(Transaction(expect={}, put={}, blobs=good))  # over what rotted there
         table, manifests = applied.table, applied.header.manifests
-        self._findings = tuple(f for f in self._findings if lost_digest(f, table, manifests) not in asked)
+        stays = [f for f in self._findings if lost_digest(f, table, manifests) not in asked]
+        self._findings = tuple(f for f in stays if f.code != SECRET_CODE or self._damaged(table.entries[f.address].needs))
         return len(good)
 
 

@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from holdfast.model.report import Report, SignedPulse
 
 
+Aside = tuple[tuple[str, ...], tuple[str, ...]]
+NOTHING_ASIDE: Aside = ((), ())
+
+
 class Member:
     """Plain and mutable, as it is touched by every check-in. Belongs to the event loop; others only look."""
 
     __slots__ = (
         "address",
+        "aside_told",
         "audit_head",
         "audit_key",
         "audit_trouble",
@@ -29,9 +34,11 @@ class Member:
         "condition",
         "entry_digest",
         "facts",
+        "forsaken",
         "heard_before",
         "heard_s",
         "heartbeat_s",
+        "is_relieved",
         "key",
         "link",
         "name",
@@ -41,6 +48,7 @@ class Member:
         "pulse_at_s",
         "pulse_report",
         "record",
+        "released",
         "report",
         "report_bytes",
         "report_digest",
@@ -49,6 +57,7 @@ class Member:
         "seen",
         "sequence",
         "skew_s",
+        "standby",
         "told",
         "told_first_s",
         "told_s",
@@ -91,6 +100,17 @@ class Member:
         self.told: tuple[Head, Head] | None = None
         self.told_s = 0.0
         self.told_first_s = 0.0
+        # services it runs for others (since when), may let go of, or leaves to nobody
+        self.standby: dict[str, float] = {}
+        self.released: tuple[str, ...] = ()
+        self.aside_told = NOTHING_ASIDE
+        self.is_relieved = False  # somebody stands in for a service of it: each of its words counts
+        self.forsaken: tuple[str, ...] = ()  # its services that nobody stands in for while it is silent
+
+    @property
+    def aside(self) -> Aside:
+        """What it is told beside revisions and orders."""
+        return tuple(self.standby), self.released
 
     @property
     def joined(self) -> bool:

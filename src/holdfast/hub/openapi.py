@@ -41,6 +41,7 @@ _PATH_SCHEMA: dict[str, dict[str, Any]] = {
     "number": {"type": "integer", "minimum": 1, "maximum": 999_999_999_999_999},
     "digest": {"type": "string", "pattern": DIGEST_PATTERN},
     "token": {"type": "string", "pattern": TOKEN_ID_PATTERN},
+    "order": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
 }
 
 

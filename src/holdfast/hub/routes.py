@@ -11,7 +11,7 @@ from holdfast.hub import limits
 from holdfast.hub.counter import Counter
 from holdfast.hub.desk import Ask, Desk
 from holdfast.model.canonical import INT_MAX
-from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest, NodesAnswer
+from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest, NodeNews, NodesAnswer
 from holdfast.model.invite import SignedRevocation
 from holdfast.model.order import SignedOrder
 from holdfast.model.order_view import OrdersAnswer
@@ -20,8 +20,9 @@ from holdfast.model.salvage import SalvageAnswer, SalvagePart
 from holdfast.wire import messages
 
 # read: beside others, commits included; sweep: reads the whole ledger, one at a time; write: one at a time; fleet: on
-# the event loop, where the fleet lives, for as long as the fleet likes.
-Cost = Literal["read", "sweep", "write", "fleet"]
+# the event loop, where the fleet lives, for as long as the fleet likes; stream: the same, and the connection is a pipe
+# to somebody else afterwards.
+Cost = Literal["read", "sweep", "write", "fleet", "stream"]
 
 
 class Parameter(Struct, frozen=True):
@@ -39,7 +40,7 @@ class Word(Struct, frozen=True):
 
 
 class Route(Struct, frozen=True):
-    """`run` is a method of the Desk and blocks; of cost "fleet", it is one of the Counter and is awaited."""
+    """`run` is a method of the Desk and blocks; of cost "fleet" or "stream" it is one of the Counter and awaited."""
 
     method: str
     path: str
@@ -61,6 +62,8 @@ LAST = Parameter("last", 1, INT_MAX)
 AFTER = Parameter("after", 0, INT_MAX, 0)
 LINES = Parameter("limit", 1, limits.AUDIT_LINES_MAX, limits.AUDIT_LINES_MAX)
 NODE = Word("node", r"[a-z][a-z0-9-]{0,39}")
+NAMES = Word("names", r"[a-z][a-z0-9-]{0,39}(,[a-z][a-z0-9-]{0,39}){0,99}")
+WAIT_MS = Parameter("wait_ms", 0, 60_000, 0)
 LARGE = limits.LARGE_BODY_BYTES_MAX
 REFUSED = (400, 408, 409, 413, 415, 417)
 
@@ -227,7 +230,27 @@ ROUTES: tuple[Route, ...] = (
         None,
         refusals=(400, 404, 409),
     ),
-    Route("GET", "/v1/nodes", "read-nodes", "Every node, its health and what it signed", Desk.nodes, NodesAnswer),
+    Route(
+        "GET",
+        "/v1/nodes",
+        "read-nodes",
+        "Every node, or those named, its health and what it signed",
+        Desk.nodes,
+        NodesAnswer,
+        query=(NAMES,),
+        refusals=(400,),
+    ),
+    Route(
+        "GET",
+        "/v1/nodes/news",
+        "read-nodes",
+        "Which nodes have said something else since; held until there is one, at most wait_ms",
+        Counter.news,
+        NodeNews,
+        query=(AFTER, WAIT_MS),
+        cost="fleet",
+        refusals=(400,),
+    ),
     Route(
         "POST",
         "/v1/orders",
@@ -247,6 +270,16 @@ ROUTES: tuple[Route, ...] = (
         Desk.orders,
         OrdersAnswer,
         query=(NODE, LIMIT),
+        refusals=(400, 404, 409),
+    ),
+    Route(
+        "GET",
+        "/v1/streams/{order}",
+        "stream",
+        "One end of the stream that this order opens; with `Upgrade: holdfast-stream/1` the answer is 101 and a pipe",
+        Counter.stream,
+        None,
+        cost="stream",
         refusals=(400, 404, 409),
     ),
     Route(
@@ -276,6 +309,7 @@ _FORM: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "number": (r"[1-9][0-9]{0,14}", int),
     "digest": (r"[0-9a-f]{64}", str),
     "token": (r"[0-9a-f]{16}", str),
+    "order": (r"[0-9a-f]{32}", str),
 }
 _PATTERNS = {
     path: re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", re.escape(path).replace(r"\{", "{").replace(r"\}", "}")))

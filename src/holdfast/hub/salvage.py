@@ -121,8 +121,8 @@ def _manifest(content: bytes, node: str) -> NodeManifest:
 
 
 def _named(manifest: NodeManifest) -> set[str]:
-    held = (manifest.own, *manifest.services.values(), *manifest.policies.values(), *manifest.storage.values())
-    return {manifest.settings, *(entry.digest for entry in held)}
+    held = (manifest.own, *manifest.held.values())
+    return {manifest.settings, *(digest for entry in held for digest in entry.needs)}
 
 
 # ---- putting it together --------------------------------------------------------------------------------------------

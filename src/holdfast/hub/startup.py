@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import UNSET, Struct
 
-from holdfast.hub import health, nodes_view
+from holdfast.hub import health, nodes_view, service_findings
 from holdfast.hub.member import Member
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
@@ -45,6 +45,9 @@ ROWS: Mapping[str, tuple[str, str]] = {
     ),
     "placement_stale": ("warning", "holdfast node show {node}; holdfast deploy {service} starts it again"),
     "orphan": ("warning", "declare it in services/ and apply, or remove it on {node} by hand"),
+    "still_moving": ("warning", "holdfast ps shows how far its new home is; holdfast deploy {service} tries again"),
+    "failed_over": ("warning", "look at its own node and its network; it goes back by itself once that runs it again"),
+    "no_standby": ("warning", "bring {node} or a node of its failover list back; holdfast node list"),
 }
 
 BEHIND_S = 60.0
@@ -129,22 +132,48 @@ def _audit(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFindi
 
 
 def _placements(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
-    """Only where containers are reported at all: an agent that starts none has nothing to compare."""
+    """Only where containers are reported at all: an agent that starts none has nothing to compare. What a node says of
+    a service in its own words is not said again here."""
     report = member.report
     if report is None or not report.containers:
         return
+    spoken = {state.service for state in report.services}
     running = {container.service for container in report.containers if container.status == "running"}
     placed = {
         address.removeprefix("service."): entry
         for address, entry in applied.table.entries.items()
         if address.startswith("service.") and entry.node is not UNSET and entry.node == member.name
     }
-    for name in sorted(placed.keys() - running):
+    for name in sorted(placed.keys() - running - spoken):
         text = f"{name} is placed on {member.name}, but does not run there"
         yield _finding("placement_stale", member, text, 0.0, f"service.{name}", name)
     for name in sorted(running - placed.keys()):
+        entry = applied.table.entries.get(f"service.{name}")
+        if f"service.{name}" in member.standby:
+            continue
+        if entry is not None and entry.node is not UNSET:
+            text = f"{name} was moved to {entry.node}; {member.name} serves it until it is proven there"
+            yield _finding("still_moving", member, text, 0.0, f"service.{name}", name)
+            continue
         text = f"{name} runs on {member.name}, but nothing places it there"
         yield _finding("orphan", member, text, 0.0, f"service.{name}", name)
 
 
-RULES: tuple[Rule, ...] = (_presence, _clock, _revision, _own_words, _audit, _placements)
+def _failover(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    for address, since_s in member.standby.items():
+        name, entry = address.removeprefix("service."), applied.table.entries.get(address)
+        home = entry.node if entry is not None and entry.node is not UNSET else "its own node"
+        text = f"{name} runs on {member.name} in place of {home}, which is silent or does not run it yet"
+        yield _finding("failed_over", member, text, at.now_s - since_s, address, name)
+    for address in member.forsaken:
+        name = address.removeprefix("service.")
+        text = f"{member.name} is silent, and none of the nodes that may run {name} in its place is healthy"
+        yield _finding("no_standby", member, text, at.now_s - member.condition.since_s, address, name)
+
+
+def _services(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    if member.report is not None and member.joined:
+        yield from service_findings.of(member.name, member.report, applied, at.now_s)
+
+
+RULES: tuple[Rule, ...] = (_presence, _clock, _revision, _own_words, _audit, _placements, _failover, _services)

@@ -39,13 +39,18 @@ class Watch:
         entropy: Entropy,
         alarms: Alarms,
         knock: Knock | None,
+        look_also: Callable[[float], float] = lambda loop_s: loop_s + LOOK_S_MAX,
+        changed: Callable[[Member | None], None] = lambda member: None,
     ) -> None:
+        """`changed` hears of every node that is not as it was, and of nobody when the warm-up is over."""
         self._registry = registry
         self._store = store
         self._clock = clock
         self._entropy = entropy
         self._alarms = alarms
         self._knock = knock
+        self._look_also = look_also
+        self._changed = changed
         self._knocking: set[asyncio.Task[None]] = set()
         self._again: asyncio.Event | None = None
         self._began_s = 0.0
@@ -76,7 +81,7 @@ class Watch:
             if member.link == "dial" and member.joined:
                 self._start_knocking(member)  # a view within seconds (M-74)
         while True:
-            next_s = self._look(loop.time())
+            next_s = min(self._look(loop.time()), self._look_also(loop.time()))
             if not self.ready and self._settled(loop.time()):
                 self._become_ready(findings)
             await self._sleep(next_s - loop.time())
@@ -127,6 +132,7 @@ class Watch:
             self._probe(member)
         if member.condition is not before:
             self._note(member, before, follows, silent_s)
+            self._changed(member)
 
     def _note(self, member: Member, before: Condition, follows: Consequence | None, silent_s: float = 0.0) -> None:
         """Written down together with the alarm it raises: a restart neither forgets nor repeats one."""
@@ -226,6 +232,7 @@ class Watch:
                 before = member.condition
                 member.condition = Condition("unhealthy", before.since_s, True)
                 self._note(member, before, "alarm")
+        self._changed(None)
 
     def _expire_orders(self, member: Member, now_s: float) -> None:
         put, ids = mailboxes.expired(member, now_s)

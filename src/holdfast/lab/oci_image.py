@@ -59,6 +59,7 @@ def image(name: str, tag: str, layers: Sequence[bytes], command: Sequence[str], 
             "ExposedPorts": {"8080/tcp": {}},
         },
         "rootfs": {"type": "layers", "diff_ids": [digest(content) for content in layers]},
+        "history": [{"created_by": "holdfast lab"} for _ in layers],  # without it podman builds nothing upon this image
     }
     encoded = json.dumps(config, sort_keys=True).encode()
     manifest = {

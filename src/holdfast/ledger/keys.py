@@ -30,6 +30,10 @@ REPORTS = "report/"
 HEALTH = "health/"
 ORDERS = "order/"
 ALARMS = "alarm/"
+STANDBY = "standby/"
+TOLD = "told/"
+CONVERGED = "converged/"
+CONVERGED_SERVICES = "converged-service/"
 NODE_AUDIT = "node-audit/"
 NODE_AUDIT_KEYS = "node-audit-key/"
 FORMER_AUDIT = "former-audit/"
@@ -65,6 +69,24 @@ def order(node: str, id: str) -> str:
 
 def alarm(id: str) -> str:
     return ALARMS + id
+
+
+def standby(address: str) -> str:
+    """Who stands in for a service of a silent node."""
+    return STANDBY + address
+
+
+def told(node: str, service: str) -> str:
+    """What people know of a trouble of that service there."""
+    return f"{TOLD}{node}/{service}"
+
+
+def converged(number: int) -> str:
+    return f"{CONVERGED}{number:012d}"
+
+
+def converged_service(name: str) -> str:
+    return CONVERGED_SERVICES + name
 
 
 def node_audit_of(node: str) -> str:

@@ -52,6 +52,7 @@ ROWS: dict[str, tuple[Level, str]] = {
     "blob_damaged": ("resource", APPLY_AGAIN),
     "manifest_missing": ("resource", APPLY_AGAIN),
     "manifest_damaged": ("resource", APPLY_AGAIN),
+    "secret_missing": ("resource", APPLY_AGAIN),
     "binding_missing": ("resource", "apply the fleet directory again (holdfast apply): it records applies_to"),
     "high_water_behind": ("warning", "look after the disk of the state directory; the next commit raises the mark"),
     "revision_behind": ("warning", "restart the hub: a newer revision was committed behind its back"),
@@ -59,6 +60,7 @@ ROWS: dict[str, tuple[Level, str]] = {
 
 # What is said of contents that the ledger cannot give.
 CONTENT_CODES = ("blob_missing", "blob_damaged")
+SECRET_CODE = "secret_missing"
 MANIFEST_CODES = ("manifest_missing", "manifest_damaged")
 
 # Without these nothing can be served at all, so their damage is global.
@@ -101,6 +103,9 @@ def content_findings(
             found.append(finding("blob_missing", f"the content of {address} is not in the ledger", address))
         elif stored != entry.digest:
             found.append(finding("blob_damaged", f"the content of {address} does not match its digest", address))
+        elif lost := [name for name, digest in entry.secrets.items() if actual.get(digest) != digest]:
+            text = f"the secret {lost[0]} of {address} is not in the ledger as it was applied"
+            found.append(finding(SECRET_CODE, text, address))
         elif kind_of(address) == "policy" and (entry.applies_to is UNSET or not entry.applies_to):
             found.append(finding("binding_missing", f"nothing says where {address} applies", address))
     for node, digest in manifests.items():

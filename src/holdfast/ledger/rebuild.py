@@ -22,6 +22,7 @@ class Spare(Struct, frozen=True):
 
     entry: Entry
     content: bytes
+    secrets: tuple[bytes, ...] = ()  # as they are sealed
 
 
 class Rebuilt(Struct, frozen=True):
@@ -70,7 +71,7 @@ def _known(header: Header, manifests: Mapping[str, NodeManifest]) -> tuple[dict[
     for node, manifest in manifests.items():
         entries[FLEET] = Entry(manifest.settings)
         entries[f"node.{node}"] = manifest.own
-        entries |= manifest.services | manifest.policies | manifest.storage
+        entries |= manifest.held
         stones |= manifest.retired
     return entries, stones
 
@@ -101,16 +102,17 @@ def _was_on(address: str, spare: Spare, absent: Sequence[str]) -> bool:
 
 def _contents(table: Table, contents: Mapping[str, bytes], spares: Mapping[str, Spare]) -> dict[str, bytes]:
     at_hand = {spare.entry.digest: spare.content for spare in spares.values()}
+    at_hand |= {canonical.digest(sealed): sealed for spare in spares.values() for sealed in spare.secrets}
     found: dict[str, bytes] = {}
     lacking: list[str] = []
-    for address, entry in table.entries.items():
-        content = contents.get(entry.digest)
+    for address, digest in ((address, digest) for address, entry in table.entries.items() for digest in entry.needs):
+        content = contents.get(digest)
         if content is None:  # an empty one is a content too
-            content = at_hand.get(entry.digest)
-        if content is None or canonical.digest(content) != entry.digest:
+            content = at_hand.get(digest)
+        if content is None or canonical.digest(content) != digest:
             lacking.append(address)
         else:
-            found[entry.digest] = content
+            found[digest] = content
     if lacking:
         raise Incomplete(
             f"nobody has the content of {_some(lacking)}",

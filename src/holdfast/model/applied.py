@@ -38,8 +38,9 @@ def table_of(applied: Applied | None) -> Table:
 
 
 def needed(applied: Applied) -> tuple[str, ...]:
-    """Digests of everything that serving this revision takes: contents of resources, manifests of nodes."""
-    return tuple(sorted({*(e.digest for e in applied.table.entries.values()), *applied.header.manifests.values()}))
+    """Digests of everything that serving this revision takes: contents of resources, secrets, manifests of nodes."""
+    belong = (digest for entry in applied.table.entries.values() for digest in entry.needs)
+    return tuple(sorted({*belong, *applied.header.manifests.values()}))
 
 
 _PUT_BACK = (

@@ -50,6 +50,10 @@ class CheckInAnswer(Struct, frozen=True, omit_defaults=True):
     registered: bool = True  # False: the hub does not know this node (any more); join again (D-04)
     cadence: Cadence = NORMAL
     audit_seen: int = 0  # number of the newest audit entry the hub holds
+    # Services of silent nodes to run here meanwhile: only what the signed manifest lists as standby. None: no word,
+    # everything stays as it is (a hub that warms up, or an old one).
+    standby: tuple[str, ...] | None = None
+    released: tuple[str, ...] = ()  # services that moved away from here and are proven at their new home
     wire: int = GENERATION
 
 
@@ -89,6 +93,15 @@ class NodeView(Struct, frozen=True, omit_defaults=True):
     revocation: SignedRevocation | None = None  # of the key this node had, for whoever plans
     skew_s: float = 0.0  # the node's clock minus the hub's at the last check-in
     since_s: float = 0.0  # when its status became what it is
+
+
+class NodeNews(Struct, frozen=True, omit_defaults=True):
+    """Which nodes have said something else since; `at` is what to ask after next. `missed`: look at everybody."""
+
+    at: int
+    nodes: tuple[str, ...] = ()
+    missed: bool = False
+    wire: int = GENERATION
 
 
 class NodesAnswer(Struct, frozen=True):

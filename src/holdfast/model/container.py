@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.model import canonical
-from holdfast.model.fleet import Health
+from holdfast.model.fleet import Health, Route
 
 LABEL_FLEET = "holdfast.fleet"
 LABEL_SERVICE = "holdfast.service"
@@ -73,6 +73,7 @@ class Part(Struct, frozen=True):
     health: Health | UnsetType = UNSET
     pre_deploy: tuple[str, ...] = ()
     post_deploy: tuple[str, ...] = ()
+    routes: tuple[Route, ...] = ()  # may change without a new container, unless a port is new
 
 
 class Guest(Struct, frozen=True):

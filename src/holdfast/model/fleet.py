@@ -80,6 +80,10 @@ HostVolume = Annotated[
     str,
     _form(r"^/[^:\x00-\x1f]*:/[^:\x00-\x1f]*$", 'HOST:CONTAINER, two absolute paths such as "/srv/web:/data"', 2049),
 ]
+SecretFile = Annotated[
+    str,
+    _form(r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$", 'the name of a file below /run/secrets such as "tls.pem"'),
+]
 Cpu = Annotated[str, _form(r"^[0-9]{1,4}(\.[0-9]{1,3})?$", "a number of processors such as 2 or 0.5")]
 Memory = Annotated[str, _form(r"^[1-9][0-9]{0,9}(Ki|Mi|Gi)?B?$", 'an amount of memory such as "512Mi" or "2Gi"')]
 Recipient = Annotated[str, _form(r"^age1[0-9a-z]{10,90}$", 'an age recipient such as "age1qqp…"')]
@@ -125,6 +129,21 @@ class Health(_Table, frozen=True):
     start_period: Duration = "30s"
 
 
+class SecretRef(_Table, frozen=True):
+    """One secret of a component: a file below /run/secrets (named like the secret if not said), or a variable."""
+
+    name: NameText
+    env: EnvName | UnsetType = UNSET
+    file: SecretFile | UnsetType = UNSET
+
+
+class Hooks(_Table, frozen=True):
+    """Commands run once per deployment in the component's new image, before it starts and after it serves."""
+
+    pre_deploy: tuple[Text, ...] = ()
+    post_deploy: tuple[Text, ...] = ()
+
+
 class Component(_Table, frozen=True):
     name: NameText
     image: ImageRef
@@ -136,6 +155,8 @@ class Component(_Table, frozen=True):
     update: Literal["rolling", "recreate"] | UnsetType = UNSET
     replicas: Annotated[int, Meta(ge=1, le=32)] = 1
     health: Health | UnsetType = UNSET
+    secrets: tuple[NameText | SecretRef, ...] = ()
+    hooks: Hooks | UnsetType = UNSET
 
 
 class Snapshot(_Table, frozen=True):
@@ -280,3 +301,4 @@ class Fleet(Struct, frozen=True):
     storage: dict[str, Storage]
     policies: dict[str, Policy]
     alerts: dict[str, AlertTarget] = {}
+    secrets: dict[str, bytes] = {}  # sealed; nobody here can open them

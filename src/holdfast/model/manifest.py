@@ -17,3 +17,8 @@ class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     storage: dict[str, Entry] = {}
     standby: dict[str, Entry] = {}  # services of other nodes that list this one in `failover`
     retired: dict[str, Tombstone] = {}  # removed from here, or removed with nobody else left to remember it
+
+    @property
+    def held(self) -> dict[str, Entry]:
+        """Every resource whose content this node may have, by address; not the fleet's settings and its own."""
+        return {**self.policies, **self.standby, **self.services, **self.storage}

@@ -32,9 +32,16 @@ class Entry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     hostnames: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     images: dict[str, str] = {}  # image as written → digest it was resolved to
-    secrets: dict[str, DigestText] = {}
+    secrets: dict[str, DigestText] = {}  # name → digest of what is sealed
     applies_to: tuple[str, ...] | UnsetType = UNSET
     identity: NodeIdentity | UnsetType = UNSET  # of a node that joined
+    drained: bool = False  # a node that takes no new services
+    failover: tuple[str, ...] = ()  # nodes that may run a service while its own is silent, first choice first
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Digests of everything that belongs to it: its content, and the secrets it is given, sealed."""
+        return (self.digest, *self.secrets.values())
 
 
 class Tombstone(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

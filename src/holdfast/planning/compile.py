@@ -36,8 +36,7 @@ def compile_revision(table: Table, applied: Applied | None, fresh: Mapping[str, 
     blobs = {header.resources: table_bytes}
     known = set(applied.header.manifests.values()) if applied else set()
     blobs.update((digest, text) for digest, text in manifests.values() if digest not in known)
-    held = {entry.digest for entry in applied.table.entries.values()} if applied else set()
+    held = {digest for entry in applied.table.entries.values() for digest in entry.needs} if applied else set()
     for entry in table.entries.values():
-        if entry.digest not in held and entry.digest in fresh:
-            blobs[entry.digest] = fresh[entry.digest]
+        blobs.update((digest, fresh[digest]) for digest in entry.needs if digest not in held and digest in fresh)
     return Compiled(Candidate(encode_header(header), table_bytes, blobs), header, table)

@@ -12,7 +12,7 @@ from holdfast.model.ids import kind_of
 from holdfast.model.plan import Blast, Change, ChangeKind, Demand, FieldChange
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import higher
-from holdfast.planning import alerts, grades, identity
+from holdfast.planning import alerts, grades, identity, secrets
 from holdfast.planning.fields import differences
 from holdfast.planning.placement import Placed
 
@@ -32,7 +32,7 @@ def changes(
     Without `detailed` the fields and the blast radius stay empty: who only judges shows them to nobody.
     """
     found = [
-        _changed(address, before, entry, old, new, placed.get(address, NOWHERE))
+        _changed(address, before, after, old, new, placed.get(address, NOWHERE))
         for address, entry in after.entries.items()
         if before.entries.get(address) != entry
     ]
@@ -51,9 +51,10 @@ def grade_of(demands: tuple[Demand, ...]) -> Grade:
 
 
 def _changed(
-    address: str, table: Table, after: Entry, old: Mapping[str, bytes], new: Mapping[str, bytes], where: Placed
+    address: str, table: Table, target: Table, old: Mapping[str, bytes], new: Mapping[str, bytes], where: Placed
 ) -> Change:
     before, stone = table.entries.get(address), table.tombstones.get(address)
+    after = target.entries[address]
     demands = grades.demands(
         address,
         before,
@@ -62,14 +63,24 @@ def _changed(
         lambda: content(new, after.digest, address),
         (lambda: content(old, stone.digest, f"the removed {address}")) if stone else None,
     )
+    if after.secrets:
+        demands += tuple(secrets.demands(address, table, target, old, new))
     node = "" if after.node is UNSET else after.node
-    why = where.why or (identity.why(before, after) if before != after and kind_of(address) == "node" else "")
+    why = where.why or (_why_of_node(before, after) if before != after and kind_of(address) == "node" else "")
     if before is None:
         return Change(address, "create", node, grade_of(demands), why, demands)
     moved_from = "" if before.node is UNSET or before.node == node else before.node
     kind: ChangeKind = "destroy" if any(demand.gives_up_data for demand in demands) else "update"
     kind = "move" if moved_from else kind
     return Change(address, kind, node, grade_of(demands), why, demands, moved_from=moved_from)
+
+
+def _why_of_node(before: Entry | None, after: Entry) -> str:
+    reasons = [identity.why(before, after)]
+    if (before is not None and before.drained) != after.drained:
+        drained = "is drained: takes no new services, and those without data move away"
+        reasons.append(drained if after.drained else "takes services again")
+    return "; ".join(filter(None, reasons))
 
 
 def _detailed(
@@ -83,7 +94,9 @@ def _detailed(
         return replace(change, blast=_blast(was, was, _service(change.address, was, old)))
     assert was is not None and becomes is not None
     fields = tuple(_field_changes(change.address, was, becomes, old, new))
-    return replace(change, fields=fields, blast=_blast(was, becomes, _service(change.address, becomes, new)))
+    notes = (*change.notes, *secrets.words(was, becomes))
+    blast = _blast(was, becomes, _service(change.address, becomes, new))
+    return replace(change, fields=fields, notes=notes, blast=blast)
 
 
 def _service(address: str, entry: Entry, contents: Mapping[str, bytes]) -> bytes | None:
@@ -112,6 +125,8 @@ def _field_changes(
             yield from differences(plain(was), plain(becomes))
     if before.identity != after.identity:
         yield from differences({"identity": _identity(before)}, {"identity": _identity(after)})
+    if before.drained != after.drained:
+        yield FieldChange("drained", before.drained, after.drained)
     if before.node != after.node:
         yield FieldChange("placement", before.node or None, after.node or None)
     if before.epoch != after.epoch:
@@ -122,6 +137,10 @@ def _field_changes(
         was_digest, is_digest = before.images.get(reference), after.images.get(reference)
         if was_digest != is_digest:
             yield FieldChange(f"image {reference}", was_digest, is_digest)
+    for name in sorted(before.secrets.keys() | after.secrets.keys()):
+        was_sealed, is_sealed = before.secrets.get(name), after.secrets.get(name)
+        if was_sealed != is_sealed:
+            yield FieldChange(f"secret {name}", was_sealed and was_sealed[:12], is_sealed and is_sealed[:12])
 
 
 def _identity(entry: Entry) -> dict[str, str]:

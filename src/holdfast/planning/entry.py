@@ -13,7 +13,7 @@ from holdfast.model.applied import content
 from holdfast.model.fleet import AlertTarget, Node, Service, Storage, Volume
 from holdfast.model.ids import kind_of, parse_address
 from holdfast.model.revision import Entry, Table
-from holdfast.planning import images
+from holdfast.planning import images, secrets
 from holdfast.planning.documents import FleetDocument
 from holdfast.planning.header import Unsound
 from holdfast.planning.placement import carries_services, has_data
@@ -33,7 +33,8 @@ def check_entry(address: str, before: Table, after: Table, contents: Mapping[str
         return
     own_identity = entry.identity if kind == "node" else UNSET
     bound = entry.applies_to if kind == "policy" else UNSET
-    if entry != Entry(entry.digest, applies_to=bound, identity=own_identity):
+    drained = kind == "node" and entry.drained
+    if entry != Entry(entry.digest, applies_to=bound, identity=own_identity, drained=drained):
         raise Unsound(f"{address} carries what only another kind of resource has")
     if kind == "trust":
         _check_trust(read(contents, entry, address, trust.Trust))
@@ -86,6 +87,8 @@ def check_table(table: Table) -> None:
             continue
         if entry.node is UNSET or f"node.{entry.node}" not in table.entries:
             raise Unsound(f"{address} is placed on a node that is not in the table")
+        if any(f"node.{name}" not in table.entries for name in entry.failover):
+            raise Unsound(f"{address} fails over to a node that is not in the table")
         for hostname in entry.hostnames:
             if owners.setdefault(hostname, address) != address:
                 raise Unsound(f"{address} and {owners[hostname]} both claim {hostname}")
@@ -107,16 +110,21 @@ def _check_service(address: str, before: Table, after: Table, contents: Mapping[
         raise Unsound(f"the epoch of {address} must be {wanted}, not {entry.epoch}")
     if was is not None and moved and (has_data(service) or has_data(read(contents, was, address, Service))):
         raise moved_data(address[8:], str(was.node), str(entry.node))
-    check_service(address, entry, service)
+    check_service(address, entry, service, contents)
     _check_place(address, service, entry, after, contents)
 
 
-def check_service(address: str, entry: Entry, service: Service) -> None:
+def check_service(address: str, entry: Entry, service: Service, contents: Mapping[str, bytes]) -> None:
     """What an entry and its content must be by themselves, whatever table they stand in."""
     if serving_metadata(service) != (entry.containers, entry.protect, entry.hostnames, entry.ports):
         raise Unsound(f"the table says something else about {address} than its content")
+    if entry.failover != service.failover or entry.drained:
+        raise Unsound(f"the table names other failover nodes of {address} than its content, or calls it drained")
+    if service.failover and has_data(service):
+        raise Unsound(f"{address} has data and failover nodes, which would run it without that data")
     _check_names(address, service)
     _check_images(address, service, entry)
+    secrets.check(address, entry, service, contents)
 
 
 def _check_names(address: str, service: Service) -> None:
@@ -136,8 +144,8 @@ def _check_images(address: str, service: Service, entry: Entry) -> None:
     known = set(images.unpinned((service,)))
     if not entry.images.keys() <= known or not all(map(_IMAGE_DIGEST.match, entry.images.values())):
         raise Unsound(f"the table resolves images that {address} does not use, or to no digest")
-    if entry.secrets or entry.applies_to is not UNSET or entry.identity is not UNSET:
-        raise Unsound(f"{address} carries secrets, bindings or a key, which services do not have yet")
+    if entry.applies_to is not UNSET or entry.identity is not UNSET:
+        raise Unsound(f"{address} carries bindings or a key, which services do not have")
 
 
 def _check_place(address: str, service: Service, entry: Entry, after: Table, contents: Mapping[str, bytes]) -> None:

@@ -15,6 +15,7 @@ from holdfast.model.fleet import AlertTarget, Node, Service, Settings, Snapshot,
 from holdfast.model.ids import kind_of
 from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
+from holdfast.model.sealed import Sealed
 from holdfast.planning import identity
 from holdfast.planning.documents import FleetDocument
 
@@ -85,10 +86,26 @@ def node_demands(before: Node, after: Node) -> Iterator[Demand]:
         yield destroy(f"lets the agent call peers more freely (peer_calls = {after.peer_calls})")
 
 
+def move_demands(before: Entry, after: Entry) -> Iterator[Demand]:
+    """The node it leaves sees something protected go, and asks for this grade whatever the reason."""
+    if before.protect and before.node != after.node:
+        yield destroy(f"moves a protected service away from {before.node}")
+
+
 def identity_demands(before: Entry, after: Entry) -> Iterator[Demand]:
     """A key is who the node is: whoever swaps it gets its services, its secrets and its names."""
     if reason := identity.why(before, after):
         yield destroy(reason)
+
+
+def secret_demands(name: str, before: Sealed, after: Sealed, home: Set[str], unknown_max: int = 0) -> Iterator[Demand]:
+    """A secret may follow its service to another node; whoever else can open it from now on is widening.
+
+    Tags name the keys of nodes. Operators are anonymous in what is sealed: more of them are only seen by their number.
+    """
+    more = len(after.tags - before.tags - home)
+    if more > unknown_max or after.anonymous > before.anonymous:
+        yield destroy(f"seals the secret {name} to more recipients than before")
 
 
 def volumes(service: Service) -> dict[tuple[str, str], Volume | str]:
@@ -229,6 +246,7 @@ def demands(
     if kind == "policy":
         return tuple(policy_demands(before, after))
     keyed = tuple(identity_demands(before, after)) if kind == "node" else ()
+    keyed = tuple(move_demands(before, after)) if kind == "service" else keyed
     if before.digest == after.digest:
         return keyed
     schema, rule = _BY_KIND[kind]

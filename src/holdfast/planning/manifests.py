@@ -9,12 +9,14 @@ from holdfast.model.revision import Entry, Table, Tombstone
 
 
 def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
-    """Node name → manifest bytes. A node learns of its own services, the policies that bind it, and storage.
+    """Node name → manifest bytes. A node learns of its own services, those it stands by for, the policies that bind
+    them, and storage.
 
     Alerts are in nobody's manifest: their URLs are often secrets, and only the hub sends.
     """
     settings = table.entries[FLEET].digest
     services: dict[str, dict[str, Entry]] = {}
+    standby: dict[str, dict[str, Entry]] = {}
     fleet_policies: dict[str, Entry] = {}
     service_policies: dict[str, dict[str, Entry]] = {}
     storage: dict[str, Entry] = {}
@@ -22,6 +24,9 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
         if address.startswith("service."):
             if entry.node is not UNSET:
                 services.setdefault(entry.node, {})[address] = entry
+            for other in entry.failover:
+                if other != entry.node:
+                    standby.setdefault(other, {})[address] = entry
         elif address.startswith("policy."):
             for target in entry.applies_to or ():
                 scope = fleet_policies if target == FLEET else service_policies.setdefault(target, {})
@@ -34,12 +39,13 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
         if not address.startswith("node."):
             continue
         node = address[5:]
-        mine = services.get(node, {})
+        mine, spare = services.get(node, {}), standby.get(node, {})
         policies = dict(fleet_policies)
-        for service in service_policies.keys() & mine.keys():
+        for service in service_policies.keys() & (mine.keys() | spare.keys()):
             policies |= service_policies[service]
         gone = everywhere | retired[node] if node in retired else everywhere
-        manifest = NodeManifest(fleet_id, node, settings, table.entries[address], mine, policies, storage, retired=gone)
+        own = table.entries[address]
+        manifest = NodeManifest(fleet_id, node, settings, own, mine, policies, storage, spare, gone)
         found[node] = canonical.encode(manifest)
     return found
 

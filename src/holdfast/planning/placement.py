@@ -1,6 +1,6 @@
 """Which node runs which service, and why. Pure, deterministic, sticky (M-35, M-36, M-37, C-14)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from heapq import heapify, heappop, heappush
 
 from msgspec import UNSET, Struct
@@ -38,10 +38,16 @@ def carries_services(node: Node) -> bool:
     return any(role != "edge" for role in node.roles)
 
 
-def refuses_worker(node: Node, seen: NodeObservation | None) -> Refusal | None:
+def drained_nodes(table: Table) -> frozenset[str]:
+    return frozenset(a[5:] for a, entry in table.entries.items() if entry.drained and a.startswith("node."))
+
+
+def refuses_worker(node: Node, seen: NodeObservation | None, drained: bool = False) -> Refusal | None:
     """Why automatic placement passes this node over. A node nobody has seen yet is eligible."""
     if "worker" not in node.roles:
         return f"is not a worker (roles: {', '.join(node.roles)})"
+    if drained:
+        return "is drained"
     if seen is not None and seen.status == "unhealthy":
         return "is unhealthy"
     return None
@@ -50,18 +56,29 @@ def refuses_worker(node: Node, seen: NodeObservation | None) -> Refusal | None:
 class Placer:
     """Places services one after another; the load it counts is applied plus what it assigned itself."""
 
-    def __init__(self, nodes: Mapping[str, Node], seen: Mapping[str, NodeObservation], applied: Table) -> None:
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        seen: Mapping[str, NodeObservation],
+        applied: Table,
+        drained: Set[str] | None = None,
+    ) -> None:
+        """`drained`: nodes that take no new services; as applied if nothing else is said."""
         self._nodes = nodes
         self._seen = seen
+        self._drained = drained_nodes(applied) if drained is None else drained
         self.load = dict.fromkeys(sorted(nodes), 0)
         for address, entry in applied.entries.items():
             if entry.node is not UNSET and entry.node in self.load and address.startswith("service."):
                 self.load[entry.node] += entry.containers
-        self.refusals = {name: refuses_worker(node, seen.get(name)) for name, node in nodes.items()}
+        self.refusals = {
+            name: refuses_worker(node, seen.get(name), name in self._drained) for name, node in nodes.items()
+        }
         self._refused_count = sum(reason is not None for reason in self.refusals.values())
         self._queue = [(load, name) for name, load in self.load.items() if self.refusals[name] is None]
         heapify(self._queue)
-        self._hubs = sorted(name for name, node in nodes.items() if "hub" in node.roles)
+        hubs = [name for name, node in nodes.items() if "hub" in node.roles]
+        self._hubs = sorted(hubs, key=lambda name: (name in self._drained, name))
 
     def place(self, name: str, service: Service, current: str | None) -> Placed:
         """Pin before tier before stickiness before load."""
@@ -70,8 +87,20 @@ class Placer:
         if service.tier == "core":
             return self._core(name, current)
         if current is not None and current in self._nodes and "worker" in self._nodes[current].roles:
-            return Placed(current, "stays where it is")
+            return self._stays(name, service, current)
         return self._least_loaded(name, service)
+
+    def _stays(self, name: str, service: Service, current: str) -> Placed:
+        """Sticky, unless its node is drained: then what has no data moves, if anybody else takes it."""
+        if current not in self._drained:
+            return Placed(current, "stays where it is")
+        if has_data(service):
+            return Placed(current, f"stays where its data is, although {current} is drained")
+        if not self._queue:
+            return Placed(current, f"stays where it is: {current} is drained, but no other node fits")
+        found = self._least_loaded(name, service)
+        self.load[current] -= containers(service)
+        return Placed(found.node, f"{current} is drained; {found.why}")
 
     def _pinned(self, name: str, pin: str) -> Placed:
         node = self._nodes.get(pin)

@@ -3,21 +3,23 @@
 from collections.abc import Mapping, Set
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from holdfast.errors import Conflict, Invalid
+from holdfast.model import canonical
 from holdfast.model.applied import Applied, content, head_of, table_of
 from holdfast.model.fleet import Fleet, Node, Service
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, NodeIdentity, Table
-from holdfast.planning import identity, images
+from holdfast.planning import identity, images, secrets
 from holdfast.planning.compile import Compiled, compile_revision
 from holdfast.planning.contents import layered
 from holdfast.planning.diff import changes, grade_of
 from holdfast.planning.documents import documents
-from holdfast.planning.placement import Placed, has_data
+from holdfast.planning.drain import drain, marked
+from holdfast.planning.placement import Placed, drained_nodes, has_data
 from holdfast.planning.table import Drafted, draft, limited, moved_data, tombstones, without
 
 
@@ -44,7 +46,10 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
             )
         table = limited(table_of(applied), table, inputs.only)
     fresh = {entry.digest: texts[address] for address, entry in drafted.table.entries.items()}
-    return _between(table, applied, fresh, drafted.placed, _warnings(fleet, table))
+    fresh |= {canonical.digest(sealed): sealed for sealed in fleet.secrets.values()}
+    held = layered(fresh, applied.contents if applied else {})
+    warnings = (*_warnings(fleet, table), *secrets.require_readable(table, held, inputs.only), *secrets.unused(fleet))
+    return _between(table, applied, fresh, drafted.placed, warnings)
 
 
 def _draft(fleet: Fleet, texts: Mapping[str, bytes], applied: Applied | None, inputs: Inputs) -> Drafted:
@@ -64,6 +69,15 @@ def plan_undeploy(address: str, applied: Applied | None) -> Plan:
     return _between(without(applied.table, address, applied.head.number + 1), applied, {}, {}, ())
 
 
+def plan_drain(node: str, applied: Applied, seen: Mapping[str, NodeObservation], undo: bool = False) -> Plan:
+    """Mark a node as drained and move away what may move; `undo` only lifts the mark, as nothing moves without need."""
+    if undo:
+        entries = marked(node, applied, drained=False)
+        return _between(Table(entries, applied.table.tombstones), applied, {}, {}, ())
+    found = drain(node, applied, seen)
+    return _between(found.table, applied, {}, found.placed, found.stays)
+
+
 def plan_rollback(target: Table, applied: Applied) -> Plan:
     """A new revision with the content of an older one; epochs and tombstones only ever grow."""
     entries = {}
@@ -76,18 +90,28 @@ def plan_rollback(target: Table, applied: Applied) -> Plan:
             entries[address] = entry
             continue
         newest = now.epoch if now else (stone.epoch + 1 if stone else entry.epoch)
+        entry = _off_drained(address, entry, now, applied)
         if now is not None and now.node != entry.node:
             _refuse_moving_data(address, now, entry, applied)
             newest += 1
         entries[address] = replace(entry, epoch=newest)
     table = Table(entries, tombstones(applied.table, entries, applied.head.number + 1))
-    return _between(table, applied, {}, {}, ())
+    return _between(table, applied, {}, {}, secrets.doubts(table, applied.contents))
 
 
 def _with_identity(target: Entry, now: Entry | None, applied: Applied) -> Entry:
-    """A key that was replaced or revoked since does not come back with the settings of that time."""
+    """A key that was replaced or revoked since does not come back with the settings of that time, and a drained node
+    stays drained."""
     node = msgspec.json.decode(content(applied.contents, target.digest, "a node"), type=Node)
-    return replace(target, identity=identity.drafted(node, now, None))
+    return replace(target, identity=identity.drafted(node, now, None), drained=now is not None and now.drained)
+
+
+def _off_drained(address: str, target: Entry, now: Entry | None, applied: Applied) -> Entry:
+    """What was moved off a drained node does not go back to it, unless it was pinned there then."""
+    if now is None or now.node == target.node or target.node not in drained_nodes(applied.table):
+        return target
+    service = msgspec.json.decode(content(applied.contents, target.digest, address), type=Service)
+    return target if service.node is not UNSET else replace(target, node=now.node)
 
 
 def _refuse_moving_data(address: str, now: Entry, target: Entry, applied: Applied) -> None:

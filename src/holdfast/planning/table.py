@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Set
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from holdfast.errors import NotPermitted
 from holdfast.model import canonical
@@ -10,6 +11,7 @@ from holdfast.model.fleet import Fleet, Service
 from holdfast.model.ids import FLEET
 from holdfast.model.observation import NodeObservation
 from holdfast.model.revision import Entry, NodeIdentity, Table, Tombstone
+from holdfast.model.secret import names_of
 from holdfast.planning import identity, images
 from holdfast.planning.placement import Placed, Placer, containers, has_data
 
@@ -36,15 +38,20 @@ def draft(
     placed: dict[str, Placed] = {}
     entries: dict[str, Entry] = {}
     digest_of = canonical.digest
+    sealed = {name: digest_of(content) for name, content in fleet.secrets.items()}
     for address, content in documents.items():
         digest = digest_of(content)
         kind, _, name = address.partition(".")
         if kind == "service":
-            entry, why = _service_entry(name, fleet.services[name], digest, applied, placer, answers)
+            service = fleet.services[name]
+            entry, why = _service_entry(name, service, digest, applied, placer, answers)
+            if named := names_of(service):
+                entry = replace(entry, secrets={one: sealed[one] for one in named if one in sealed})
             entries[address], placed[address] = entry, why
         elif kind == "node":
-            is_key = identity.drafted(fleet.nodes[name], applied.entries.get(address), identities.get(name), revoked)
-            entries[address] = Entry(digest, identity=is_key)
+            known = applied.entries.get(address)
+            is_key = identity.drafted(fleet.nodes[name], known, identities.get(name), revoked)
+            entries[address] = Entry(digest, identity=is_key, drained=known is not None and known.drained)
         elif kind == "policy":
             entries[address] = Entry(digest, applies_to=fleet.policies[name].applies_to)
         else:
@@ -75,7 +82,7 @@ def _service_entry(
             raise moved_data(name, current or "", where.node)
         epoch += 1
     known = images.resolved(service, answers, before.images if before else {})
-    return Entry(digest, where.node, epoch, *serving_metadata(service), known), where
+    return Entry(digest, where.node, epoch, *serving_metadata(service), known, failover=service.failover), where
 
 
 def serving_metadata(service: Service) -> tuple[int, bool, tuple[str, ...], tuple[int, ...]]:

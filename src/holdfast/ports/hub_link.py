@@ -11,7 +11,7 @@ from holdfast.model.revision import Candidate, Head
 from holdfast.model.token import NewToken, Token
 
 if TYPE_CHECKING:
-    from holdfast.model.checkin import NodesAnswer  # much to load for commands that ask no nodes
+    from holdfast.model.checkin import NodeNews, NodesAnswer  # much to load for commands that ask no nodes
     from holdfast.model.invite import SignedRevocation
     from holdfast.model.order import SignedOrder
     from holdfast.model.order_view import OrderView
@@ -66,6 +66,26 @@ class FleetReader(Protocol):
     """What a running hub knows of its nodes. A ledger directory has no visitors, so it knows none."""
 
     def nodes(self) -> "NodesAnswer": ...
+
+
+@runtime_checkable
+class FleetLookout(FleetReader, Protocol):
+    """For whoever waits until a node says something: looks at few nodes, and sleeps at the hub in between."""
+
+    def nodes_named(self, names: Sequence[str]) -> "NodesAnswer": ...
+
+    def news(self, after: int, wait_s: float) -> "NodeNews | None":
+        """Held until a node said something else. None: that hub cannot tell, so it has to be asked now and then."""
+        ...
+
+
+@runtime_checkable
+class ConvergenceReader(Protocol):
+    """A running hub notes which revisions came true; it is the hub's word alone."""
+
+    def converged(self, newest: int, limit: int) -> Sequence[int]:
+        """Numbers of those that did, from `newest` downwards, of `limit` revisions."""
+        ...
 
 
 @runtime_checkable

@@ -3,16 +3,21 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.model.journal import JournalEntry, Operation, OrderUse, Outcome
+from holdfast.model.journal import JournalEntry, Operation, OrderUse, Outcome, StepRecord
 from holdfast.model.order import OrderResult
 
 
 class Journal(Protocol):
-    def begin(self, operation: Operation, use: OrderUse | None = None) -> bool:
-        """False, and nothing written, if that order id, counter or nonce was used before. Durable before acting."""
+    def begin(self, operation: Operation, use: OrderUse | None = None, makes: Sequence[str] = ()) -> bool:
+        """False, and nothing written, if that order id, counter or nonce was used before. Durable before acting.
+        `makes` are names this operation is about to make: noted with it, so that none is ever made unknown (W10)."""
         ...
 
     def step(self, operation: str, name: str, at_s: float, note: str = "") -> None: ...
+
+    def steps(self, operation: str, steps: Sequence[StepRecord]) -> None:
+        """Several at once, for the price of one flush; all of them or none."""
+        ...
 
     def finish(self, operation: str, outcome: Outcome, result: OrderResult | None = None) -> None: ...
 
@@ -46,8 +51,16 @@ class Journal(Protocol):
 
     def fact(self, name: str) -> bytes | None: ...
 
+    def facts(self, prefix: str) -> dict[str, bytes]:
+        """All whose name begins so, sorted by name; "" is every one."""
+        ...
+
+    def drop_fact(self, name: str) -> None:
+        """Nothing if it is not there."""
+        ...
+
     def made_by(self, path: str) -> str | None:
-        """The operation that made this directory; None if it was not made here (W10)."""
+        """The operation that made this path or name; None if it was not made here (W10)."""
         ...
 
     def note_made(self, path: str, operation: str, scratch: bool) -> None: ...

@@ -28,6 +28,7 @@ OPERATIONS: Mapping[str, str] = {
     "commit": "hand in a signed revision",
     "mend": "store damaged or missing contents anew",
     "order": "hand in a signed order for a node",
+    "stream": "one end of the stream that an order opens; what goes through is sealed between the two ends",
     "revoke": "hand in a signed revocation of a node's key",
     "make-token": "make a token that reads",
     "revoke-token": "end a token",
@@ -62,6 +63,7 @@ ALLOWED: Mapping[str, frozenset[Kind]] = {
     "commit": _OPERATORS | _FOUNDING,  # judged by the signatures on the revision
     "mend": _OPERATORS,
     "order": _OPERATORS,
+    "stream": _OPERATORS | _NODES,  # whoever gave the order, and the node it is for: hub/relay.py
     "revoke": _OPERATORS,
     "make-token": _OPERATORS,
     "revoke-token": _OPERATORS,

@@ -48,6 +48,7 @@ class HistoryPage(Struct, frozen=True):
     """Records from the newest asked for downwards; a short page is not the end of history, an empty one is."""
 
     revisions: tuple[RevisionRecord, ...]
+    converged: tuple[int, ...] = ()  # those of them whose every service was once reported to run as applied
     wire: Wire = GENERATION
 
 

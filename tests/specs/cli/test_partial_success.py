@@ -7,7 +7,8 @@ from typing import cast
 
 import pytest
 
-from holdfast.cli import carry_out, receipts
+from holdfast.cli import carry_out, outcome
+from holdfast.cli.outcome import Outcome
 from holdfast.cli.receipts import Receipts
 from holdfast.cli.terminal import Terminal
 from holdfast.cli.toolbox import Toolbox
@@ -25,7 +26,7 @@ def reported(got: Receipts, as_json: bool, monkeypatch: pytest.MonkeyPatch) -> t
     box = cast(
         Toolbox, Namespace(terminal=Terminal(said, said, io.StringIO(), environ_no_colour=True), hub=lambda t: t)
     )
-    monkeypatch.setattr(receipts, "wait", lambda *_: got)
+    monkeypatch.setattr(outcome, "wait", lambda *_: Outcome(got))
     args = Namespace(json=as_json, detach=False)
     try:
         code = carry_out.report(HEAD, plan(small_fleet(), None), None, "https://hub", args, box)

@@ -76,7 +76,7 @@ def test_a_known_directory_that_is_none_is_refused_s11(directory: str, content: 
     assert only_problem(files)[::4] == (directory, "put a real directory in its place")
 
 
-@pytest.mark.parametrize("directory", ["guests", "graphs", "secrets"])
+@pytest.mark.parametrize("directory", ["guests", "graphs"])
 def test_a_directory_whose_feature_is_not_built_yet_is_refused_unless_empty(directory: str) -> None:
     assert fleet_of({**BASE, directory: "directory"}).settings.name == "home"
     assert fleet_of({**BASE, f"{directory}/.gitkeep": b""}).settings.name == "home"

@@ -301,13 +301,6 @@ def test_a_service_key_whose_feature_is_not_built_yet_is_refused_with_a_sentence
     assert found[3].startswith("not built yet: ") and found[4].startswith("remove the key")
 
 
-@pytest.mark.parametrize("key", ["secrets", "hooks"])
-def test_a_component_key_whose_feature_is_not_built_yet_is_refused_with_a_sentence(key: str) -> None:
-    found = only_problem(with_service(WEB + f"{key} = []\n"))
-    assert found[1:3] == (4, f"components[0].{key}")
-    assert found[3].startswith("not built yet: ")
-
-
 def test_a_service_may_have_64_components_and_not_one_more() -> None:
     many = "".join(f'[[components]]\nname = "c{at}"\nimage = "a"\n' for at in range(65))
     assert only_problem(with_service(many))[3] == "must have 1 to 64 entries, not 65"

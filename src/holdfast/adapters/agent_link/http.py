@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import binascii
-import ssl
 from typing import TYPE_CHECKING
 
 import aiohttp
 from yarl import URL
 
+from holdfast.adapters.tls.client import issued_context
 from holdfast.errors import HoldfastError, Invalid, Unreachable
 from holdfast.model import ssh_key
 from holdfast.model.agent_place import place, shown
@@ -17,6 +17,8 @@ from holdfast.ports.agent_link import Callee, WrongNode
 from holdfast.wire import codec, faults, http_signature
 
 if TYPE_CHECKING:
+    import ssl
+
     from holdfast.ports.clock import Clock
     from holdfast.ports.entropy import Entropy
     from holdfast.ports.identity_key import IdentityKey
@@ -58,22 +60,6 @@ class HttpAgentLink:
         ) as answer:
             if answer.status != 200:
                 raise await _refused(answer, callee)
-
-
-def issued_context(issuer: bytes) -> ssl.SSLContext:
-    """TLS 1.3, and one authority in the whole world: this issuing certificate, with its constraints."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # asks for a certificate and for the name in it
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
-    try:
-        context.load_verify_locations(cadata=issuer)
-    except (ssl.SSLError, ValueError) as trouble:
-        raise Invalid(
-            f"a pinned issuing certificate cannot be read: {trouble}",
-            remedy="holdfast node show NAME; holdfast apply pins the one it has now",
-            code="certificate_unreadable",
-        ) from None
-    return context
 
 
 def _session(context: ssl.SSLContext) -> aiohttp.ClientSession:

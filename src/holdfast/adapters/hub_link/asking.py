@@ -12,6 +12,8 @@ from holdfast.errors import HoldfastError, Invalid, Unreachable
 from holdfast.wire import codec, faults
 
 if TYPE_CHECKING:
+    import socket
+
     from holdfast.ports.clock import Clock
     from holdfast.ports.entropy import Entropy
     from holdfast.ports.sessions import Sessions
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TIMEOUT_S = 30.0
+SWITCH_S = 45.0  # a hub holds whoever comes first for thirty
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _URL = re.compile(
     r"(https?)://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(?::([0-9]{1,5}))?/?"
@@ -74,13 +77,13 @@ class Asking:
     # ---- asking
 
     def get(self, target: str, kind: type[T]) -> T:
-        return self._message(self.ask("GET", target, None), kind)
+        return self.message(self.ask("GET", target, None), kind)
 
     def post(self, target: str, message: object, kind: type[T]) -> T:
         self.close()  # on a connection of its own: one that had gone stale would leave open whether it was heard
-        return self._message(self.ask("POST", target, codec.write(message)), kind)
+        return self.message(self.ask("POST", target, codec.write(message)), kind)
 
-    def _message(self, answer: Answer, kind: type[T]) -> T:
+    def message(self, answer: Answer, kind: type[T]) -> T:
         try:
             return codec.read(self.checked(answer).body, kind)
         except Invalid as trouble:
@@ -126,6 +129,34 @@ class Asking:
             self.close()
             unknown = body is not None and not isinstance(trouble, NotReached)
             raise self._unreachable(_reason(trouble), UNKNOWN if unknown else "") from trouble
+
+    # ---- a stream
+
+    def switched(self, target: str, protocol: str) -> tuple[socket.socket, bytes]:
+        """A connection that carries another protocol from now on, and its first bytes if some came already."""
+        answer = self._switch(target, protocol)
+        if isinstance(answer, Answer) and answer.status == 401 and self.visit.mended(answer):
+            answer = self._switch(target, protocol)
+        if isinstance(answer, Answer):
+            raise self._trouble(answer)
+        return answer
+
+    def _switch(self, target: str, protocol: str) -> tuple[socket.socket, bytes] | Answer:
+        self.visit.prepare()
+        deadline_s = time.monotonic() + SWITCH_S
+        line = None
+        try:
+            line = connect(self._host, self._port, self._pin, deadline_s, self._clock.now_s())
+            headers = self.visit.signed(line.peer, "GET", target, None) | {"Connection": "Upgrade", "Upgrade": protocol}
+            answer = line.switch(request("GET", target, self._authority, headers), ANSWER_BYTES_MAX, deadline_s)
+        except (OSError, Garbled) as trouble:
+            if line is not None:
+                line.close()
+            raise self._unreachable(_reason(trouble)) from trouble
+        if answer is None:
+            return line.taken()
+        line.close()
+        return answer
 
     def _through(self, line: Line, method: str, target: str, body: bytes | None, deadline_s: float) -> Answer:
         self._line = line

@@ -20,6 +20,7 @@ from holdfast.adapters.hub_link import hub_tls
 HEAD_BYTES_MAX = 32 * 1024
 PIECE_BYTES = 256 * 1024
 INTERIM_MAX = 8
+SWITCHED = 101
 CONNECT_S = 5.0  # a machine that is on answers at once, or says that nobody listens
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
@@ -63,6 +64,24 @@ class Line:
                 self.reusable = headers.get("connection", "").lower() != "close" and not self._read
                 return Answer(status, headers, body)
         raise Garbled("nothing but interim answers")
+
+    def switch(self, request: bytes, bytes_max: int, deadline_s: float) -> Answer | None:
+        """None: the hub has switched, and what follows on `taken` is no HTTP. Else its answer why not."""
+        self._deadline_s = deadline_s
+        self.reusable = False
+        self._patience()
+        self._sock.sendall(request)
+        for _ in range(INTERIM_MAX):
+            status, headers = self._head()
+            if status == SWITCHED:
+                return None
+            if status >= 200:
+                return Answer(status, headers, self._body(headers, bytes_max))
+        raise Garbled("nothing but interim answers")
+
+    def taken(self) -> tuple[socket.socket, bytes]:
+        """The socket, and what came already."""
+        return self._sock, bytes(self._read)
 
     def close(self) -> None:
         self._sock.close()
@@ -172,7 +191,7 @@ def _left_s(deadline_s: float) -> float:
     return left_s
 
 
-def request(method: str, target: str, authority: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+def request(method: str, target: str, authority: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
     lines = [f"{method} {target} HTTP/1.1", f"Host: {authority}", "Accept: application/json", "User-Agent: holdfast"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if body is not None:

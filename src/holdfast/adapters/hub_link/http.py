@@ -8,7 +8,7 @@ from holdfast.adapters.hub_link.asking import Asking
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
-from holdfast.model.checkin import NodesAnswer
+from holdfast.model.checkin import NodeNews, NodesAnswer
 from holdfast.model.hub_status import HubStatus
 from holdfast.model.ids import TRUST
 from holdfast.model.invite import SignedRevocation
@@ -22,6 +22,7 @@ from holdfast.model.trust import Trust
 from holdfast.wire import messages
 
 RECORDS_MAX = 1_000
+NAMES_MAX = 100
 HEADS_MAX = 10_000_000  # one a minute for nineteen years
 
 
@@ -122,6 +123,26 @@ class HttpHub(Asking):
 
     def nodes(self) -> NodesAnswer:
         return self.get("/v1/nodes", NodesAnswer)
+
+    def nodes_named(self, names: Sequence[str]) -> NodesAnswer:
+        """More than fit into a question are all."""
+        return self.get(f"/v1/nodes?names={','.join(names)}", NodesAnswer) if len(names) <= NAMES_MAX else self.nodes()
+
+    def news(self, after: int, wait_s: float) -> NodeNews | None:
+        answer = self.ask("GET", f"/v1/nodes/news?after={after}&wait_ms={int(wait_s * 1000)}", None)
+        return None if answer.status == 404 else self.message(answer, NodeNews)
+
+    def converged(self, newest: int, limit: int) -> list[int]:
+        found: list[int] = []
+        while limit > 0:
+            page = self.get(
+                f"/v1/history?newest={newest}&limit={min(limit, messages.PAGE_RECORDS)}", messages.HistoryPage
+            )
+            found += page.converged
+            if not page.revisions or page.revisions[-1].number <= 1:
+                break
+            newest, limit = page.revisions[-1].number - 1, limit - len(page.revisions)
+        return found
 
     def submit(self, order: SignedOrder) -> str:
         return self.post("/v1/orders", order, messages.OrderTaken).id

@@ -19,7 +19,7 @@ class MemoryJournal:
         self._facts: dict[str, bytes] = {}
         self._made: dict[str, tuple[str, bool]] = {}
 
-    def begin(self, operation: Operation, use: OrderUse | None = None) -> bool:
+    def begin(self, operation: Operation, use: OrderUse | None = None, makes: Sequence[str] = ()) -> bool:
         assert operation.id not in self._operations, "an operation begins once"
         if use is not None:
             if use.id in self._uses or use.counter in self._counters or use.nonce in self._nonces:
@@ -31,11 +31,15 @@ class MemoryJournal:
             self._nonces.add(use.nonce)
             self._highest = max(self._highest, use.counter)
         self._operations[operation.id] = JournalEntry(operation, (), None, None)
+        self._made |= dict.fromkeys(makes, (operation.id, False))
         return True
 
     def step(self, operation: str, name: str, at_s: float, note: str = "") -> None:
+        self.steps(operation, [StepRecord(name, at_s, note)])
+
+    def steps(self, operation: str, steps: Sequence[StepRecord]) -> None:
         entry = self._operations[operation]
-        self._operations[operation] = replace(entry, steps=(*entry.steps, StepRecord(name, at_s, note)))
+        self._operations[operation] = replace(entry, steps=(*entry.steps, *steps))
 
     def finish(self, operation: str, outcome: Outcome, result: OrderResult | None = None) -> None:
         entry = self._operations[operation]
@@ -78,6 +82,12 @@ class MemoryJournal:
 
     def fact(self, name: str) -> bytes | None:
         return self._facts.get(name)
+
+    def facts(self, prefix: str) -> dict[str, bytes]:
+        return {name: self._facts[name] for name in sorted(self._facts) if name.startswith(prefix)}
+
+    def drop_fact(self, name: str) -> None:
+        self._facts.pop(name, None)
 
     def made_by(self, path: str) -> str | None:
         return self._made[path][0] if path in self._made else None

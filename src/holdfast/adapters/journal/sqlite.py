@@ -15,6 +15,9 @@ from holdfast.model.order import COUNTER_WINDOW, OrderResult
 
 KEPT_OPERATIONS = 5000  # finished ones; what is under way or unsent is never forgotten
 
+_NOTE_MADE = "INSERT OR REPLACE INTO made VALUES (?, ?, ?)"
+_ADD_STEP = "INSERT INTO steps SELECT ?1, 1 + coalesce(max(number), 0), ?2 FROM steps WHERE operation = ?1"
+
 _encode = msgspec.json.Encoder().encode
 _operation = msgspec.json.Decoder(Operation).decode
 _step = msgspec.json.Decoder(StepRecord).decode
@@ -25,7 +28,7 @@ class SqliteJournal:
     def __init__(self, file: AgentFile) -> None:
         self._file = file
 
-    def begin(self, operation: Operation, use: OrderUse | None = None) -> bool:
+    def begin(self, operation: Operation, use: OrderUse | None = None, makes: Sequence[str] = ()) -> bool:
         with self._file.transaction() as db:
             if use is not None and not _first_use(db, use):
                 return False
@@ -33,15 +36,20 @@ class SqliteJournal:
                 "INSERT INTO operations (id, body, order_id) VALUES (?, ?, ?)",
                 (operation.id, _encode(operation), operation.order),
             )
+            for path in makes:
+                db.execute(_NOTE_MADE, (path, operation.id, False))
             _forget_old(db)
         return True
 
     def step(self, operation: str, name: str, at_s: float, note: str = "") -> None:
+        self.steps(operation, [StepRecord(name, at_s, note)])
+
+    def steps(self, operation: str, steps: Sequence[StepRecord]) -> None:
+        if not steps:
+            return
         with self._file.transaction() as db:
-            db.execute(
-                "INSERT INTO steps SELECT ?1, 1 + coalesce(max(number), 0), ?2 FROM steps WHERE operation = ?1",
-                (operation, _encode(StepRecord(name, at_s, note))),
-            )
+            for step in steps:
+                db.execute(_ADD_STEP, (operation, _encode(step)))
 
     def finish(self, operation: str, outcome: Outcome, result: OrderResult | None = None) -> None:
         with self._file.transaction() as db:
@@ -111,13 +119,24 @@ class SqliteJournal:
         rows = self._file.rows("SELECT value FROM facts WHERE name = ?", (name,))
         return bytes(rows[0][0]) if rows else None
 
+    def facts(self, prefix: str) -> dict[str, bytes]:
+        rows = self._file.rows(
+            "SELECT name, value FROM facts WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1 ORDER BY name",
+            (prefix,),
+        )
+        return {str(name): bytes(value) for name, value in rows}
+
+    def drop_fact(self, name: str) -> None:
+        with self._file.transaction() as db:
+            db.execute("DELETE FROM facts WHERE name = ?", (name,))
+
     def made_by(self, path: str) -> str | None:
         rows = self._file.rows("SELECT operation FROM made WHERE path = ?", (path,))
         return str(rows[0][0]) if rows else None
 
     def note_made(self, path: str, operation: str, scratch: bool) -> None:
         with self._file.transaction() as db:
-            db.execute("INSERT OR REPLACE INTO made VALUES (?, ?, ?)", (path, operation, scratch))
+            db.execute(_NOTE_MADE, (path, operation, scratch))
 
     def is_scratch(self, path: str) -> bool:
         return bool(self._file.rows("SELECT 1 FROM made WHERE path = ? AND scratch", (path,)))

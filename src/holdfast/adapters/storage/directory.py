@@ -2,24 +2,33 @@
 
 import errno
 import os
-import stat
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from holdfast.adapters.storage import permission, tree
-from holdfast.errors import Conflict, Failed, HoldfastError, NotPermitted
+from holdfast.adapters.storage import checkpoints, permission, sources, tree
+from holdfast.errors import Conflict, Failed, HoldfastError
 from holdfast.model.ids import is_name
 from holdfast.model.order import VerifiedOrder
-from holdfast.ports.storage import DataDirectory
+from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable
 
-_MODE = 0o700
+COUNTED_FOR_S = 600.0  # how long the figures of a report stay good
+COUNTING_S_MAX = 0.05  # what one report may spend on renewing them
 
 
 class DirectoryStorage:
-    def __init__(self, root: str, node: str, mounts: str = "/proc/self/mountinfo") -> None:
+    def __init__(
+        self,
+        root: str,
+        node: str,
+        mounts: str = "/proc/self/mountinfo",
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.root = os.path.abspath(root)
         self._node = node
         self._mounts = mounts
+        self._monotonic_s = monotonic_s
+        self._counted: dict[str, tuple[float, DataDirectory]] = {}  # when, what
 
     # ---- looking
 
@@ -27,9 +36,22 @@ class DirectoryStorage:
         with self._opened(missing_ok=True) as root:
             if root is None:
                 return []
-            names = sorted(name for name in os.listdir(root) if is_name(name))
-            found = (self._look(root, name) for name in names if _is_directory(root, name))
-            return [directory for directory in found if directory is not None]
+            names = {name for name in os.listdir(root) if is_name(name) and tree.is_directory(root, name)}
+            self._renew(root, names)
+            return [self._counted[name][1] for name in sorted(names & self._counted.keys())]
+
+    def _renew(self, root: int, names: set[str]) -> None:
+        """What was never counted at once; what was counted long ago as far as there is time, the oldest first."""
+        begun_s = self._monotonic_s()
+        known = {name: counted for name, counted in self._counted.items() if name in names}
+        for name in sorted(names, key=lambda name: known[name][0] if name in known else -1.0):
+            now_s = self._monotonic_s()
+            if name in known and (now_s - begun_s > COUNTING_S_MAX or now_s - known[name][0] < COUNTED_FOR_S):
+                continue
+            found = self._look(root, name)
+            if found is not None:
+                known[name] = (now_s, found)
+        self._counted = known
 
     def directory(self, name: str) -> DataDirectory | None:
         permission.check_name(name)
@@ -54,7 +76,7 @@ class DirectoryStorage:
         with self._opened() as root:
             assert root is not None
             try:
-                os.mkdir(name, _MODE, dir_fd=root)
+                os.mkdir(name, sources.OWN_MODE, dir_fd=root)
                 os.fsync(root)
             except FileExistsError:
                 pass
@@ -62,13 +84,23 @@ class DirectoryStorage:
             assert made is not None
             return made
 
+    def volume(self, service: str, name: str) -> str:
+        with self._opened() as root:
+            assert root is not None
+            return sources.volume(root, self.root, service, name)
+
+    def host_path(self, service: str, path: str) -> str:
+        with self._opened() as root:
+            assert root is not None
+            return sources.host_path(root, self.root, service, path)
+
     def set_aside(self, name: str) -> str:
         permission.check_name(name)
         with self._opened() as root:
             assert root is not None
             self._refuse_mounts(root, name)
             number = 1
-            while _exists(root, f".aside-{name}-{number}"):
+            while tree.exists(root, f".aside-{name}-{number}"):
                 number += 1
             aside = f".aside-{name}-{number}"
             os.rename(name, aside, src_dir_fd=root, dst_dir_fd=root)
@@ -94,16 +126,33 @@ class DirectoryStorage:
                     code="not_empty",
                 ) from None
 
+    # ---- copies
+
+    def checkpoint(self, service: str, id: str, at_s: float) -> Checkpoint:
+        with self._opened() as root:
+            assert root is not None
+            return checkpoints.make(root, self.root, service, id, at_s)
+
+    def checkpoints(self) -> Sequence[Checkpoint]:
+        with self._opened(missing_ok=True) as root:
+            return [] if root is None else checkpoints.found(root, self.root)
+
+    def discard(self, proof: Discardable) -> None:
+        with self._opened(missing_ok=True) as root:
+            if root is not None:
+                self._refuse_mounts(root, checkpoints.place(proof.checkpoint))
+                checkpoints.discard(root, proof)
+
     # ---- for good
 
     def condemn(self, name: str, proof: VerifiedOrder) -> None:
         permission.check(name, self._node, proof)
         aside = _aside(name, proof)
         with self._opened(missing_ok=True) as root:
-            if root is None or _exists(root, aside) or not _exists(root, name):
+            if root is None or tree.exists(root, aside) or not tree.exists(root, name):
                 return
-            if not _is_directory(root, name):
-                raise _not_ours(f"{self.root}/{name} is a link or a file, not a directory")
+            if not tree.is_directory(root, name):
+                raise permission.not_ours(f"{self.root}/{name} is a link or a file, not a directory")
             self._refuse_mounts(root, name)
             os.rename(name, aside, src_dir_fd=root, dst_dir_fd=root)
             os.fsync(root)
@@ -111,13 +160,13 @@ class DirectoryStorage:
     def condemned(self, name: str, proof: VerifiedOrder) -> bool:
         permission.check(name, self._node, proof)
         with self._opened(missing_ok=True) as root:
-            return root is not None and _exists(root, _aside(name, proof))
+            return root is not None and tree.exists(root, _aside(name, proof))
 
     def destroy(self, name: str, proof: VerifiedOrder) -> None:
         self.condemn(name, proof)
         aside = _aside(name, proof)
         with self._opened(missing_ok=True) as root:
-            if root is None or not _exists(root, aside):
+            if root is None or not tree.exists(root, aside):
                 return
             self._refuse_mounts(root, aside)
             handle = tree.opened(aside, root)
@@ -142,7 +191,7 @@ class DirectoryStorage:
                     raise
             yield root
         except tree.CrossesMount as trouble:
-            raise _not_ours(f"another file system is mounted below {self.root}, at {trouble}") from trouble
+            raise permission.not_ours(f"another file system is mounted below {self.root}, at {trouble}") from trouble
         except OSError as trouble:
             raise self._words(trouble) from trouble
         finally:
@@ -156,11 +205,11 @@ class DirectoryStorage:
             points = [_unescaped(line.split(" ")[4]) for line in file]
         for point in points:
             if point == inside or point.startswith(inside + "/"):
-                raise _not_ours(f"{point} is a mount point")
+                raise permission.not_ours(f"{point} is a mount point")
 
     def _words(self, trouble: OSError) -> HoldfastError:
         if trouble.errno in (errno.ELOOP, errno.ENOTDIR):
-            return _not_ours(f"a part of {self.root} that should be a directory is a link or a file")
+            return permission.not_ours(f"a part of {self.root} that should be a directory is a link or a file")
         if trouble.errno == errno.ENOSPC:
             return Failed(
                 f"no space is left below {self.root}", remedy=f"free space on its file system: df {self.root}"
@@ -177,28 +226,8 @@ def _aside(name: str, proof: VerifiedOrder) -> str:
     return f".purging-{proof.order.id}-{name}"
 
 
-def _exists(root: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=root, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _is_directory(root: int, name: str) -> bool:
-    return stat.S_ISDIR(os.stat(name, dir_fd=root, follow_symlinks=False).st_mode)
-
-
 def _unescaped(field: str) -> str:
     """mountinfo writes blanks and backslashes in octal."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         field = field.replace(code, character)
     return field
-
-
-def _not_ours(why: str) -> NotPermitted:
-    return NotPermitted(
-        f"{why}; it is left alone",
-        remedy="look at it, put a plain directory there or unmount it, then order it again",
-        code="not_a_plain_directory",
-    )

@@ -3,18 +3,24 @@
 from collections.abc import Sequence
 
 from holdfast.adapters.storage import permission
-from holdfast.errors import Conflict, Failed
+from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted
 from holdfast.model.order import VerifiedOrder
-from holdfast.ports.storage import DataDirectory
+from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable
+
+ROOT = "/memory"
 
 
 class MemoryStorage:
-    """`contents` is the disk: name of a directory → its files. Counts what was destroyed, for tests."""
+    """`contents` is the disk: name of a directory → its files; a name that ends in "/" is a directory inside.
+    Remembers what was destroyed, for tests. `troubles` are raised by checkpoint instead, one per attempt."""
 
     def __init__(self, node: str, contents: dict[str, dict[str, bytes]] | None = None) -> None:
         self._node = node
         self.contents = contents if contents is not None else {}
         self.destroyed: list[str] = []
+        self.elsewhere: set[str] = {"/etc/hosts"}  # paths of the host that exist outside
+        self.copies: dict[tuple[str, str], tuple[Checkpoint, dict[str, bytes]]] = {}
+        self.troubles: list[HoldfastError] = []
 
     def directories(self) -> Sequence[DataDirectory]:
         return [self._look(name) for name in sorted(self.contents) if not name.startswith(".")]
@@ -24,11 +30,49 @@ class MemoryStorage:
 
     def _look(self, name: str) -> DataDirectory:
         files = self.contents[name]
-        return DataDirectory(name, f"/memory/{name}", len(files), sum(map(len, files.values())))
+        return DataDirectory(name, f"{ROOT}/{name}", len(files), sum(map(len, files.values())))
 
     def create(self, name: str) -> DataDirectory:
         self.contents.setdefault(permission.check_name(name), {})
         return self._look(name)
+
+    def volume(self, service: str, name: str) -> str:
+        permission.check_name(name)
+        self.contents.setdefault(permission.check_name(service), {}).setdefault(f"{name}/", b"")
+        return f"{ROOT}/{service}/{name}"
+
+    def host_path(self, service: str, path: str) -> str:
+        permission.check_name(service)
+        if not path.startswith("/") or ".." in path.split("/"):
+            raise Invalid(f"{path!r} is no plain absolute path", remedy="write it without '..'")
+        path = path.rstrip("/") or "/"
+        root, _, inside = path.removeprefix(f"{ROOT}/").partition("/")
+        if path.startswith(f"{ROOT}/."):
+            raise NotPermitted(f"{path} belongs to the agent of this node", remedy="choose another path")
+        if path.startswith(f"{ROOT}/") and root == service:
+            files = self.contents.setdefault(service, {})
+            if inside and inside not in files:
+                files.setdefault(f"{inside}/", b"")
+        elif path not in self.elsewhere:
+            raise Failed(f"there is no {path}", remedy=f"mkdir -p {path}", code="no_such_path")
+        return path
+
+    def checkpoint(self, service: str, id: str, at_s: float) -> Checkpoint:
+        if permission.check_name(service) not in self.contents:
+            raise Failed(f"there is no data directory {service}", remedy="check the name", code="not_found")
+        if (service, permission.check_id(id)) not in self.copies:
+            if self.troubles:
+                raise self.troubles.pop(0)
+            files = dict(self.contents[service])
+            path, size_bytes = f"{ROOT}/.checkpoints/{service}/{id}", sum(map(len, files.values()))
+            self.copies[service, id] = Checkpoint(service, id, path, size_bytes, at_s), files
+        return self.copies[service, id][0]
+
+    def checkpoints(self) -> Sequence[Checkpoint]:
+        return sorted((made for made, _ in self.copies.values()), key=lambda one: (one.service, one.made_s, one.id))
+
+    def discard(self, proof: Discardable) -> None:
+        self.copies.pop((proof.checkpoint.service, proof.checkpoint.id), None)
 
     def set_aside(self, name: str) -> str:
         if permission.check_name(name) not in self.contents:
@@ -37,7 +81,7 @@ class MemoryStorage:
         while f".aside-{name}-{number}" in self.contents:
             number += 1
         self.contents[f".aside-{name}-{number}"] = self.contents.pop(name)
-        return f"/memory/.aside-{name}-{number}"
+        return f"{ROOT}/.aside-{name}-{number}"
 
     def remove_empty(self, name: str) -> None:
         if self.contents.get(permission.check_name(name)):

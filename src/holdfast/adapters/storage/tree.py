@@ -1,8 +1,11 @@
-"""A tree of files below a directory handle: counted, or taken away. Follows no link, crosses no mount."""
+"""A tree of files below a directory handle: counted, walked, or taken away. Follows no link, crosses no mount."""
 
+import errno
 import os
 import stat
+from collections.abc import Generator, Iterator
 from itertools import count
+from typing import Literal, NamedTuple
 
 COUNT_MAX = 10_000
 _DEPTH_MAX = 32  # deeper directories are moved up first: neither handles nor the stack grow with the tree
@@ -15,6 +18,34 @@ class CrossesMount(Exception):
 
 def opened(name: str, above: int) -> int:
     return os.open(name, _OPEN, dir_fd=above)
+
+
+def made(name: str, above: int, mode: int) -> int:
+    """Opened; made with exactly that mode, and durably, if it was not there. One that was there is left as it is."""
+    try:
+        os.mkdir(name, 0o700, dir_fd=above)
+    except FileExistsError:
+        return opened(name, above)
+    handle = opened(name, above)
+    os.fchmod(handle, mode)
+    os.fsync(above)
+    return handle
+
+
+def exists(above: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def is_directory(above: int, name: str) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
+
+
+def is_link(above: int, name: str) -> bool:
+    return stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
 
 
 def count_entries(handle: int) -> tuple[int, int]:
@@ -86,3 +117,62 @@ def _move_up(name: str, here: int, top: int, numbers: "count[int]") -> None:
         except FileNotFoundError:
             os.rename(name, new, src_dir_fd=here, dst_dir_fd=top)
             return
+
+
+class Visit(NamedTuple):
+    """`entry`: not gone into (also a directory where another file system begins). `enter`: the directory `name` is now
+    `here`. `leave`: everything in `here` was shown. `about` is the entry's, or the directory's own."""
+
+    kind: Literal["entry", "enter", "leave"]
+    here: int
+    name: str
+    about: os.stat_result
+
+
+class _Level(NamedTuple):
+    name: str
+    about: os.stat_result
+    inner: list[str]  # directories not gone into yet
+
+
+def walk(top: int) -> Iterator[Visit]:
+    """Everything below `top`, however deep, with two handles: up goes by "..", and is checked to lead back."""
+    here = os.dup(top)
+    above: list[_Level] = []
+    try:
+        level = yield from _arrive(here, "")
+        while True:
+            if level.inner:
+                above.append(level)
+                name = level.inner.pop()
+                here = _stepped(here, name)
+                yield Visit("enter", here, name, os.fstat(here))
+                level = yield from _arrive(here, name)
+                continue
+            yield Visit("leave", here, level.name, level.about)
+            if not above:
+                return
+            level = above.pop()
+            here = _stepped(here, "..")
+            if not os.path.samestat(os.fstat(here), level.about):
+                raise OSError(errno.ESTALE, "a directory was moved while it was read", level.name)
+    finally:
+        os.close(here)
+
+
+def _arrive(here: int, name: str) -> Generator[Visit, None, _Level]:
+    level = _Level(name, os.fstat(here), [])
+    with os.scandir(here) as found:
+        entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in found]
+    for inner, about in entries:
+        if stat.S_ISDIR(about.st_mode) and about.st_dev == level.about.st_dev:
+            level.inner.append(inner)
+        else:
+            yield Visit("entry", here, inner, about)
+    return level
+
+
+def _stepped(here: int, name: str) -> int:
+    there = opened(name, here)
+    os.close(here)
+    return there

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.errors import HoldfastError, Unreachable
+from holdfast.errors import HoldfastError, Invalid, Unreachable
 from holdfast.trust import certificates
 
 Judge = Callable[[bytes | None], None]
@@ -39,6 +39,22 @@ def public_context() -> ssl.SSLContext:
     """For a hub whose key is not pinned: the system's authorities, ordinary verification."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
+
+
+def issued_context(issuer: bytes) -> ssl.SSLContext:
+    """TLS 1.3, and one authority in the whole world: this issuing certificate, with its constraints."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # asks for a certificate and for the name in it
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
+    try:
+        context.load_verify_locations(cadata=issuer)
+    except (ssl.SSLError, ValueError) as trouble:
+        raise Invalid(
+            f"a pinned issuing certificate cannot be read: {trouble}",
+            remedy="holdfast node show NAME; holdfast apply pins the one it has now",
+            code="certificate_unreadable",
+        ) from None
     return context
 
 

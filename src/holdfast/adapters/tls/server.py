@@ -24,11 +24,11 @@ def server_context(chain: bytes, private: bytes) -> ssl.SSLContext:
 def reload(context: ssl.SSLContext, chain: bytes, private: bytes) -> None:
     """From the next handshake on this certificate is shown; connections that stand are left alone."""
     with_key = x509.pkcs8(x509.private_key(private)) + chain
-    _from_memory(with_key, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain)  # never half of a bad pair
-    _from_memory(with_key, context.load_cert_chain)
+    from_memory(with_key, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain)  # never half of a bad pair
+    from_memory(with_key, context.load_cert_chain)
 
 
-def _from_memory(content: bytes, load: Callable[[str], None]) -> None:
+def from_memory(content: bytes, load: Callable[[str], None]) -> None:
     """OpenSSL reads files only; this one has no name in any directory, and nobody else can open it."""
     handle = os.memfd_create("holdfast-tls", os.MFD_CLOEXEC)
     try:

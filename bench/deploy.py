@@ -1,0 +1,153 @@
+"""Deploying many containers on one node: ours beside bare libpod calls and the tools people use (issue 4, Speed).
+
+`python -m bench.deploy --containers 50 --rounds 3` brings up a lab, lets every side deploy the same containers, do
+nothing, and change one, in turns, and prints a table of medians, ratios to bare libpod, and one JSON document. Ours is
+measured from the command until it ends, which is when every container was seen healthy. Afterwards, with our
+containers in place: what crashes and meddling cost, and what the idle agent takes. Needs root, as labs do.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from bench.bare_libpod import BareLibpod
+from bench.figures import Figure, document, table
+from bench.ground import Ground
+from bench.hub_process import memory_mb
+from bench.idle import cpu_s
+from bench.our_services import Healing, OurServices
+from bench.podman_peers import PodmanCompose, PodmanLoop
+
+WORKS = ("deploy", "noop", "change")
+ALLOWED_S = {"deploy": 0.6, "noop": 0.0, "change": 0.6}  # for what a command line costs
+ALLOWED_RATIO = {"deploy": 1.15, "change": 1.3}
+NOOP_S_MAX, HEALING_S_MAX, DRIFT_S_MAX = 0.35, 0.2, 1.0
+AGENT_RATIO_MAX = 1.15
+IDLE_RSS_MB_MAX, IDLE_CPU_MAX = 85.0, 1.0
+
+
+class Side(Protocol):
+    @property
+    def name(self) -> str: ...
+    def deploy(self) -> None: ...
+    def noop(self) -> None: ...
+    def change(self) -> None: ...
+    def clear(self) -> None: ...
+
+
+Times = dict[str, dict[str, list[float]]]  # side → work → seconds
+
+
+def timed(work: Callable[[], None]) -> float:
+    began_s = time.perf_counter()
+    work()
+    return time.perf_counter() - began_s
+
+
+def take_turns(sides: Sequence[Side], rounds: int) -> Times:
+    """One round of a side is deploy, no-op, change; its containers are gone before the next side begins."""
+    found: Times = {side.name: {work: [] for work in WORKS} for side in sides}
+    for number in range(rounds):
+        for side in [*sides[number % len(sides) :], *sides[: number % len(sides)]]:
+            for work in WORKS:
+                found[side.name][work].append(timed(getattr(side, work)))
+            side.clear()
+            told = "  ".join(f"{work} {found[side.name][work][-1]:.2f} s" for work in WORKS)
+            print(f"round {number + 1}  {side.name}: {told}", file=sys.stderr, flush=True)
+    return found
+
+
+def speed(times: Times, ours: str, bare: str, containers: int) -> Iterator[Figure]:
+    medians = {side: {work: statistics.median(of[work]) for work in WORKS} for side, of in times.items()}
+    for work in WORKS:
+        mine = medians[ours][work]
+        for side, of in medians.items():
+            if side in (ours, bare):
+                continue
+            target = None if side.startswith(bare) else 1.0
+            yield Figure(f"{work}, {containers}: ours beside {side}", "s", mine, of[work], target)
+        peer = medians[bare][work]
+        if work in ALLOWED_RATIO:
+            most = ALLOWED_RATIO[work] + ALLOWED_S[work] / peer
+            note = f"≤ {ALLOWED_RATIO[work]} × bare + {ALLOWED_S[work]} s"
+            yield Figure(f"{work}, {containers}: ours beside {bare}", "s", mine, peer, round(most, 3), note=note)
+        else:
+            yield Figure(f"no-op, {containers}", "s", mine, target=NOOP_S_MAX, note=f"{bare}: {peer:.3f} s")
+
+
+def living(ground: Ground, ours: OurServices, bare_deploy_s: float, idle_s: float, rounds: int) -> list[Figure]:
+    """With all containers in place: agent's own time, healing, drift, rest."""
+    agent: list[float] = []
+    for _ in range(rounds):
+        agent.append(ours.deploy_by_the_agent_s())
+        if len(agent) < rounds:
+            ours.clear()
+    taken = statistics.median(agent)
+    note = "accepted → all healthy and switched"
+    found = [
+        Figure("agent alone, deploy", "s", taken, bare_deploy_s, AGENT_RATIO_MAX if bare_deploy_s else None, note=note)
+    ]
+    healing = Healing(ground, ours)
+    crash = statistics.median(healing.crash_s() for _ in range(3))
+    found.append(Figure("crash → runs again", "s", crash, target=HEALING_S_MAX, note="kill -9; podman's policy"))
+    stopped = statistics.median(healing.stopped_s() for _ in range(3))
+    found.append(Figure("stopped by hand → runs again", "s", stopped, note="noticed by the agent, and the start"))
+    noticed = statistics.median(healing.noticed_s() for _ in range(3))
+    found.append(
+        Figure("drift noticed", "s", noticed, target=DRIFT_S_MAX, note="removed by hand → the next one is made")
+    )
+    time.sleep(5)  # until what was done last is forgotten
+    pid = ours.agent_pid()
+    before_s = cpu_s(pid)
+    time.sleep(idle_s)
+    share = 100 * (cpu_s(pid) - before_s) / idle_s
+    found.append(Figure("idle agent, processor", "% of a core", share, target=IDLE_CPU_MAX, note=f"{idle_s:.0f} s"))
+    found.append(Figure("idle agent, RSS", "MB", memory_mb(pid)["Rss"], target=IDLE_RSS_MB_MAX))
+    return found
+
+
+def measure(
+    containers: int, rounds: int, idle_s: float, peers_only: bool = False, compose: bool = True
+) -> list[Figure]:
+    with tempfile.TemporaryDirectory(prefix="holdfast-deploy-") as folder, Ground(folder, bare=peers_only) as ground:
+        bare = BareLibpod(ground, containers)
+        sides: list[Side] = [bare, BareLibpod(ground, containers, published=False), PodmanLoop(ground, containers)]
+        if compose:
+            sides.append(PodmanCompose(ground, containers))
+        ours = None if peers_only else OurServices(ground, containers)
+        times = take_turns([*sides, *([ours] if ours else [])], rounds)
+        if ours is None:
+            return [
+                Figure(f"{work}, {containers}: {name}", "s", statistics.median(of[work]))
+                for name, of in times.items()
+                for work in WORKS
+            ]
+        found = list(speed(times, ours.name, bare.name, containers))
+        bare_s = statistics.median(times[bare.name]["deploy"])
+        return found + living(ground, ours, bare_s, idle_s, rounds)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--containers", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--idle", type=float, default=60.0, metavar="SECONDS")
+    parser.add_argument("--peers-only", action="store_true", help="without a fleet: what the others take here")
+    parser.add_argument("--no-compose", action="store_true", help="leave podman-compose out, which is slow")
+    args = parser.parse_args()
+    found = measure(args.containers, args.rounds, args.idle, args.peers_only, not args.no_compose)
+    with suppress(BrokenPipeError):
+        print(table(found))
+        print(json.dumps({"load": os.getloadavg()[0], "figures": document(found)}, ensure_ascii=False))
+    return int(any(figure.verdict == "MISSED" for figure in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

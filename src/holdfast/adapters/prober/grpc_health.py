@@ -1,0 +1,110 @@
+"""One `grpc.health.v1.Health/Check` as bytes: what is asked, and how the answer reads. Pure; knows no socket.
+
+Of HTTP/2 exactly what one small question needs. The answer's headers stay unread: a status comes only as a message,
+and whoever has none to give (an error, no such service) sends none.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+PATH = b"/grpc.health.v1.Health/Check"
+STREAM = 1
+FRAME_MAX = 16_384  # we never allowed more
+ANSWER_MAX = 65_536
+
+_DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY = 0, 1, 3, 4, 6, 7
+_END_STREAM = _ACK = 0x1
+_END_HEADERS, _PADDED = 0x4, 0x8
+_NO_PUSH = b"\x00\x02\x00\x00\x00\x00"
+_WHOLE_SERVER = b"\x00\x00\x00\x00\x00"  # a message of no bytes, not compressed: the service with the empty name
+
+SERVING = 1
+WORDS: Mapping[int, str] = {0: "UNKNOWN", SERVING: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
+NOT_HTTP2 = "it does not speak HTTP/2 without TLS, as gRPC does"
+NO_STATUS = "it gave no health status: does it serve grpc.health.v1.Health?"
+
+
+class Said(Struct, frozen=True):
+    """`status` is None where there was none, and `why` says so."""
+
+    status: int | None
+    why: str = ""
+
+
+def request(authority: str) -> bytes:
+    headers = (
+        b"\x83\x86"  # :method POST, :scheme http: numbers 3 and 6 of the table everybody has
+        + b"\x04" + _text(PATH)
+        + b"\x01" + _text(authority.encode())
+        + b"\x0f\x10" + _text(b"application/grpc")  # content-type is number 31
+        + b"\x00" + _text(b"te") + _text(b"trailers")
+    )  # fmt: skip
+    return (
+        PREFACE
+        + _frame(_SETTINGS, 0, 0, _NO_PUSH)
+        + _frame(_HEADERS, _END_HEADERS, STREAM, headers)
+        + _frame(_DATA, _END_STREAM, STREAM, _WHOLE_SERVER)
+    )
+
+
+def _text(value: bytes) -> bytes:
+    assert len(value) < 127
+    return bytes([len(value)]) + value
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+class Answer:
+    """Takes bytes as they come. `said` is set once it is known; `reply` is what the other side waits for meanwhile."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._message = bytearray()
+        self._taken = 0
+        self.said: Said | None = None
+        self.reply = b""
+
+    def take(self, content: bytes) -> None:
+        self._taken += len(content)
+        self._bytes += content
+        self.reply = b""
+        while self.said is None and len(self._bytes) >= 9:
+            length = int.from_bytes(self._bytes[:3], "big")
+            if length > FRAME_MAX or self._taken > ANSWER_MAX:
+                self.said = Said(None, NOT_HTTP2)
+                return
+            if len(self._bytes) < 9 + length:
+                return
+            kind, flags, stream = self._bytes[3], self._bytes[4], int.from_bytes(self._bytes[5:9], "big")
+            payload = bytes(self._bytes[9 : 9 + length])
+            del self._bytes[: 9 + length]
+            self._frame(kind, flags, stream, payload)
+
+    def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        if kind == _SETTINGS and not flags & _ACK:
+            self.reply += _frame(_SETTINGS, _ACK, 0)
+        elif kind == _PING and not flags & _ACK:
+            self.reply += _frame(_PING, _ACK, 0, payload)
+        elif kind == _GOAWAY:
+            self.said = Said(None, "it ended the connection before it answered")
+        elif stream == STREAM and kind == _RESET:
+            self.said = Said(None, f"it refused the question (HTTP/2 error {int.from_bytes(payload, 'big')})")
+        elif stream == STREAM and kind == _DATA:
+            self._data(payload[1 : len(payload) - payload[0]] if flags & _PADDED and payload else payload)
+        if self.said is None and stream == STREAM and kind in (_DATA, _HEADERS) and flags & _END_STREAM:
+            self.said = Said(None, NO_STATUS)
+
+    def _data(self, payload: bytes) -> None:
+        self._message += payload
+        length = int.from_bytes(self._message[1:5], "big")
+        if len(self._message) < 5 or len(self._message) < 5 + length:
+            return
+        body = self._message[5 : 5 + length]
+        if self._message[0]:  # we offered no compression
+            self.said = Said(None, NO_STATUS)
+        else:
+            self.said = Said(body[1] if len(body) == 2 and body[0] == 8 else 0)  # field 1; left out, it is UNKNOWN

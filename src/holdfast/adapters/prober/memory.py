@@ -1,0 +1,32 @@
+"""A prober with answers written beforehand, for tests and simulation."""
+
+import asyncio
+from collections import deque
+
+from holdfast.model.container import Container
+from holdfast.model.duration import milliseconds
+from holdfast.model.fleet import Health
+from holdfast.ports.prober import Verdict
+
+NOTHING = Verdict(False, "nothing listens there")
+
+
+class MemoryProber:
+    """`answers` by the name of a container: given one after the other, the last one for good; whoever has none is well
+    as long as it runs. `slow_s` is how long one takes; longer than its timeout is no answer."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, list[Verdict]] = {}
+        self.slow_s: dict[str, float] = {}
+        self.asked: deque[str] = deque(maxlen=10_000)
+
+    async def probe(self, container: Container, health: Health) -> Verdict:
+        self.asked.append(container.name)
+        timeout_s, slow_s = milliseconds(health.timeout) / 1000, self.slow_s.get(container.name, 0.0)
+        if not container.running:
+            return NOTHING
+        await asyncio.sleep(min(slow_s, timeout_s))
+        if slow_s > timeout_s:
+            return Verdict(False, f"no answer within {health.timeout}")
+        answers = self.answers.get(container.name) or [Verdict(True)]
+        return answers.pop(0) if len(answers) > 1 else answers[0]

@@ -1,0 +1,143 @@
+"""Asks containers over the network of this machine whether they are well, or inside them by a command."""
+
+import asyncio
+import errno
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from urllib.parse import quote
+
+from msgspec import UNSET
+
+from holdfast.adapters.prober import grpc_health
+from holdfast.adapters.prober.line import Line, Place
+from holdfast.errors import HoldfastError
+from holdfast.model.container import Container
+from holdfast.model.duration import milliseconds
+from holdfast.model.fleet import Health
+from holdfast.ports.prober import Verdict
+from holdfast.ports.runtime import Finished
+
+Exec = Callable[[str, Sequence[str], float], Awaitable[Finished]]
+
+HEAD_MAX = 16_384  # bytes of an answer that are looked at
+EXEC_GRACE_S = 1.0  # the runtime ends the command in time; this is for a runtime that does not
+_OK = Verdict(True)
+_STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r\n]")
+_REACHED: dict[int | None, str] = {
+    errno.ECONNREFUSED: "nothing listens there",
+    errno.ECONNRESET: "the connection was reset",
+    errno.EPIPE: "the connection was reset",
+    errno.EHOSTUNREACH: "there is no way to it",
+    errno.ENETUNREACH: "there is no way to it",
+}
+
+
+class NetworkProber:
+    """`exec` runs a command in a container: the runtime's."""
+
+    def __init__(self, exec: Exec) -> None:
+        self._exec = exec
+
+    async def probe(self, container: Container, health: Health) -> Verdict:
+        timeout_s = milliseconds(health.timeout) / 1000
+        if health.type == "exec":
+            return await self._command(container, health, timeout_s)
+        place = place_of(container, health)
+        if place is None:
+            return Verdict(False, "it has no address of its own and does not publish the port that is asked")
+        try:
+            async with Line(place, timeout_s) as line:
+                return await _WAYS[health.type](line, place, health)
+        except TimeoutError:
+            return Verdict(False, f"{_said(place)}: no answer within {health.timeout}")
+        except OSError as trouble:
+            return Verdict(False, f"{_said(place)}: {_REACHED.get(trouble.errno, trouble.strerror or str(trouble))}")
+
+    async def _command(self, container: Container, health: Health, timeout_s: float) -> Verdict:
+        try:
+            async with asyncio.timeout(timeout_s + EXEC_GRACE_S):
+                done = await self._exec(container.id, health.cmd, timeout_s)
+        except TimeoutError:
+            return Verdict(False, f"{health.cmd[0]}: not finished within {health.timeout}")
+        except HoldfastError as trouble:
+            return Verdict(False, f"{health.cmd[0]}: {trouble.message}")
+        if done.code == 0:
+            return _OK
+        last = done.output.strip().rpartition("\n")[2][-200:]
+        return Verdict(False, f"{health.cmd[0]}: exit code {done.code}" + (f": {last}" if last else ""))
+
+
+def place_of(container: Container, health: Health) -> Place | None:
+    """Its own address where it has one, for that works also while the node's ports are still being set up."""
+    port = health.port if health.port is not UNSET else _only_port(container)
+    if port is None:
+        return None
+    if container.address:
+        return container.address, port
+    return next(((one.address, one.outside) for one in container.ports if one.inside == port), None)
+
+
+def _only_port(container: Container) -> int | None:
+    return container.ports[0].inside if len(container.ports) == 1 else None
+
+
+def _said(place: Place) -> str:
+    host, port = place
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _tcp(line: Line, place: Place, health: Health) -> Verdict:
+    return _OK
+
+
+async def _http(line: Line, place: Place, health: Health) -> Verdict:
+    await line.send(_question(_said(place), health.path if health.path is not UNSET else "/"))
+    content, more = b"", b"?"
+    while more and len(content) < HEAD_MAX and b"\n" not in _final(content):
+        more = await line.receive()
+        content += more
+    return _judged(place, _final(content))
+
+
+@lru_cache(1024)
+def _question(host: str, path: str) -> bytes:
+    shown = quote(path, safe="/?#[]@!$&'()*+,;=:%-._~")
+    lines = (f"GET {shown} HTTP/1.1", f"Host: {host}", "User-Agent: holdfast", "Accept: */*", "Connection: close")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def _final(content: bytes) -> bytes:
+    """Without answers that only announce one (100, 103); empty until there is more than those."""
+    while (found := _STATUS.match(content)) and found[1].startswith(b"1"):
+        content = content.partition(b"\r\n\r\n")[2]
+    return content
+
+
+def _judged(place: Place, head: bytes) -> Verdict:
+    found = _STATUS.match(head)
+    if found is None:
+        what = f"answered, but not in HTTP: {head[:40]!r}" if head else "closed the connection without an answer"
+        return Verdict(False, f"{_said(place)} {what}")
+    status = int(found[1])
+    return _OK if 200 <= status < 400 else Verdict(False, f"{_said(place)} answered with status {status}")
+
+
+async def _grpc(line: Line, place: Place, health: Health) -> Verdict:
+    answer = grpc_health.Answer()
+    await line.send(grpc_health.request(_said(place)))
+    while answer.said is None:
+        more = await line.receive()
+        if not more:
+            return Verdict(False, f"{_said(place)} closed the connection without an answer")
+        answer.take(more)
+        if answer.said is None:
+            await line.send(answer.reply)
+    status, why = answer.said.status, answer.said.why
+    if status == grpc_health.SERVING:
+        return _OK
+    said = why if status is None else f"it says {grpc_health.WORDS.get(status, str(status))}"
+    return Verdict(False, f"{_said(place)}: {said}")
+
+
+_WAYS: dict[str, Callable[[Line, Place, Health], Awaitable[Verdict]]] = {"tcp": _tcp, "http": _http, "grpc": _grpc}

@@ -1,0 +1,51 @@
+"""Whether something happened to a container lately: podman's stream of events, opened when first asked for."""
+
+import asyncio
+from contextlib import suppress
+
+from holdfast.adapters.runtime.libpod import Libpod, Refused, filters
+from holdfast.errors import TryLater
+
+AGAIN_S = 1.0
+# Not `exec` and `exec_died`: a health check is no change.
+TYPES = ("create", "start", "died", "stop", "kill", "remove", "rename", "pause", "unpause", "cleanup", "restart")
+
+
+class Happening:
+    def __init__(self, libpod: Libpod) -> None:
+        self._libpod = libpod
+        self._bell = asyncio.Event()
+        self._listener: asyncio.Task[None] | None = None
+        self._missed = False
+
+    async def changed(self, at_most_s: float) -> bool:
+        if self._listener is None or self._listener.done():
+            self._listener = asyncio.create_task(self._listen())
+        try:
+            await asyncio.wait_for(self._bell.wait(), at_most_s)
+        except TimeoutError:
+            return False
+        self._bell.clear()
+        return True
+
+    async def _listen(self) -> None:
+        while True:
+            with suppress(TryLater, Refused):
+                await self._hear()
+            self._missed = True
+            await asyncio.sleep(AGAIN_S)
+
+    async def _hear(self) -> None:
+        params = {"stream": "true", "filters": filters({"type": ["container"], "event": TYPES})}
+        async with self._libpod.open("GET", "events", params=params, timeout_s=None) as answer:
+            if self._missed:  # something may have happened while nobody listened
+                self._bell.set()
+            async for _ in answer.content.iter_any():
+                self._bell.set()
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._listener
+            self._listener = None

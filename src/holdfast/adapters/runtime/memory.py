@@ -1,0 +1,364 @@
+"""A runtime in memory: the whole port, the same every time, with everything that can go wrong at hand."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from hashlib import sha256
+from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from holdfast.errors import Failed, TryLater
+from holdfast.model.container import Container, Published
+from holdfast.ports.clock import Clock
+from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Progress
+
+RESTARTS_MAX = 5
+RESTART_S = 0.15  # what podman takes to start a crashed one again
+TIMED_OUT = 124
+KILLED = 137
+When = Literal["before", "after"]
+
+
+class Behaviour(Struct, frozen=True):
+    """What a container does once it is started. Without a word it runs on and does what it is asked."""
+
+    exit_after_s: float | None = None
+    exit_code: int = 0
+    start_s: float = 0.0
+    stop_s: float = 0.0  # how long it takes to obey; beyond the grace it is killed
+    says: tuple[str, ...] = ()
+    start_trouble: str = ""  # why it cannot even start
+    executes: Callable[[Sequence[str]], Finished] = lambda command: Finished(0, "")
+    exec_s: float = 0.0
+
+
+class Image(Struct, frozen=True):
+    """One that can be pulled: how long it takes, and what goes wrong."""
+
+    pull_s: float = 0.0
+    trouble: Exception | None = None
+    lines: tuple[str, ...] = ("Copying blob", "Writing manifest")
+
+
+class Call(Struct, frozen=True):
+    at_s: float
+    verb: str
+    subject: str  # name of the container, reference of the image, name of the network
+
+
+class _Kept(Struct):
+    """One container, with what the port does not show."""
+
+    seen: Container
+    behaviour: Behaviour
+    made: Made | None = None  # None: a foreign one
+    supervised: bool = True
+    lines: list[LogLine] = field(default_factory=list)
+    ending: asyncio.TimerHandle | None = None
+
+
+class MemoryRuntime:
+    """Tests turn the knobs: `images`, `here`, `behaviours`, `taken`, `away`, `cut`, `crash`, `place`, `power_cut`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.images: dict[str, Image] = {}  # what registries have, by reference
+        self.here: set[str] = set()  # what needs no pull
+        self.behaviours: dict[str | tuple[str, ...], Behaviour] = {}  # by command, else by image as written or pulled
+        self.taken: set[int] = set()  # ports of the node that somebody else has
+        self.away = False  # the service does not answer
+        self.networks: dict[str, dict[str, str]] = {}
+        self.calls: list[Call] = []
+        self._cuts: list[tuple[str, str, When, Exception]] = []
+        self._kept: dict[str, _Kept] = {}
+        self._count = 0
+        self._bell = asyncio.Event()
+        self._spoken = asyncio.Event()  # a new one each time: every waiter hears it
+
+    # ---- knobs ------------------------------------------------------------------------------------------------------
+
+    def cut(self, verb: str, subject: str = "", when: When = "before", trouble: Exception | None = None) -> None:
+        """The next call of that verb (on a subject with these words in it) raises, before or after it took effect."""
+        again = TryLater(f"cut {when} {verb}", remedy="try again", code="runtime_away")
+        self._cuts.append((verb, subject, when, trouble or again))
+
+    def place(self, container: Container, behaviour: Behaviour | None = None) -> None:
+        """Somebody else made one."""
+        self._kept[container.id] = _Kept(container, behaviour or Behaviour())
+        self._ring()
+
+    def named(self, name: str) -> Container:
+        return next(kept.seen for kept in self._kept.values() if kept.seen.name == name)
+
+    def made(self, id: str) -> Made:
+        made = self._kept[id].made
+        assert made is not None, "nobody of ours made it"
+        return made
+
+    def say(self, id: str, text: str, error: bool = False) -> None:
+        self._kept[id].lines.append(LogLine(id, self._clock.now_s(), error, text))
+        self._speak()
+
+    def crash(self, id: str, code: int = KILLED) -> None:
+        """Its process dies. Started again like podman does it, if it has a supervisor and tries left."""
+        kept = self._kept[id]
+        if kept.seen.running:
+            self._end(kept, code)
+
+    def lose_supervisor(self, id: str) -> None:
+        self._kept[id].supervised = False
+
+    def power_cut(self) -> None:
+        """Everything stops at once and nothing comes back by itself."""
+        for kept in self._kept.values():
+            kept.supervised = False
+            self.crash(kept.seen.id)
+
+    def vanish(self, id: str) -> None:
+        """Somebody removed it by hand."""
+        self._unset(self._kept.pop(id))
+        self._ring()
+
+    # ---- the port ---------------------------------------------------------------------------------------------------
+
+    async def version(self) -> str:
+        self._enter("version", "")
+        return "memory 1"
+
+    async def containers(self) -> Sequence[Container]:
+        self._enter("containers", "")
+        found = sorted((kept.seen for kept in self._kept.values()), key=lambda one: one.name)
+        self._leave("containers", "")
+        return found
+
+    async def container(self, id: str) -> Container | None:
+        self._enter("container", id)
+        found = (kept.seen for kept in self._kept.values() if id in (kept.seen.id, kept.seen.name))
+        return next(found, None)
+
+    async def has_image(self, reference: str) -> bool:
+        self._enter("has_image", reference)
+        return reference in self.here
+
+    async def pull(self, reference: str, progress: Progress) -> None:
+        self._enter("pull", reference)
+        image = self.images.get(reference)
+        if image is None:
+            raise Failed(f"there is no image {reference}", remedy="push it", code="image_unknown")
+        progress(f"Trying to pull {reference}...")
+        await asyncio.sleep(image.pull_s)
+        if image.trouble is not None:
+            raise image.trouble
+        for line in image.lines:
+            progress(line)
+        self.here.add(reference)
+        self._leave("pull", reference)
+
+    async def ensure_network(self, name: str, labels: dict[str, str]) -> None:
+        self._enter("ensure_network", name)
+        self.networks.setdefault(name, labels)
+        self._leave("ensure_network", name)
+
+    async def remove_network(self, name: str) -> None:
+        self._enter("remove_network", name)
+        if not any(kept.made is not None and kept.made.spec.network == name for kept in self._kept.values()):
+            self.networks.pop(name, None)
+        self._leave("remove_network", name)
+
+    async def create(self, made: Made) -> str:
+        self._enter("create", made.name)
+        same = [kept.seen.id for kept in self._kept.values() if kept.seen.name == made.name]
+        id = same[0] if same else self._create(made, self._behaviour(made))
+        self._leave("create", made.name)
+        return id
+
+    def _create(self, made: Made, behaviour: Behaviour) -> str:
+        if made.spec.reference not in self.here:
+            raise Failed(f"{made.spec.reference} is not on this node", remedy="pull it first", code="image_missing")
+        if made.spec.network and made.spec.network not in self.networks:
+            raise Failed(f"there is no network {made.spec.network}", remedy="make it first", code="runtime")
+        self._count += 1
+        id = sha256(f"{made.name} {self._count}".encode()).hexdigest()
+        seen = Container(
+            id=id,
+            name=made.name,
+            phase="created",
+            labels=dict(made.labels),
+            image=made.spec.reference,
+            ports=tuple(Published(*one) for one in made.publish),
+            created_s=self._clock.now_s(),
+        )
+        self._kept[id] = _Kept(seen, behaviour, made)
+        self._ring()
+        return id
+
+    async def start(self, id: str) -> None:
+        kept = self._there(id)
+        self._enter("start", kept.seen.name)
+        if not kept.seen.running:
+            await self._start(kept)
+        self._leave("start", kept.seen.name)
+
+    async def _start(self, kept: _Kept) -> None:
+        await asyncio.sleep(kept.behaviour.start_s)
+        if kept.behaviour.start_trouble:
+            raise Failed(kept.behaviour.start_trouble, remedy="correct the service's file", code="start_failed")
+        for port in kept.seen.ports:
+            if port.outside in self.taken or port.outside in self._ports_in_use():
+                raise PortTaken(port.outside)
+        kept.supervised = True
+        self._begin(kept, restarts=0)
+
+    async def stop(self, id: str, grace_s: float) -> None:
+        kept = self._kept.get(id)
+        self._enter("stop", kept.seen.name if kept else id)
+        if kept is not None and kept.seen.running:
+            self._unset(kept)
+            await asyncio.sleep(min(kept.behaviour.stop_s, grace_s))
+            if kept.seen.running:  # and did not end meanwhile
+                kept.supervised = False  # asked for: nobody starts it again
+                self._end(kept, 0 if kept.behaviour.stop_s <= grace_s else KILLED)
+        elif kept is not None:
+            self._unset(kept)  # it was about to be started again
+        self._leave("stop", kept.seen.name if kept else id)
+
+    async def remove(self, id: str) -> None:
+        kept = self._kept.get(id)
+        self._enter("remove", kept.seen.name if kept else id)
+        if kept is not None:
+            if kept.seen.running:
+                raise Failed(f"container {kept.seen.name} runs", remedy="stop it first", code="runtime")
+            self.vanish(id)
+        self._leave("remove", kept.seen.name if kept else id)
+
+    async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished:
+        kept = self._there(id)
+        self._enter("exec", kept.seen.name)
+        if not kept.seen.running:
+            raise Failed(f"container {kept.seen.name} does not run", remedy="start it first", code="runtime")
+        await asyncio.sleep(min(kept.behaviour.exec_s, timeout_s))
+        late = kept.behaviour.exec_s > timeout_s
+        return Finished(TIMED_OUT, "not done in time, killed\n") if late else kept.behaviour.executes(command)
+
+    async def run(self, made: Made, timeout_s: float) -> Finished:
+        self._enter("run", made.name)
+        does = self.behaviours.get(made.spec.command, Behaviour(exit_after_s=0.0))
+        id = self._create(replace(made, restart=False), does)
+        kept = self._kept[id]
+        try:
+            await self._start(kept)
+            try:
+                await asyncio.wait_for(self._until(lambda: not kept.seen.running), timeout_s)
+                finished = Finished(kept.seen.exit_code, "".join(f"{line.text}\n" for line in kept.lines))
+            except TimeoutError:
+                finished = Finished(TIMED_OUT, "not done in time, killed\n")
+        finally:
+            if id in self._kept:
+                self.vanish(id)
+        self._leave("run", made.name)
+        return finished
+
+    async def _until(self, true: Callable[[], bool]) -> None:
+        while not true():
+            await self._spoken.wait()
+
+    async def logs(self, id: str, tail: int | None, since_s: float, follow: bool) -> AsyncIterator[LogLine]:
+        kept = self._there(id)
+        self._enter("logs", kept.seen.name)
+        wanted = [line for line in kept.lines if line.at_s >= since_s]
+        next_one = len(kept.lines)
+        for line in wanted if tail is None else wanted[len(wanted) - min(tail, len(wanted)) :]:
+            yield line
+        while follow:
+            await self._until(lambda known=next_one: len(kept.lines) > known or not kept.seen.running)  # type: ignore[misc]
+            new, next_one = kept.lines[next_one:], len(kept.lines)
+            for line in new:
+                yield line
+            follow = bool(new) or kept.seen.running
+
+    async def changed(self, at_most_s: float) -> bool:
+        try:
+            await asyncio.wait_for(self._bell.wait(), at_most_s)
+        except TimeoutError:
+            return False
+        self._bell.clear()
+        return True
+
+    async def close(self) -> None:
+        for kept in self._kept.values():
+            self._unset(kept)
+
+    # ---- inside -----------------------------------------------------------------------------------------------------
+
+    def _enter(self, verb: str, subject: str) -> None:
+        self.calls.append(Call(self._clock.now_s(), verb, subject))
+        if self.away:
+            raise TryLater("the runtime does not answer", remedy="wait", code="runtime_away")
+        self._cut(verb, subject, "before")
+
+    def _leave(self, verb: str, subject: str) -> None:
+        self._cut(verb, subject, "after")
+
+    def _cut(self, verb: str, subject: str, when: When) -> None:
+        for cut in self._cuts:
+            if cut[0] == verb and cut[1] in subject and cut[2] == when:
+                self._cuts.remove(cut)
+                raise cut[3]
+
+    def _there(self, id: str) -> _Kept:
+        kept = self._kept.get(id)
+        if kept is None:
+            raise Failed(f"container {id[:12]} is gone", remedy="deploy again", code="container_gone")
+        return kept
+
+    def _behaviour(self, made: Made) -> Behaviour:
+        for key in (made.spec.command, made.spec.reference, made.spec.image):
+            if key in self.behaviours:
+                return self.behaviours[key]
+        return Behaviour()
+
+    def _ports_in_use(self) -> set[int]:
+        return {port.outside for kept in self._kept.values() if kept.seen.running for port in kept.seen.ports}
+
+    def _begin(self, kept: _Kept, restarts: int) -> None:
+        self._count += 1
+        kept.seen = replace(
+            kept.seen,
+            phase="running",
+            running=True,
+            pid=1000 + self._count,
+            address=f"10.88.{self._count // 250}.{self._count % 250 + 2}",
+            started_s=self._clock.now_s(),
+            exit_code=0,
+            restarts=restarts,
+        )
+        for text in kept.behaviour.says:
+            self.say(kept.seen.id, text)
+        if kept.behaviour.exit_after_s is not None:
+            self._after(kept.behaviour.exit_after_s, kept, lambda: self._end(kept, kept.behaviour.exit_code))
+        self._ring()
+
+    def _end(self, kept: _Kept, code: int) -> None:
+        self._unset(kept)
+        kept.seen = replace(kept.seen, phase="exited", running=False, pid=0, address="", exit_code=code)
+        again = kept.made is not None and kept.made.restart and kept.supervised and code != 0
+        if again and kept.seen.restarts < RESTARTS_MAX:
+            self._after(RESTART_S, kept, lambda: self._begin(kept, kept.seen.restarts + 1))
+        self._ring()
+
+    def _after(self, seconds: float, kept: _Kept, then: Callable[[], None]) -> None:
+        kept.ending = asyncio.get_running_loop().call_later(seconds, then)
+
+    def _unset(self, kept: _Kept) -> None:
+        if kept.ending is not None:
+            kept.ending.cancel()
+            kept.ending = None
+
+    def _ring(self) -> None:
+        self._bell.set()
+        self._speak()
+
+    def _speak(self) -> None:
+        self._spoken.set()
+        self._spoken = asyncio.Event()

@@ -1,0 +1,383 @@
+"""Podman as the runtime of a node, over its REST socket. Touches only what it is told to, and never data."""
+
+import asyncio
+import math
+import os
+import re
+import resource
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from holdfast.adapters.runtime import creation, orphan, process, pulling, sealed_env
+from holdfast.adapters.runtime.frame import Frames, log_line
+from holdfast.adapters.runtime.happening import Happening
+from holdfast.adapters.runtime.libpod import Libpod, Refused
+from holdfast.adapters.runtime.listing import Details, Listing, inspect
+from holdfast.adapters.runtime.service import Foreign, Service
+from holdfast.errors import Failed
+from holdfast.model.container import Container
+from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Progress
+
+SHORT_S = 10.0
+GLANCE_S = 1.0
+STOP_S = 30.0  # beyond the grace: killing and tidying up on a busy machine
+OUTPUT_BYTES_MAX = 64 * 1024
+OUTPUT_LINES = 100
+TIMED_OUT = 124  # the code of coreutils' timeout
+LIMITS_MAX = {"nofile": 1048576, "nproc": 32768}  # the latter is all that podman's service keeps for itself
+
+_port = re.compile(r":(\d+): bind: address already in use")
+_port_loose = re.compile(r"[:.](\d{2,5})\b(?!.*[:.]\d{2,5}\b)")
+_id = re.compile(r"[0-9a-f]{64}")
+
+
+class _Inspected(msgspec.Struct, frozen=True, rename="pascal"):
+    config: sealed_env.Image = sealed_env.Image()
+
+
+class Podman:
+    """`socket`: a service somebody else keeps; without one ours is started at `<run_dir>/podman.sock` by `command`."""
+
+    def __init__(
+        self,
+        socket: str | None,
+        run_dir: str,
+        *,
+        auth_files: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        command: Sequence[str] = ("podman",),
+    ) -> None:
+        self._environ = dict(os.environ if environ is None else environ)
+        at = socket or os.path.join(run_dir, "podman.sock")
+        self._service = Foreign() if socket else Service(at, command, self._environ)
+        self._libpod = Libpod(at, self._service)
+        self._auth_files = tuple(auth_files)
+        self._listing = Listing(self._libpod)
+        self._happening = Happening(self._libpod)
+        self._limits = _limits()
+        self._exits: str | None = None
+
+    async def version(self) -> str:
+        answer = await self._libpod.call("GET", "version", timeout_s=SHORT_S)
+        return f"podman {msgspec.json.decode(answer.body).get('Version', '?')}"
+
+    async def containers(self) -> Sequence[Container]:
+        found = await self._listing.containers()
+        if self._exits is None:
+            self._exits = orphan.exits_folder(self._listing.conmon_pid)
+        return found
+
+    async def container(self, id: str) -> Container | None:
+        return await self._listing.container(id)
+
+    # ---- images and networks ----------------------------------------------------------------------------------------
+
+    async def has_image(self, reference: str) -> bool:
+        return await self._there(f"images/{reference}/exists")
+
+    async def _there(self, path: str) -> bool:
+        try:
+            await self._libpod.call("GET", path, timeout_s=SHORT_S)
+        except Refused as no:
+            if no.absent:
+                return False
+            raise _failed("podman cannot look", no) from no
+        return True
+
+    async def pull(self, reference: str, progress: Progress) -> None:
+        await pulling.pull(self._libpod, reference, self._auth_files, progress)
+
+    async def ensure_network(self, name: str, labels: dict[str, str]) -> None:
+        wanted = {"name": name, "labels": labels, "driver": "bridge", "dns_enabled": True}
+        try:
+            await self._libpod.call("POST", "networks/create", body=wanted)
+        except Refused as no:
+            if no.status != 409:
+                raise _failed(f"no network {name}", no) from no
+
+    async def remove_network(self, name: str) -> None:
+        try:
+            await self._libpod.call("DELETE", f"networks/{name}")
+        except Refused as no:
+            if not no.absent and "being used" not in no.cause:
+                raise _failed(f"network {name} stays", no) from no
+
+    # ---- a container's life -----------------------------------------------------------------------------------------
+
+    async def create(self, made: Made) -> str:
+        asked = creation.body(made, self._limits)
+        if not made.secret_env:
+            return await self._create(made, asked)
+        secret = creation.secret_name(made.name)
+        asked = creation.sealed(asked, made, await self._image(made), secret, sealed_env.static_busybox())
+        await self._keep_secret(secret, sealed_env.content(made.secret_env))
+        try:
+            return await self._create(made, asked)
+        finally:
+            await self._forget_secret(secret)  # the container has its own copy, and takes it along when it goes
+
+    async def _create(self, made: Made, asked: dict[str, Any]) -> str:
+        try:
+            answer = await self._libpod.call("POST", "containers/create", body=asked)
+        except Refused as no:
+            if "name is already in use" in no.cause or no.status == 409:
+                return await self._id_of(made.name, no)
+            raise _not_made(made, no) from no
+        return str(msgspec.json.decode(answer.body)["Id"])
+
+    async def _image(self, made: Made) -> sealed_env.Image:
+        try:
+            answer = await self._libpod.call("GET", f"images/{made.spec.reference}/json")
+        except Refused as no:
+            raise _not_made(made, no) from no
+        return msgspec.json.decode(answer.body, type=_Inspected).config
+
+    async def _id_of(self, name: str, no: Refused) -> str:
+        details = await inspect(self._libpod, name)
+        if details is None:
+            raise _failed(f"{name} is neither there nor free", no) from no
+        return details.id
+
+    async def start(self, id: str) -> None:
+        for again in (True, False):
+            try:
+                answer = await self._libpod.call("POST", f"containers/{id}/start")
+            except Refused as no:
+                if again and no.cause == "container state improper" and await self._settled(id):
+                    continue
+                raise _not_started(id, no) from no
+            if answer.status != 304 or not again or not await self._settled(id):
+                return
+
+    async def _settled(self, id: str) -> bool:
+        """Whether podman took a dead one for running and knows better now."""
+        details = await inspect(self._libpod, id)
+        if details is None or not orphan.is_orphan(details) or details.process is not None:
+            return False
+        return await self._settle(details)
+
+    async def _settle(self, details: Details) -> bool:
+        if await orphan.settle(self._libpod, details, self._exits_folder()):
+            return True
+        with suppress(Refused):  # podman gives up waiting for the dead supervisor after five seconds
+            await self._libpod.call("POST", f"containers/{details.id}/stop", params={"timeout": "0"})
+        return await orphan.settle(self._libpod, details, None)
+
+    def _exits_folder(self) -> str | None:
+        return self._exits or orphan.usual_exits_folder(self._environ.get("XDG_RUNTIME_DIR"))
+
+    async def stop(self, id: str, grace_s: float) -> None:
+        details = await inspect(self._libpod, id)
+        if details is None:
+            return
+        if orphan.is_orphan(details):
+            await self._stop_orphan(details, grace_s)
+            return
+        params = {"timeout": str(max(0, math.ceil(grace_s)))}
+        try:
+            await self._libpod.call("POST", f"containers/{id}/stop", params=params, timeout_s=grace_s + STOP_S)
+        except Refused as no:
+            if not no.absent and not await self._ended_after_all(id, grace_s):
+                raise _failed(f"container {id[:12]} does not stop", no) from no
+
+    async def _ended_after_all(self, id: str, grace_s: float) -> bool:
+        """The supervisor died under our hands, or podman stumbled over one that ended by itself."""
+        details = await inspect(self._libpod, id)
+        if details is not None and orphan.is_orphan(details):
+            await self._stop_orphan(details, grace_s)
+            return True
+        return details is None or details.state.status not in orphan.STUCK
+
+    async def _stop_orphan(self, details: Details, grace_s: float) -> None:
+        if await orphan.end(details, grace_s) and await self._settle(details):
+            return
+        raise Failed(
+            f"container {details.name} has lost its supervisor and does not end",
+            remedy=f"podman rm --force {details.name} on the node",
+            code="stuck",
+        )
+
+    async def remove(self, id: str) -> None:
+        details = await inspect(self._libpod, id)
+        if details is None:
+            return
+        try:
+            await self._delete(id)
+        except Refused as no:
+            if not await self._settled(id):
+                raise _failed(f"container {details.name} stays", no) from no
+            with suppress(Refused):
+                await self._delete(id)
+
+    async def _delete(self, id: str) -> None:
+        """Neither by force nor with volumes: what is mounted is somebody's data."""
+        try:
+            await self._libpod.call("DELETE", f"containers/{id}", params={"v": "false", "force": "false"})
+        except Refused as no:
+            if not no.absent:
+                raise
+
+    async def _keep_secret(self, name: str, content: bytes) -> None:
+        await self._forget_secret(name)
+        try:
+            await self._libpod.call("POST", "secrets/create", params={"name": name}, data=content)
+        except Refused as no:
+            raise _failed(f"podman does not keep the secret {name}", no) from no
+
+    async def _forget_secret(self, name: str) -> None:
+        with suppress(Refused):
+            await self._libpod.call("DELETE", f"secrets/{name}")
+
+    # ---- commands ---------------------------------------------------------------------------------------------------
+
+    async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished:
+        output: deque[bytes] = deque(maxlen=OUTPUT_LINES)
+        try:
+            asked = {"Cmd": await self._inside(id, command), "AttachStdout": True, "AttachStderr": True}
+            answer = await self._libpod.call("POST", f"containers/{id}/exec", body=asked)
+            session = str(msgspec.json.decode(answer.body)["Id"])
+            try:
+                await asyncio.wait_for(self._exec(session, output), timeout_s)
+            except TimeoutError:
+                await self._kill_exec(id, session)
+                return Finished(TIMED_OUT, f"{_text(output)}not done after {timeout_s:g} s, killed\n")
+            said = await self._exec_state(session)
+        except Refused as no:
+            raise _failed(f"no command runs in container {id[:12]}", no) from no
+        return Finished(int(said.get("ExitCode", -1)), _text(output))
+
+    async def _inside(self, id: str, command: Sequence[str]) -> list[str]:
+        """With the same variables as the container's own command."""
+        details = await inspect(self._libpod, id)
+        sealed = details is not None and sealed_env.is_sealed(details.config.labels or {})
+        return sealed_env.wrapped(command) if sealed else list(command)
+
+    async def _exec(self, session: str, output: deque[bytes]) -> None:
+        frames = Frames()
+        path = f"exec/{session}/start"
+        async with self._libpod.open("POST", path, body={"Detach": False}, timeout_s=None) as answer:
+            async for piece in answer.content.iter_any():
+                output.extend(content for _, content in frames.feed(piece))
+
+    async def _exec_state(self, session: str) -> dict[str, Any]:
+        answer = await self._libpod.call("GET", f"exec/{session}/json", timeout_s=SHORT_S)
+        said: dict[str, Any] = msgspec.json.decode(answer.body)
+        return said
+
+    async def _kill_exec(self, id: str, session: str) -> None:
+        found = process.known(int((await self._exec_state(session)).get("Pid", 0)))
+        if found is not None and process.belongs(found, id):
+            process.send(found, signal.SIGKILL)
+
+    async def run(self, made: Made, timeout_s: float) -> Finished:
+        once = msgspec.structs.replace(made, restart=False)
+        id = await self._fresh(once)
+        try:
+            await self.start(id)
+            code = await self._ended(id, timeout_s)
+            lines = [line.text async for line in self.logs(id, OUTPUT_LINES, 0.0, follow=False)]
+        finally:
+            await asyncio.shield(self._gone(id))
+        text = "".join(f"{line}\n" for line in lines)
+        if code is None:
+            return Finished(TIMED_OUT, f"{text}not done after {timeout_s:g} s, killed\n")
+        return Finished(code, text)
+
+    async def _fresh(self, made: Made) -> str:
+        """What a crash left of an earlier run under that name is no run of ours: it goes first, if it is ours."""
+        id = await self.create(made)
+        details = await inspect(self._libpod, id)
+        if details is None or details.state.status in ("created", "configured"):
+            return id
+        if not made.labels.items() <= (details.config.labels or {}).items():
+            raise Failed(f"a container named {made.name} is not ours", remedy=f"podman rm {made.name}", code="foreign")
+        await self._gone(id)
+        return await self.create(made)
+
+    async def _ended(self, id: str, timeout_s: float) -> int | None:
+        params = {"condition": "stopped", "interval": "50ms"}
+        try:
+            answer = await asyncio.wait_for(
+                self._libpod.call("POST", f"containers/{id}/wait", params=params, timeout_s=timeout_s + SHORT_S),
+                timeout_s,
+            )
+        except TimeoutError:
+            return None
+        except Refused as no:
+            raise _failed(f"nobody can wait for container {id[:12]}", no) from no
+        return int(answer.body)
+
+    async def _gone(self, id: str) -> None:
+        await self.stop(id, 0.0)
+        await self.remove(id)
+
+    async def logs(self, id: str, tail: int | None, since_s: float, follow: bool) -> AsyncIterator[LogLine]:
+        params = {"stdout": "true", "stderr": "true", "timestamps": "true", "follow": str(follow).lower()}
+        params |= {"tail": str(tail)} if tail is not None else {}
+        params |= {"since": str(int(since_s))} if since_s > 0 else {}
+        limit_s = None if follow else STOP_S
+        frames = Frames()
+        try:
+            async with self._libpod.open("GET", f"containers/{id}/logs", params=params, timeout_s=limit_s) as answer:
+                async for piece in answer.content.iter_any():
+                    for stream, content in frames.feed(piece):
+                        yield log_line(id, stream, content)
+        except Refused as no:
+            raise _failed(f"no log of container {id[:12]}", no) from no
+
+    async def changed(self, at_most_s: float) -> bool:
+        """A dead supervisor sends no event, so now and then the processes themselves are looked at."""
+        left_s = at_most_s
+        while left_s > 0:
+            if await self._happening.changed(min(left_s, GLANCE_S)) or self._listing.anybody_gone():
+                return True
+            left_s -= GLANCE_S
+        return False
+
+    async def close(self) -> None:
+        await self._happening.close()
+        await self._libpod.close()
+        await self._service.close()
+
+
+def _limits() -> dict[str, int]:
+    """As much as this process may have itself: podman's own wish for more is not granted on every machine."""
+    asked = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
+    hard = {kind: resource.getrlimit(number)[1] for kind, number in asked.items()}
+    return {kind: LIMITS_MAX[kind] if most < 0 else min(most, LIMITS_MAX[kind]) for kind, most in hard.items()}
+
+
+def _text(pieces: Sequence[bytes] | deque[bytes]) -> str:
+    return b"".join(pieces)[-OUTPUT_BYTES_MAX:].decode("utf-8", errors="replace")
+
+
+def _failed(what: str, no: Refused) -> Failed:
+    return Failed(f"{what}: {no.message}", remedy="podman ps --all on the node shows what is there", code="runtime")
+
+
+def _not_made(made: Made, no: Refused) -> Failed:
+    if "image not known" in no.cause or "no such image" in no.cause:
+        return Failed(
+            f"{made.spec.reference} is not on this node, so {made.name} cannot be made",
+            remedy="deploy again: the image is pulled first",
+            code="image_missing",
+        )
+    return _failed(f"{made.name} cannot be made", no)
+
+
+def _not_started(id: str, no: Refused) -> Exception:
+    if "address already in use" in no.message:
+        found = _port.search(no.message) or _port_loose.search(no.message)
+        return PortTaken(int(found[1]) if found else 0)
+    if no.absent and "no such container" in no.cause:
+        return Failed(f"container {id[:12]} is gone", remedy="deploy again", code="container_gone")
+    return Failed(
+        f"container {id[:12]} cannot start: {no.message}",
+        remedy="correct command, volumes or image in the service's file; then deploy again",
+        code="start_failed",
+    )

@@ -1,0 +1,76 @@
+"""Sealing with age (pyrage): X25519 for people, ssh-ed25519 for nodes. Keeps a key only inside the library's object."""
+
+from collections.abc import Sequence
+
+from holdfast.errors import Corrupt, Invalid
+from holdfast.ports.sealing import CannotOpen, Opener
+
+
+class AgeSealer:
+    def seal(self, value: bytes, recipients: Sequence[str]) -> bytes:
+        import pyrage
+
+        if not recipients:
+            raise Invalid("a value must be sealed to somebody", remedy="name at least one recipient")
+        return bytes(pyrage.encrypt(value, [_recipient(line) for line in recipients]))
+
+
+def _recipient(line: str) -> object:
+    import pyrage
+
+    kind = pyrage.ssh.Recipient if line.startswith("ssh-") else pyrage.x25519.Recipient
+    try:
+        return kind.from_str(line)
+    except (pyrage.RecipientError, ValueError):
+        raise Invalid(
+            f"{line[:80]!r} is not a recipient that age knows",
+            remedy="operators have age1… in fleet.toml (recipient), nodes an ssh-ed25519 key",
+            code="recipient_invalid",
+        ) from None
+
+
+class AgeOpener:
+    def __init__(self, identity: object) -> None:
+        """Use `from_ssh_key` or `from_identity_file`."""
+        self._identity = identity
+
+    def open(self, sealed: bytes) -> bytes:
+        import pyrage
+
+        try:
+            return bytes(pyrage.decrypt(sealed, [self._identity]))
+        except (pyrage.DecryptError, ValueError):
+            raise CannotOpen from None
+
+    def __repr__(self) -> str:  # never the key, whatever a traceback or a log prints
+        return "AgeOpener()"
+
+
+def from_ssh_key(content: bytes, path: str) -> Opener:
+    """A machine's own key, as the content of its OpenSSH file."""
+    import pyrage
+
+    try:
+        return AgeOpener(pyrage.ssh.Identity.from_buffer(content))
+    except (pyrage.IdentityError, ValueError):
+        raise Corrupt(
+            f"{path} is not a machine's own key, so no secret can be opened with it",
+            remedy=f"restore {path} from a backup of this machine; or have the machine join anew",
+            code="key_damaged",
+        ) from None
+
+
+def from_identity_file(content: bytes, path: str) -> Opener:
+    """A person's age identity, in the file that `init` or age-keygen wrote."""
+    import pyrage
+
+    lines = [line.strip() for line in content.decode("utf-8", "replace").splitlines()]
+    secret = next((line for line in lines if line and not line.startswith("#")), "")
+    try:
+        return AgeOpener(pyrage.x25519.Identity.from_str(secret))
+    except (pyrage.IdentityError, ValueError):
+        raise Invalid(
+            f"{path} holds no age identity",
+            remedy="name the file with yours: --identity FILE (holdfast init and age-keygen make one)",
+            code="identity_damaged",
+        ) from None

@@ -1,0 +1,79 @@
+"""What containers mount from the host: volumes below the data directory, and paths somebody wrote down.
+
+Below the data directory every name is opened by handle and no link is followed: a container could have put it there.
+"""
+
+import os
+from collections.abc import Sequence
+
+from holdfast.adapters.storage import permission, tree
+from holdfast.errors import Failed, Invalid
+
+OWN_MODE = 0o700  # of a service's directory: volumes are mounted from inside it, so nobody else needs to get in
+MOUNTED_MODE = 0o755  # of what a container sees; root's, as container engines make a bind source that is missing
+
+
+def volume(root: int, root_path: str, service: str, name: str) -> str:
+    steps = [(permission.check_name(service), OWN_MODE), (permission.check_name(name), MOUNTED_MODE)]
+    os.close(_made_below(root, steps))
+    return os.path.join(root_path, service, name)
+
+
+def host_path(root: int, root_path: str, service: str, path: str) -> str:
+    path = _plain(path)
+    inside = os.path.relpath(path, root_path)
+    if inside.split("/")[0] == permission.check_name(service):
+        _make_mounted(root, inside.split("/"), path)
+    elif os.path.exists(path):
+        _refuse_agents_own(root_path, inside, path)
+    else:
+        raise _missing(service, path)
+    return path
+
+
+def _plain(path: str) -> str:
+    if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
+        raise Invalid(f"{path!r} is no plain absolute path", remedy="write it without '..', such as /srv/web/data")
+    return os.path.normpath("/" + path.lstrip("/"))
+
+
+def _make_mounted(root: int, parts: Sequence[str], path: str) -> None:
+    """A file may stand at the end, such as a configuration; a link may not, at any place."""
+    above, last = _made_below(root, [(part, MOUNTED_MODE) for part in parts[:-1]]), parts[-1]
+    try:
+        if not tree.exists(above, last) or tree.is_directory(above, last):
+            os.close(tree.made(last, above, MOUNTED_MODE))
+        elif tree.is_link(above, last):
+            raise permission.not_ours(f"{path} is a link")
+    finally:
+        os.close(above)
+
+
+def _made_below(root: int, steps: Sequence[tuple[str, int]]) -> int:
+    """The last directory of the way, each made with its mode where it was missing."""
+    at = os.dup(root)
+    for name, mode in steps:
+        try:
+            below = tree.made(name, at, mode)
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
+def _refuse_agents_own(root_path: str, inside: str, path: str) -> None:
+    """Checkpoints, and what was set aside or condemned, are out of every container's reach."""
+    real = os.path.relpath(os.path.realpath(path), os.path.realpath(root_path))
+    first = real.split("/")[0]
+    if first.startswith(".") and first not in (".", ".."):
+        raise permission.not_ours(f"{path} belongs to the agent of this node")
+    if inside.split("/")[0] != ".." and inside != real:
+        raise permission.not_ours(f"{path} leads over a link")
+
+
+def _missing(service: str, path: str) -> Failed:
+    return Failed(
+        f"{service} mounts {path}, and there is no such file or directory on this node",
+        remedy=f"make it (mkdir -p {path}), or correct the path in the volumes of {service}",
+        code="no_such_path",
+    )

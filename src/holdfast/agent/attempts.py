@@ -1,0 +1,59 @@
+"""What happens to a service right now, step by step, for whoever watches; the journal keeps it for good."""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from holdfast.model.deployment import StepResult
+from holdfast.model.journal import StepRecord
+
+STEPS_MAX = 64  # in a report
+
+
+class Attempt:
+    """One run of one service towards its target."""
+
+    def __init__(self, now_s: Callable[[], float], changed: Callable[[], None]) -> None:
+        self._now_s = now_s
+        self._changed = changed
+        self.steps: list[StepResult] = []
+
+    @property
+    def step(self) -> str:
+        return self.steps[-1].name if self.steps and self.steps[-1].outcome != "done" else ""
+
+    def begin(self, name: str) -> None:
+        if self.steps and self.steps[-1].name == name and self.steps[-1].outcome == "running":
+            return  # still waiting for the same
+        self.steps.append(StepResult(name, "running", round(self._now_s(), 3)))
+        self._changed()
+
+    def say(self, message: str) -> None:
+        """How far the step under way has come."""
+        if self.steps and self.steps[-1].outcome == "running":
+            self.steps[-1] = replace(self.steps[-1], message=message[:200])
+            self._changed()
+
+    def done(self) -> None:
+        self._end("done", "")
+
+    def failed(self, message: str) -> None:
+        self._end("failed", message)
+
+    def _end(self, outcome: str, message: str) -> None:
+        step = self.steps[-1]
+        if step.outcome != "running":
+            return
+        took_s = round(max(self._now_s() - step.at_s, 0.0), 3)
+        ended = StepResult(step.name, "failed" if outcome == "failed" else "done", step.at_s, took_s, message[:2000])
+        self.steps[-1] = ended
+        self._changed()
+
+    def told(self) -> tuple[StepResult, ...]:
+        return tuple(self.steps[-STEPS_MAX:])
+
+    def records(self) -> list[StepRecord]:
+        return [
+            StepRecord(one.name, one.at_s, f"{one.outcome} {one.took_s:.3f} s {one.message}".rstrip())
+            for one in self.steps
+        ]

@@ -1,0 +1,203 @@
+"""What every rollout of this node shares: what is known of the machine, and the acts that need more than one port."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+
+from msgspec import UNSET
+
+from holdfast.agent.attempts import Attempt
+from holdfast.agent.findings import Findings
+from holdfast.agent.membership import Membership
+from holdfast.agent.published import LOOPBACK, Ports, own_address
+from holdfast.agent.records import Failure, Record, Records
+from holdfast.agent.time import NodeTime
+from holdfast.agent.vitals import Vitals
+from holdfast.agent.world import World
+from holdfast.agent.yard import MADE, Yard
+from holdfast.errors import HoldfastError
+from holdfast.gate import copies
+from holdfast.model.audit import Event
+from holdfast.model.container import LABEL_FLEET, LABEL_SERVICE, Container, ContainerSpec
+from holdfast.model.fleet import Node
+from holdfast.model.journal import Operation, Outcome
+from holdfast.ports.runtime import Finished, Made
+from holdfast.ports.storage import Discardable
+from holdfast.reconcile.routes import ProxyKind
+
+FAILED = "rollout_failed"
+HOOK_FAILED = "hook_failed"
+CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
+CRASHES_FREE = 3  # so often something that ends is started again at once
+BACK_OFF_S_MAX = 60.0
+
+
+class Crew:
+    def __init__(
+        self,
+        world: World,
+        membership: Membership,
+        records: Records,
+        vitals: Vitals,
+        time: NodeTime,
+        findings: Findings,
+        changed: Callable[[], None],
+    ) -> None:
+        self.world = world
+        self.records = records
+        self.vitals = vitals
+        self.time = time
+        self.changed = changed
+        self.ports = Ports()
+        self.yard = Yard(world.runtime, world.journal, membership.fleet, changed)
+        self.images: set[str] = set()  # known to be here
+        self.networks: set[str] = set()
+        self.attempts: dict[str, Attempt] = {}  # the newest of each service
+        self.address = LOOPBACK
+        self.proxy: ProxyKind = "internal"
+        self._me = membership
+        self._findings = findings
+        self._starts: dict[str, list[float]] = {}  # id → when this agent started it, after it had ended by itself
+
+    def follow(self, node: Node) -> None:
+        self.address = own_address(node.address, self._me.address)
+        self.proxy = "internal" if node.proxy is UNSET else node.proxy
+
+    @property
+    def has_proxy(self) -> bool:
+        return self.proxy != "none"
+
+    # ---- the journal
+
+    def operation(self, kind: str, service: str, arguments: dict[str, str]) -> Operation:
+        return Operation(self.world.entropy.token(16).hex(), kind, service, self.time.now_s(), arguments)
+
+    def begin(self, operation: Operation, names: Collection[str]) -> None:
+        self.world.journal.begin(operation, None, [MADE + name for name in sorted(set(names))])
+        self.yard.note(names)
+
+    def finish(self, operation: Operation, attempt: Attempt, outcome: Outcome) -> None:
+        """A disk that fails now changes nothing that was done: the next start finds it unfinished, and looks."""
+        try:
+            self.world.journal.steps(operation.id, attempt.records())
+            self.world.journal.finish(operation.id, outcome)
+            last = attempt.steps[-1].name if attempt.steps else ""
+            self.world.audit.append(
+                Event("agent", operation.kind, f"service.{operation.lane}", outcome, last, operation.id)
+            )
+        except (HoldfastError, OSError) as trouble:
+            message = getattr(trouble, "message", str(trouble))
+            self._findings.add("state_unwritable", message, "check the disk of this node")
+        self.world.say("service", {"service": operation.lane, "kind": operation.kind, "outcome": outcome})
+
+    def watch(self, service: str, attempt: Attempt) -> None:
+        self.attempts[service] = attempt
+        self.changed()
+
+    # ---- telling
+
+    def failed(self, service: str, failure: Failure, record: Record) -> None:
+        serving = record.serving.deployment if record.serving is not None else ""
+        still = "what served before still does" if serving else "nothing serves"
+        self._findings.add(
+            FAILED,
+            f"service.{service}: step {failure.step!r} failed: {failure.message}; {still}",
+            failure.remedy,
+            f"service.{service}",
+        )
+        self.world.say(FAILED, {"service": service, "step": failure.step, "message": failure.message})
+
+    def hook_failed(self, service: str, trouble: HoldfastError) -> None:
+        self._findings.add_trouble(HOOK_FAILED, trouble, f"service.{service}")
+
+    def served(self, service: str) -> None:
+        for code in (FAILED, HOOK_FAILED):
+            self._findings.clear(code, f"service.{service}")
+
+    async def tail(self, id: str, lines: int) -> list[str]:
+        """The last it said; silence where nobody can be asked."""
+        found: list[str] = []
+        with suppress(HoldfastError, TimeoutError):
+            async with asyncio.timeout(5.0):
+                async for line in self.world.runtime.logs(id, lines, 0.0, False):
+                    found.append(line.text.rstrip()[:300])
+        return found[-lines:]
+
+    # ---- what several ports do together
+
+    async def images_here(self, references: Iterable[str]) -> frozenset[str]:
+        for reference in set(references) - self.images:
+            if await self.world.runtime.has_image(reference):
+                self.images.add(reference)
+        return frozenset(self.images)
+
+    async def make_network(self, name: str, service: str) -> None:
+        await self.world.runtime.ensure_network(name, {LABEL_FLEET: self._me.fleet, LABEL_SERVICE: service})
+        self.networks.add(name)
+
+    def prepare_mounts(self, spec: ContainerSpec) -> None:
+        own = f"{self.world.data_dir}/{spec.service}/"
+        for mount in spec.mounts:
+            inside = mount.source.removeprefix(own)
+            if mount.source.startswith(own) and "/" not in inside:
+                self.world.storage.volume(spec.service, inside)
+            else:
+                self.world.storage.host_path(spec.service, mount.source)
+
+    async def run_once(self, name: str, spec: ContainerSpec, at_most_s: float) -> Finished:
+        """To its end, and gone afterwards."""
+        self.prepare_mounts(spec)
+        mounts, secret_env = self.world.secrets.prepare(name, spec.secrets)
+        labels = {LABEL_FLEET: self._me.fleet, "holdfast.infrastructure": "hook"}
+        try:
+            return await self.world.runtime.run(Made(name, spec, labels, mounts, secret_env, restart=False), at_most_s)
+        finally:
+            self.world.secrets.forget(name)
+
+    async def checkpoint(self, service: str, id: str, operation: Operation) -> None:
+        loop = asyncio.get_running_loop()
+        now_s = self.time.now_s()
+        made = await loop.run_in_executor(None, self.world.storage.checkpoint, service, id, now_s)
+        self.world.journal.note_made(made.path, operation.id, True)
+        await loop.run_in_executor(None, self._prune, service, now_s)
+
+    def _prune(self, service: str, now_s: float) -> None:
+        """Older than seven days, and never the newest; only what this agent itself marked (gate)."""
+        kept = [one for one in self.world.storage.checkpoints() if one.service == service]
+        for old in kept[:-1]:
+            if now_s - old.made_s < CHECKPOINTS_KEPT_S:
+                continue
+            proof = copies.may_discard(self.world.journal, old, self._me.node)
+            if isinstance(proof, Discardable):
+                self.world.storage.discard(proof)
+                self.world.journal.forget_made(old.path)
+
+    # ---- what ends again and again
+
+    def backing_off(self, containers: Iterable[Container]) -> set[str]:
+        """Not to be started just now: they ended by themselves too often lately."""
+        now_s = self.world.clock.monotonic_s()
+        return {one.id for one in containers if not one.running and now_s < self._ready_s(one.id)}
+
+    def _ready_s(self, id: str) -> float:
+        starts = self._starts.get(id, [])
+        if len(starts) <= CRASHES_FREE:
+            return 0.0
+        return starts[-1] + min(2.0 ** (len(starts) - CRASHES_FREE), BACK_OFF_S_MAX)
+
+    def healed(self, container: Container) -> None:
+        """Started again after it had ended by itself."""
+        now_s = self.world.clock.monotonic_s()
+        lately = [at_s for at_s in self._starts.get(container.id, []) if now_s - at_s < 600.0]
+        self._starts[container.id] = [*lately, now_s][-10:]
+
+    def forgive(self, containers: Iterable[Container]) -> None:
+        """Somebody asked for it by name: everything may be tried again at once."""
+        for one in containers:
+            self._starts.pop(one.id, None)
+
+    def next_try_s(self, containers: Iterable[Container]) -> float | None:
+        """Seconds until the first that waits may be started again."""
+        now_s = self.world.clock.monotonic_s()
+        waits = [self._ready_s(one.id) - now_s for one in containers if not one.running]
+        return min((wait for wait in waits if wait > 0), default=None)

@@ -1,0 +1,364 @@
+"""One service driven to its target, step by step: what was decided (reconcile/) is done, and what came of it is told.
+
+Forward the target is what is wanted. When a step fails, that is written down first, and the target is what served
+before; nothing is remembered in between that a crash could lose.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.agent.attempts import Attempt
+from holdfast.agent.crew import Crew
+from holdfast.agent.records import Failure, Record
+from holdfast.errors import Failed, HoldfastError, TryLater
+from holdfast.model.container import Container, Guest, Part, labels_of, name_of
+from holdfast.model.journal import Operation, Outcome
+from holdfast.ports.proxy import Backend, ProxyRoute
+from holdfast.ports.runtime import Made, PortTaken
+from holdfast.reconcile import rollout, routes, steps
+from holdfast.reconcile.here import Here
+
+GRACE_S = 10.0  # between asking a container to end and killing it
+DRAIN_S_MAX = 10.0
+HOOK_S_MAX = 300.0
+LOOK_S = 0.2  # while waiting for health, so often it is checked that the container is still there
+PULL_TRIES = 3
+PORT_TRIES = 5
+STEPS_MAX = 1000  # no service needs so many; a table that goes in circles must not go on for ever
+TAIL_LINES = 20
+
+Perform = Callable[[Any], Awaitable[None]]
+
+
+class Rollout:
+    """`wanted` is None for a service that leaves this node."""
+
+    def __init__(self, crew: Crew, service: str, wanted: Guest | None, revision: int) -> None:
+        self._crew = crew
+        self._world = crew.world
+        self._service = service
+        self._wanted = wanted
+        self._revision = revision
+        self._operation: Operation | None = None
+        self._attempt = Attempt(crew.time.now_s, crew.changed)
+        self._tried: set[str] = set()
+        self._drained: set[str] = set()
+        self._checkpoints: set[str] = set()
+        self._performers: Mapping[type, Perform] = {
+            steps.Pull: self._pull,
+            steps.MakeNetwork: self._make_network,
+            steps.Hook: self._hook,
+            steps.Create: self._create,
+            steps.Start: self._start,
+            steps.AwaitHealthy: self._await_healthy,
+            steps.Stop: self._stop,
+            steps.Checkpoint: self._checkpoint,
+            steps.Switch: self._switch,
+            steps.Unroute: self._unroute,
+            steps.Drain: self._drain,
+            steps.Remove: self._remove,
+            steps.RemoveNetwork: self._remove_network,
+        }
+
+    # ---- where to
+
+    @property
+    def _record(self) -> Record:
+        return self._crew.records.of(self._service)
+
+    @property
+    def target(self) -> Guest | None:
+        """What served before, once the wanted one failed; None where nothing did."""
+        if self._wanted is not None and self._record.failed == self._wanted.deployment:
+            return self._record.serving
+        return self._wanted
+
+    @property
+    def _is_attempt(self) -> bool:
+        target, record = self.target, self._record
+        return target is not None and target is self._wanted and not rollout.is_settled(target, record.serving)
+
+    # ---- the way there
+
+    async def run(self) -> None:
+        """Until at rest. Raises what keeps it from getting there; a failed attempt that went back is no such thing."""
+        outcome: Outcome = "failed"
+        try:
+            for _ in range(STEPS_MAX):
+                step = rollout.next_step(self.target, await self.here())
+                if step is None:
+                    outcome = "done"
+                    break
+                await self._take(step)
+            else:
+                raise Failed(
+                    f"service.{self._service} does not come to rest after {STEPS_MAX} steps",
+                    remedy="report this, with `holdfast agent journal` of the node",
+                    code="no_progress",
+                )
+            self._rest()
+        finally:
+            self._close(outcome)
+
+    async def _take(self, step: steps.Step) -> None:
+        if isinstance(step, steps.Fail):
+            message = await self._last_words(step)
+            self._fail(step.name, "unhealthy", message, f"holdfast logs {self._service}; mend it and deploy again")
+            return
+        self._begin()
+        self._attempt.begin(step.name)
+        try:
+            await self._performers[type(step)](step)
+        except HoldfastError as trouble:
+            self._attempt.failed(trouble.message)
+            if self._is_attempt and (isinstance(step, steps.Pull) or not isinstance(trouble, TryLater)):
+                self._fail(step.name, trouble.code, trouble.message, trouble.remedy)
+                return
+            raise
+        self._attempt.done()
+
+    def _fail(self, step: str, code: str, message: str, remedy: str) -> None:
+        """Durable before anything is undone: after a crash the way back goes on, not the attempt."""
+        assert self._wanted is not None
+        if self._attempt.steps and self._attempt.steps[-1].outcome == "running":
+            self._attempt.failed(message)
+        failure = Failure(self._wanted.deployment, step, code, message, remedy, round(self._crew.time.now_s(), 3))
+        self._crew.records.keep(self._service, replace(self._record, failure=failure))
+        self._crew.failed(self._service, failure, self._record)
+        self._tried.clear()
+
+    async def _last_words(self, step: steps.Fail) -> str:
+        lines = await self._crew.tail(step.container.id, TAIL_LINES)
+        why = self._crew.vitals.why(step.container.id)
+        message = f"{steps.label(step.container)}: {step.why}{f' ({why})' if why else ''}"
+        return message + (f"; it said last: {' ⏎ '.join(lines)}"[:1500] if lines else "")
+
+    def _rest(self) -> None:
+        if self._wanted is None:
+            self._crew.records.forget(self._service)
+
+    # ---- written down
+
+    def _begin(self) -> None:
+        """Once, before the first thing is done: names are known to be ours before there is anything by them (W10)."""
+        if self._operation is not None:
+            return
+        kind = "deploy" if self._wanted is not None else "retire"
+        arguments = {"deployment": self._wanted.deployment} if self._wanted is not None else {}
+        self._operation = self._crew.operation(kind, self._service, arguments)
+        names = [name for guest in (self._wanted, self._record.serving) if guest for name in _names(guest)]
+        self._crew.begin(self._operation, names)
+        self._crew.watch(self._service, self._attempt)
+
+    def _close(self, outcome: Outcome) -> None:
+        if self._operation is not None:
+            failed = outcome == "failed" or (
+                self._wanted is not None and self._record.failed == self._wanted.deployment
+            )
+            self._crew.finish(self._operation, self._attempt, "failed" if failed else "done")
+
+    # ---- what is here
+
+    async def here(self) -> Here:
+        crew, target, record = self._crew, self.target, self._record
+        containers = crew.yard.of(self._service)
+        seen = tuple(crew.vitals.seen(one, self._health_of(one)) for one in containers)
+        guests = [guest for guest in (target, record.serving) if guest is not None]
+        parts = [part for guest in guests for part in guest.parts]
+        networks = {part.spec.network for part in parts if part.spec.network}
+        return Here(
+            containers=seen,
+            strangers=crew.yard.strangers(self._service),
+            serving=record.serving,
+            routed=await self._routed(containers),
+            images=await crew.images_here({part.spec.reference for part in parts}),
+            networks=frozenset(networks & crew.networks),
+            hooks=frozenset(_hook(text) for text in record.hooks),
+            checkpoints=frozenset(self._checkpoints),
+            tried=frozenset(self._tried | crew.backing_off(containers)),
+            drained=frozenset(self._drained),
+            failed=record.failed,
+            held=record.held,
+        )
+
+    def _health_of(self, container: Container) -> Part | None:
+        for guest in (self.target, self._wanted, self._record.serving):
+            for part in guest.parts if guest is not None else ():
+                if (part.spec.component, part.digest) == (container.component, container.spec):
+                    return part
+        return None
+
+    async def _routed(self, containers: tuple[Container, ...]) -> frozenset[str] | None:
+        if not self._crew.has_proxy:
+            return None
+        told = {
+            back
+            for route in await self._world.proxy.routes()
+            if route.service == self._service
+            for back in route.backends
+        }
+        return frozenset(one.id for one in containers if told.intersection(_backends(one)))
+
+    # ---- the steps
+
+    async def _pull(self, step: steps.Pull) -> None:
+        for tried in range(1, PULL_TRIES + 1):
+            try:
+                await self._world.runtime.pull(step.reference, self._attempt.say)
+                break
+            except TryLater:
+                if tried == PULL_TRIES:
+                    raise
+                await asyncio.sleep(tried)
+        self._crew.images.add(step.reference)
+
+    async def _make_network(self, step: steps.MakeNetwork) -> None:
+        await self._crew.make_network(step.network, self._service)
+
+    async def _remove_network(self, step: steps.RemoveNetwork) -> None:
+        await self._world.runtime.remove_network(step.network)
+        self._crew.networks.discard(step.network)
+
+    async def _hook(self, step: steps.Hook) -> None:
+        """In the image of the component, never on the host. Without its volumes before: the old one still has them."""
+        part = step.part
+        command = part.pre_deploy if step.when == "pre_deploy" else part.post_deploy
+        mounts = () if step.when == "pre_deploy" else part.spec.mounts
+        spec = replace(part.spec, command=command, mounts=mounts, ports=())
+        name = f"{name_of(part.spec, part.digest, 0)}-{step.when.partition('_')[0]}"
+        finished = await self._crew.run_once(name, spec, HOOK_S_MAX)
+        note = f"{step.when} {part.spec.component}"
+        if finished.code == 0 or step.when == "post_deploy":  # tried once: what serves is not taken back for it
+            self._crew.records.keep(self._service, replace(self._record, hooks=(*self._record.hooks, note)))
+        if finished.code != 0:
+            trouble = Failed(
+                f"the {step.when} hook of {part.spec.component} ended with {finished.code}: {finished.output[-500:]}",
+                remedy=f"mend hooks.{step.when} in services/{self._service}.toml and deploy again",
+                code="hook_failed",
+            )
+            if step.when == "pre_deploy":
+                raise trouble
+            self._crew.hook_failed(self._service, trouble)
+            self._attempt.failed(trouble.message)
+
+    async def _create(self, step: steps.Create) -> None:
+        part = step.part
+        name = name_of(part.spec, part.digest, step.replica)
+        self._crew.prepare_mounts(part.spec)
+        mounts, secret_env = self._world.secrets.prepare(name, part.spec.secrets)
+        publish = self._crew.ports.choose(name, part.spec.ports, self._crew.address, self._crew.yard.all())
+        deployment = self.target.deployment if self.target is not None else ""
+        labels = labels_of(part.spec, part.digest, deployment, step.replica)
+        id = await self._world.runtime.create(Made(name, part.spec, labels, mounts, secret_env, publish))
+        made = await self._crew.yard.refresh(id)
+        self._crew.ports.settled(name)
+        if made is not None and not self._crew.yard.is_ours(made):
+            raise Failed(
+                f"a container named {name} is here that Holdfast did not make",
+                remedy=f"look at it and rename or remove it: podman inspect {name}",
+                code="name_taken",
+            )
+
+    async def _start(self, step: steps.Start) -> None:
+        container, part = step.container, step.part
+        for tried in range(1, PORT_TRIES + 1):
+            try:
+                self._world.secrets.prepare(container.name, part.spec.secrets)
+                await self._world.runtime.start(container.id)
+                break
+            except PortTaken as taken:
+                self._crew.ports.refused(taken.port)
+                if tried == PORT_TRIES or await self._has_served(container):
+                    raise Failed(
+                        f"port {taken.port} of this node, which {steps.label(container)} answers on, is taken",
+                        remedy=f"see who has it and end that: ss -ltnp 'sport = :{taken.port}'",
+                        code="port_taken",
+                    ) from taken
+                container = await self._made_anew(container, part)
+        self._tried.add(container.id)
+        started = await self._crew.yard.refresh(container.id)
+        if started is not None:
+            self._crew.vitals.follow(started, part)
+
+    async def _has_served(self, container: Container) -> bool:
+        return container.started_s > 0
+
+    async def _made_anew(self, container: Container, part: Part) -> Container:
+        """It never ran, so there is nothing to lose: the same again, with another port."""
+        await self._world.runtime.remove(container.id)
+        await self._crew.yard.refresh(container.id)
+        await self._create(steps.Create(part, container.replica))
+        name = name_of(part.spec, part.digest, container.replica)
+        found = next((one for one in self._crew.yard.of(self._service) if one.name == name), None)
+        if found is None:
+            raise TryLater(f"{name} is gone as soon as it was made", remedy="it is tried again", code="runtime_away")
+        return found
+
+    async def _await_healthy(self, step: steps.AwaitHealthy) -> None:
+        """Until one of them is something else than starting. Also notices one that ended meanwhile."""
+        ids = [one.id for one in step.containers]
+        while not await self._crew.vitals.moved(ids, LOOK_S):
+            for id in ids:
+                found = await self._crew.yard.refresh(id)
+                part = self._health_of(found) if found is not None else None
+                if found is None or self._crew.vitals.seen(found, part).health != "starting":
+                    return
+
+    async def _stop(self, step: steps.Stop) -> None:
+        await self._world.runtime.stop(step.container.id, GRACE_S)
+        self._crew.vitals.forget(step.container.id)
+        self._tried.discard(step.container.id)
+        await self._crew.yard.refresh(step.container.id)
+
+    async def _checkpoint(self, step: steps.Checkpoint) -> None:
+        assert self._operation is not None and self._wanted is not None
+        await self._crew.checkpoint(
+            self._service, f"{self._wanted.deployment}-{step.part.spec.component}", self._operation
+        )
+        self._checkpoints.add(step.part.spec.component)
+
+    async def _switch(self, step: steps.Switch) -> None:
+        target, record = self.target, self._record
+        assert target is not None
+        if self._crew.has_proxy:
+            mine = routes.routes(target, await self.here(), self._crew.proxy)
+            await self._world.proxy.apply(routes.ordered([*await self._others_routes(), *mine]))
+        if target is self._wanted:
+            revision = record.applied_revision or self._revision
+            self._crew.records.keep(
+                self._service, replace(record, serving=target, serving_revision=revision, failure=None)
+            )
+            self._crew.served(self._service)
+
+    async def _unroute(self, step: steps.Unroute) -> None:
+        await self._world.proxy.apply(await self._others_routes())
+
+    async def _others_routes(self) -> tuple[ProxyRoute, ...]:
+        return tuple(route for route in await self._world.proxy.routes() if route.service != self._service)
+
+    async def _drain(self, step: steps.Drain) -> None:
+        gone = [backend for one in step.containers for backend in _backends(one)]
+        await self._world.proxy.drained(gone, DRAIN_S_MAX)
+        self._drained.update(one.id for one in step.containers)
+
+    async def _remove(self, step: steps.Remove) -> None:
+        await self._world.runtime.remove(step.container.id)
+        self._crew.vitals.forget(step.container.id)
+        self._world.secrets.forget(step.container.name)
+        await self._crew.yard.refresh(step.container.id)
+
+
+def _backends(container: Container) -> tuple[Backend, ...]:
+    return tuple(Backend(port.address, port.outside) for port in container.ports)
+
+
+def _names(guest: Guest) -> list[str]:
+    return [name_of(part.spec, part.digest, replica) for part in guest.parts for replica in range(part.replicas)]
+
+
+def _hook(text: str) -> tuple[str, str]:
+    when, _, component = text.partition(" ")
+    return component, when

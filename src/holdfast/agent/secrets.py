@@ -1,0 +1,72 @@
+"""Secrets at the node's door: opened with this node's own key, for one container at a time. Keeps none in memory.
+
+What is sealed came with a signed revision; what is inside is written to the run directory for a bind mount, or handed
+to the runtime as a variable, and is named nowhere: not in a report, a log line or an error.
+"""
+
+from collections.abc import Collection
+
+from holdfast.errors import Failed
+from holdfast.model import canonical
+from holdfast.model.container import Mount, SecretUse
+from holdfast.model.secret import MOUNTED_AT
+from holdfast.ports.acceptance import Acceptance
+from holdfast.ports.sealing import CannotOpen, Opener
+from holdfast.ports.secret_files import SecretFiles
+
+Prepared = tuple[tuple[Mount, ...], tuple[tuple[str, bytes], ...]]
+
+
+class Secrets:
+    def __init__(self, acceptance: Acceptance, opener: Opener, files: SecretFiles) -> None:
+        self._acceptance = acceptance
+        self._opener = opener
+        self._files = files
+
+    def prepare(self, name: str, uses: tuple[SecretUse, ...]) -> Prepared:
+        """Everything is opened before anything is written. The same again after a reboot: files do not survive one."""
+        if not uses:
+            return (), ()
+        opened = {use.digest: self._open(use) for use in uses}
+        files = {use.file: opened[use.digest] for use in uses if use.file}
+        variables = tuple((use.env, _as_variable(use, opened[use.digest])) for use in uses if use.env)
+        paths = self._files.put(name, files) if files else {}
+        mounts = tuple(Mount(paths[file], f"{MOUNTED_AT}/{file}", read_only=True) for file in sorted(paths))
+        return mounts, tuple(sorted(variables))
+
+    def forget(self, name: str) -> None:
+        self._files.forget(name)
+
+    def forget_all_but(self, names: Collection[str]) -> None:
+        """Files of containers that are gone: an agent that was dead meanwhile did not see them go."""
+        for name in self._files.containers():
+            if name not in names:
+                self._files.forget(name)
+
+    def _open(self, use: SecretUse) -> bytes:
+        sealed = self._acceptance.blob(use.digest)
+        if sealed is None or canonical.digest(sealed) != use.digest:
+            raise Failed(
+                f"the secret {use.name} is not here as the revision that names it says",
+                remedy="holdfast hub check names contents that are missing; then holdfast apply",
+                code="secret_missing",
+            )
+        try:
+            return self._opener.open(sealed)
+        except CannotOpen:
+            raise Failed(
+                f"the secret {use.name} cannot be opened with this node's key",
+                remedy=f"holdfast secret rotate {use.name} --keep, then holdfast apply",
+                code="secret_not_readable",
+            ) from None
+
+
+def _as_variable(use: SecretUse, value: bytes) -> bytes:
+    """A process cannot have it otherwise: the system ends a variable at a NUL."""
+    if b"\0" in value:
+        raise Failed(
+            f"the secret {use.name} holds a NUL byte, so it cannot be the variable {use.env}",
+            remedy=f'give it as a file: {{ name = "{use.name}", file = "…" }}, then holdfast apply',
+            code="secret_not_text",
+        )
+    return value

@@ -1,0 +1,477 @@
+"""Every service of this node: looked at, decided about, kept as the manifest in force says; hub or no hub (H-23).
+
+A pass works on frozen input, stage by stage (T-06), several services at once, one change at a time for each of them in
+its lane; whatever it could not finish in five minutes goes on there, and the next pass leaves it alone (C-35).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.agent import showing
+from holdfast.agent.accept import Accepting
+from holdfast.agent.crew import Crew
+from holdfast.agent.desired import Desired, desired
+from holdfast.agent.findings import Findings
+from holdfast.agent.lanes import Lanes
+from holdfast.agent.membership import Membership
+from holdfast.agent.records import Record, Records
+from holdfast.agent.rollout import GRACE_S, Rollout
+from holdfast.agent.strays import Strays
+from holdfast.agent.time import NodeTime
+from holdfast.agent.vitals import Vitals
+from holdfast.agent.world import World
+from holdfast.errors import Failed, HoldfastError
+from holdfast.model.container import Guest, name_of
+from holdfast.model.deployment import ServiceState
+from holdfast.model.report import ContainerState, RetiredData
+from holdfast.reconcile import leaving, stages
+from holdfast.reconcile.progress import Guard, fingerprint
+from holdfast.reconcile.stages import Agenda, Look, Work
+
+LOOK_S = 10.0  # at least so often everything is looked at (T-04); events say the rest
+PASS_S_MAX = 300.0  # T-07
+AGAIN_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # between passes that did not get there
+RETIRED_S = 600.0  # so often the sizes of what was left behind are looked up
+STANDBY_FACT = "standby"
+RUNTIME = "runtime_unavailable"
+DRIFT = "drift"
+
+
+class Services:
+    """`changes` counts what a report would show; `tell` says that it is worth sending one."""
+
+    def __init__(
+        self,
+        world: World,
+        membership: Membership,
+        accepting: Accepting,
+        time: NodeTime,
+        findings: Findings,
+        lanes: Lanes,
+        tell: Callable[[], None],
+    ) -> None:
+        self._world = world
+        self._me = membership
+        self._accepting = accepting
+        self._time = time
+        self._findings = findings
+        self._lanes = lanes
+        self._tell = tell
+        self.changes = 0
+        self.busy = False
+        self.runtime = ""  # product and version, "" while none answers
+        self.retired: tuple[RetiredData, ...] = ()
+        self.records = Records(world.journal, self.changed)
+        self.vitals = Vitals(world.prober, world.clock, self._felt)
+        self.crew = Crew(world, membership, self.records, self.vitals, time, findings, self.changed)
+        self.strays = Strays(world, self.crew, membership, findings)
+        self._standby = frozenset(msgspec.json.decode(world.journal.fact(STANDBY_FACT) or b"[]", type=list[str]))
+        self._released: frozenset[str] = frozenset()
+        self._wanted: Desired | None = None
+        self._bell = asyncio.Event()
+        self._calm = asyncio.Event()
+        self._calm.set()
+        self._is_kept = False
+        self._tries = 0
+        self._unrest: set[str] = set()  # services that are not yet where they must be
+        self._guard = Guard()
+        self._retired_due_s = 0.0
+
+    # ---- what others say
+
+    def changed(self) -> None:
+        self.changes += 1
+        self._tell()
+
+    def follow(self) -> None:
+        """A revision was accepted, or the agent started with one."""
+        self._wanted = None
+        self._tries = 0
+        self._retired_due_s = 0.0  # what leaves with it leaves data behind
+        self.wake()
+
+    def stand_in(self, named: Sequence[str] | None) -> None:
+        """Which services of other nodes the hub asks for; those that no signed manifest lists are nobody's business."""
+        manifest = self._accepting.in_force
+        if named is None or manifest is None:
+            return
+        listed = frozenset(named) & manifest.standby.keys()
+        if listed != self._standby:
+            self._world.journal.set_aside(STANDBY_FACT, msgspec.json.encode(sorted(listed)))
+            self._standby = listed
+            self._world.say("standby", {"services": sorted(listed)})
+            self.follow()
+
+    def release(self, named: Sequence[str]) -> None:
+        """Which services that moved away are proven at their new home: until then they serve here."""
+        if self._released != frozenset(named):
+            self._released = frozenset(named)
+            self.wake()
+
+    def wake(self) -> None:
+        self._calm.clear()
+        self._bell.set()
+
+    def _felt(self, id: str) -> None:
+        """A container became healthy or ill. Routes may have to follow; a rollout that waits for it hears it itself."""
+        self.changed()
+        if not self.busy:
+            self.wake()
+
+    async def settled(self) -> None:
+        """Until no pass is due or under way; at once where nobody makes any."""
+        if self._is_kept:
+            await self._calm.wait()
+
+    # ---- the loop
+
+    async def run(self) -> None:
+        """Until cancelled. Trouble is a finding, and tried again; nothing here ends the agent."""
+        self._is_kept = True
+        while True:
+            try:
+                pause_s = await self._pass()
+                self._findings.clear(RUNTIME)
+            except HoldfastError as trouble:
+                self._findings.add_trouble(RUNTIME, trouble)
+                self.runtime = ""
+                pause_s = self._back_off()
+            except Exception as trouble:  # a mistake of ours must not keep every other service from being looked after
+                self._findings.add(
+                    "internal_error", f"{type(trouble).__name__}: {trouble}", "report this, with the log"
+                )
+                self._world.say("internal_error", {"message": repr(trouble)})
+                pause_s = self._back_off()
+            self._end_pass()
+            await self._rest(pause_s)
+
+    def _back_off(self) -> float:
+        self._tries += 1
+        return AGAIN_S[min(self._tries, len(AGAIN_S)) - 1]
+
+    def _end_pass(self) -> None:
+        if self.busy:
+            self.busy = False
+            self.changed()
+        if not self._bell.is_set():
+            self._calm.set()
+
+    async def _rest(self, at_most_s: float | None) -> None:
+        """Until somebody rings, something happened to a container, or it is time to look anyway."""
+        if self._bell.is_set():
+            self._bell.clear()
+            return
+        rung = asyncio.ensure_future(self._bell.wait())
+        waiting: set[asyncio.Future[Any]] = {rung}
+        if self._is_needed():
+            waiting.add(asyncio.ensure_future(self._stirred(at_most_s)))
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+        self._bell.clear()
+
+    async def _stirred(self, at_most_s: float | None) -> bool:
+        """What happens while it backs off is no reason to try again sooner: most of it, it did itself."""
+        if at_most_s is not None:
+            await asyncio.sleep(at_most_s)
+            return True
+        try:
+            return await self._world.runtime.changed(LOOK_S)
+        except HoldfastError:
+            await asyncio.sleep(1.0)
+            return True
+
+    def _is_needed(self) -> bool:
+        """A node without services needs no container runtime, and does not start one (T-34)."""
+        wanted = self._frozen()
+        if wanted is None:
+            return False
+        return bool(wanted.guests or self.records.services() or wanted.node.orphans != "report")
+
+    # ---- one pass
+
+    def _frozen(self) -> Desired | None:
+        if self._wanted is None:
+            self._wanted = desired(self._world, self._accepting, self._me.fleet, self._standby)
+            if self._wanted is not None:
+                self._note(self._wanted)
+        return self._wanted
+
+    def _note(self, wanted: Desired) -> None:
+        """Which revision brought what; a new deployment starts without the old one's failure, and lifts a hold."""
+        self.crew.follow(wanted.node)
+        self._lanes.resize(wanted.settings.parallel)
+        for name, guest in wanted.guests.items():
+            record = self.records.of(name)
+            if record.applied != guest.deployment:
+                fresh = replace(
+                    record,
+                    applied=guest.deployment,
+                    applied_revision=wanted.revision,
+                    failure=None,
+                    held=False,
+                    hooks=(),
+                )
+                self.records.keep(name, fresh)
+                self.crew.served(name)  # of an older one nobody needs to hear any more
+                self.crew.attempts.pop(name, None)
+        if wanted.trouble is not None:
+            self._findings.add_trouble("content_missing", wanted.trouble)
+        else:
+            self._findings.clear("content_missing")
+
+    async def _pass(self) -> float | None:
+        """How soon to look again; None: when something happens."""
+        wanted = self._frozen()
+        if wanted is None or not self._is_needed():
+            return None
+        if not self.runtime:
+            self.runtime = await self._world.runtime.version()
+        await self.crew.yard.look()
+        self._adopt(wanted)
+        self.vitals.follow_all(self.crew.yard.ours(), self._parts(wanted))
+        await self.strays.judge(wanted)
+        agenda = await self._agenda(wanted)
+        self._show_drift(wanted, agenda)
+        if agenda.work:
+            self.busy = True
+            self.changed()
+            await self._work_off(wanted, agenda.work)
+            await self.crew.yard.look()
+            agenda = await self._agenda(wanted)
+        await self._look_after_retired()
+        return self._pace(wanted, agenda)
+
+    def _pace(self, wanted: Desired, agenda: Agenda) -> float | None:
+        left = {work.service for work in agenda.work}
+        if left != self._unrest:
+            self._unrest = left
+            self.changed()
+        if not left:
+            self._tries = 0
+            self._guard = Guard()
+            self._findings.clear("no_progress")
+            return self.crew.next_try_s(self.crew.yard.ours())
+        seen = [(one.name, one.phase, one.running) for one in self.crew.yard.ours()]
+        self._guard = self._guard.after(fingerprint(seen, [f"{work.stage} {work.service}" for work in agenda.work]))
+        reason = self._guard.reason()
+        if reason is not None:
+            names = ", ".join(sorted(left))
+            self._findings.add(
+                "no_progress", f"{names}: {reason}", "holdfast agent journal on the node; holdfast status"
+            )
+        return self._back_off()
+
+    async def _work_off(self, wanted: Desired, work: Sequence[Work]) -> None:
+        """Stage by stage; what does not end in its time goes on in its lane."""
+        until_s = self._world.clock.monotonic_s() + PASS_S_MAX
+        for _, items in groupby(work, key=lambda item: item.stage):
+            tasks = [self._put(wanted, item.service) for item in items]
+            left_s = max(until_s - self._world.clock.monotonic_s(), 0.0)
+            _, late = await asyncio.wait(tasks, timeout=left_s)
+            if late:
+                return
+
+    def _put(self, wanted: Desired, service: str) -> "asyncio.Future[None]":
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        rollout = Rollout(self.crew, service, wanted.guests.get(service), wanted.revision)
+
+        async def work() -> None:
+            address = f"service.{service}"
+            try:
+                await rollout.run()
+                self._findings.clear("service_waits", address)
+            except HoldfastError as trouble:
+                self._findings.add_trouble("service_waits", trouble, address)
+                self._world.say("service_waits", {"service": service, "code": trouble.code, "message": trouble.message})
+            finally:
+                if not ended.done():
+                    ended.set_result(None)
+
+        self._lanes.put(service, work)
+        return ended
+
+    # ---- looking
+
+    async def _agenda(self, wanted: Desired) -> Agenda:
+        names = sorted(wanted.guests.keys() | self._leaving(wanted))
+        busy = {name for name in names if self._lanes.is_busy(name)}
+        looks = [await self._look_at(wanted, name) for name in names if name not in busy]
+        return stages.work(looks, busy=busy, mode=wanted.node.reconcile)
+
+    def _leaving(self, wanted: Desired) -> set[str]:
+        """Made here, and not in the manifest any more: taken away, data stays. Not while something is unread (C-05)."""
+        if not wanted.complete:
+            return set()
+        known = {one.service for one in self.crew.yard.ours()} | set(self.records.services())
+        return {name for name in known - wanted.guests.keys() if not self._serves_on(name)}
+
+    def _serves_on(self, name: str) -> bool:
+        manifest, record = self._accepting.in_force, self.records.of(name)
+        if manifest is None or record.held:
+            return False
+        return leaving.serves_on(manifest, f"service.{name}", record.serving, self._released)
+
+    async def _look_at(self, wanted: Desired, name: str) -> Look:
+        rollout = Rollout(self.crew, name, wanted.guests.get(name), wanted.revision)
+        return Look(name, rollout.target, await rollout.here())
+
+    def _parts(self, wanted: Desired) -> list[Guest]:
+        served = [record.serving for name in self.records.services() if (record := self.records.of(name)).serving]
+        return [*wanted.guests.values(), *(guest for guest in served if guest is not None)]
+
+    def _adopt(self, wanted: Desired) -> None:
+        names = {
+            name_of(part.spec, part.digest, replica): part.digest
+            for guest in wanted.guests.values()
+            for part in guest.parts
+            for replica in range(part.replicas)
+        }
+        if self.crew.yard.adopt(names, "adopted"):
+            for name, guest in wanted.guests.items():
+                self._adopt_serving(name, guest)
+
+    def _adopt_serving(self, name: str, guest: Guest) -> None:
+        """Everything that is wanted is here already: it serves, and must not be torn down like a first attempt."""
+        slots = sum(part.replicas for part in guest.parts)
+        here = [one for one in self.crew.yard.of(name) if one.spec in {part.digest for part in guest.parts}]
+        record = self.records.of(name)
+        if record.serving is None and len(here) >= slots:
+            revision = record.applied_revision
+            self.records.keep(name, replace(record, serving=guest, serving_revision=revision))
+
+    def _show_drift(self, wanted: Desired, agenda: Agenda) -> None:
+        if wanted.node.reconcile == "observe" and agenda.findings:
+            said = ", ".join(f"{one.service} {one.kind}" for one in agenda.findings[:10])
+            self._findings.add(
+                DRIFT,
+                f"{len(agenda.findings)} differences, left as they are in observe mode: {said}",
+                'set reconcile = "converge" for this node in fleet.toml and apply',
+            )
+        else:
+            self._findings.clear(DRIFT)
+
+    async def _look_after_retired(self) -> None:
+        now_s = self._world.clock.monotonic_s()
+        if now_s < self._retired_due_s and not self._unrest:
+            return
+        self._retired_due_s = now_s + RETIRED_S
+        found = await asyncio.get_running_loop().run_in_executor(None, self._left_behind)
+        if found != self.retired:
+            self.retired = found
+            self.changed()
+
+    def _left_behind(self) -> tuple[RetiredData, ...]:
+        manifest = self._accepting.in_force
+        if manifest is None:
+            return ()
+        stones = {**(self._accepting.newest.stones if self._accepting.newest else {}), **manifest.retired}
+        found = []
+        for one in self._world.storage.directories():
+            address = f"service.{one.name}"
+            if address not in manifest.services and address in stones:
+                found.append(RetiredData(one.name, one.path, one.size_bytes, one.files, stones[address].removed_in))
+        return tuple(found)
+
+    # ---- orders, each in its service's lane
+
+    async def restart(self, service: str) -> str:
+        """A failed deployment is tried again; otherwise each container is stopped and started, one after the other."""
+        record = self._known(service)
+        self._forgive(service, replace(record, held=False, failure=None))
+        if record.failure is None and not record.held:
+            for one in self.crew.yard.of(service):
+                await self._world.runtime.stop(one.id, GRACE_S)
+                await self.crew.yard.refresh(one.id)
+                await self._drive(service)
+        await self._drive(service)
+        return self._told(service, "restarted")
+
+    async def stop(self, service: str) -> str:
+        """Held before anything is stopped: a crash in between stops the rest, and starts nothing (C-30)."""
+        self.records.keep(service, replace(self._known(service), held=True))
+        await self._drive(service)
+        return f"service.{service} is stopped and held until it is started or deployed again"
+
+    async def start(self, service: str) -> str:
+        self._forgive(service, replace(self._known(service), held=False))
+        await self._drive(service)
+        return self._told(service, "started")
+
+    async def clean_up(self, service: str) -> str:
+        """Containers only, and only those made here. What is applied is made anew afterwards."""
+        self._known(service)
+        found = self.crew.yard.of(service)
+        for one in found:
+            await self._world.runtime.stop(one.id, GRACE_S)
+            await self._world.runtime.remove(one.id)
+            self._world.secrets.forget(one.name)
+            await self.crew.yard.refresh(one.id)
+        self._forgive(service, self.records.of(service))
+        await self._drive(service)
+        return f"{len(found)} containers of service.{service} were removed; its data was not touched"
+
+    def _known(self, service: str) -> Record:
+        wanted = self._frozen()
+        if wanted is None or service not in wanted.guests:
+            raise Failed(
+                f"service.{service} is not applied on this node",
+                remedy="holdfast ps shows where it is",
+                code="not_found",
+            )
+        return self.records.of(service)
+
+    def _forgive(self, service: str, record: Record) -> None:
+        self.records.keep(service, record)
+        self.crew.served(service)
+        self.crew.forgive(self.crew.yard.of(service))
+
+    async def _drive(self, service: str) -> None:
+        """To where it must be, in the lane this runs in."""
+        wanted = self._frozen()
+        assert wanted is not None
+        await self.crew.yard.look()
+        await Rollout(self.crew, service, wanted.guests[service], wanted.revision).run()
+        self.wake()
+
+    def _told(self, service: str, done: str) -> str:
+        failure = self.records.of(service).failure
+        if failure is not None:
+            raise Failed(
+                f"service.{service}: step {failure.step!r} failed: {failure.message}",
+                remedy=failure.remedy,
+                code=failure.code,
+            )
+        return f"service.{service} is {done}"
+
+    # ---- telling
+
+    def containers(self) -> tuple[ContainerState, ...]:
+        yard = self.crew.yard
+        ours = yard.ours()
+        ids = {one.id for one in ours}
+        others = [one for one in yard.all() if one.id not in ids and self.strays.is_shown(one)]
+        return showing.containers(ours, others, self.vitals.word)
+
+    def states(self) -> tuple[ServiceState, ...]:
+        wanted = self._wanted
+        if wanted is None:
+            return ()
+        return showing.states(
+            wanted.guests, self.records.of, self.crew.attempts, self._is_at_rest, wanted.standby, wanted.revision
+        )
+
+    def _is_at_rest(self, service: str) -> bool:
+        return service not in self._unrest and not self._lanes.is_busy(service) and not self._bell.is_set()
+
+    @property
+    def running(self) -> int | None:
+        return showing.running(self.crew.yard.ours()) if self.runtime else None

@@ -1,0 +1,51 @@
+"""Every copy of a service the nodes speak of, verified: what runs, what stands still, what is only data. Pure."""
+
+from collections.abc import Mapping
+
+from msgspec import UNSET, Struct
+
+from holdfast.cli.testimony import Testimony
+from holdfast.model.applied import Applied
+from holdfast.model.report import Report
+
+
+class Copy(Struct, frozen=True):
+    service: str
+    node: str
+    epoch: int
+    state: str  # running, stopped, retired
+
+
+def copies(nodes: Mapping[str, Testimony], applied: Applied) -> list[Copy]:
+    found = []
+    for node, one in sorted(nodes.items()):
+        if one.report is not None and not one.is_old:
+            found += _live(node, one.report, applied)
+            found += _retired(node, one.report, applied)
+    return sorted(found, key=lambda copy: (copy.service, copy.node))
+
+
+def _live(node: str, report: Report, applied: Applied) -> list[Copy]:
+    placed = {
+        address.removeprefix("service."): entry
+        for address, entry in applied.table.entries.items()
+        if address.startswith("service.") and entry.node is not UNSET and entry.node == node
+    }
+    here = {container.service for container in report.containers}
+    here |= {state.service for state in report.services if state.service in placed}
+    found = []
+    for service in here:
+        mine = [container for container in report.containers if container.service == service]
+        runs = any(container.status in ("running", "unhealthy") for container in mine)
+        declared = placed[service].epoch if service in placed else 0
+        epoch = max((container.epoch for container in mine), default=declared)
+        found.append(Copy(service, node, epoch, "running" if runs else "stopped"))
+    return found
+
+
+def _retired(node: str, report: Report, applied: Applied) -> list[Copy]:
+    graves = applied.table.tombstones
+    return [
+        Copy(data.name, node, grave.epoch if (grave := graves.get(f"service.{data.name}")) else 0, "retired")
+        for data in report.retired
+    ]

@@ -1,0 +1,10 @@
+"""Where a person's age identity lies: one per person, for whatever fleets seal to them."""
+
+import os
+from collections.abc import Mapping
+
+
+def identity_path(environ: Mapping[str, str]) -> str:
+    """Not beside the SSH key, which may have no file."""
+    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/root"), ".config")
+    return os.path.join(home, "holdfast", "identity.age")

@@ -1,0 +1,281 @@
+"""`holdfast logs`: what the containers of a service say, of all its nodes at once, sealed from the hub in between."""
+
+import re
+from argparse import Namespace
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.cli import fleet_view, log_sources, order_fleet
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.fleet_view import FleetView
+from holdfast.cli.log_call import Call, Inbox
+from holdfast.cli.log_lines import LogLines, Manner
+from holdfast.cli.terminal import harmless
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Failed, HoldfastError, Invalid, NotPermitted, Unreachable
+from holdfast.model import duration, ssh_key
+from holdfast.model.ids import is_name
+from holdfast.model.order import NAMESPACE, SignedOrder
+from holdfast.model.order_view import OrderView
+from holdfast.model.stream import LogsWanted
+from holdfast.ports.hub_link import OrderDesk
+from holdfast.ports.signer import Signer
+from holdfast.ports.stream_link import CallerStreams, Pinned
+from holdfast.trust import orders
+from holdfast.wire import stream as wire
+
+DETAILS = """\
+Shows what containers wrote, oldest first, every line with its node, component and replica. With -f it goes on, also
+over an update: the new container is followed when it comes. Ctrl-C ends it.
+
+The hub passes the stream on and cannot read it: it is encrypted between this command and the node, whose certificate
+the signed revision pins. Opening it is a signed order of grade apply.
+
+Control characters in the logs are shown, not obeyed; --raw leaves them in, for a pipe or a file.
+
+examples:
+  holdfast logs web
+  holdfast logs web/app -f --tail 20
+  holdfast logs web --since 10m -t -n w1
+  holdfast logs web --json | jq -r .text
+"""
+
+EXPIRES_S = 120  # a node that fetches the order later finds nobody listening
+GRACE_S = 3.0  # so long the others wait for a node that has not answered
+ANSWER_S = 30.0
+ASK_AGAIN_S = 1.0
+TRIES = 3  # two people may have taken the same counter
+BATCH = 256
+NOT_RUNNING = "not_running"
+_REFUSED = ("refused", "failed", "expired")
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("service", metavar="SVC[/COMPONENT]", help="the service, or one component of it")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on with what is being written")
+    parser.add_argument("--tail", metavar="N", default="all", help="only the last N lines of each container")
+    parser.add_argument("--since", metavar="TIME", default="", help="only what is newer: 10m, 2h, or an RFC 3339 time")
+    parser.add_argument("-t", "--timestamps", action="store_true", help="say when each line was written")
+    parser.add_argument("-n", "--node", metavar="NODE", default="", help="of this node only")
+    parser.add_argument("--raw", action="store_true", help="leave control characters in (not on a terminal)")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    service, component = _target(args.service)
+    wanted = _wanted(args, component)
+    manner = Manner(service, args.timestamps, args.json, args.raw)
+    if args.raw and box.terminal.is_shown():
+        raise Invalid(
+            "--raw would let the logs control this terminal",
+            remedy=f"leave it out, or send the output elsewhere: holdfast logs {args.service} --raw | less",
+            code="usage",
+        )
+    view = fleet_view.look(args, box)
+    desk = order_fleet.desk(view.hub, args, box)
+    names = log_sources.nodes(view, service, component, args.node, args)
+    ordering = Ordering(view, desk, service, wanted, box.streams(view.target), box, args)
+    listening = Listening(ordering, names, LogLines(box.terminal, manner), box)
+    try:
+        listening.begin()
+        listening.print_all()
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        listening.close()
+    return _ended(listening.inbox.left, box)
+
+
+def _ended(left: dict[str, HoldfastError | None], box: Toolbox) -> int:
+    """One node's trouble is the command's; of several, each is told and the worst remains.
+
+    That a node has no container (yet, or any more) is none as long as another one had something to tell.
+    """
+    troubles = sorted((why for why in left.values() if why is not None), key=lambda why: why.exit_code)
+    is_told = len(troubles) < len(left) and all(why.code == NOT_RUNNING for why in troubles)
+    for why in troubles if is_told else troubles[:-1]:
+        box.terminal.warn(harmless(f"{why.message} ({why.remedy})"))
+    if troubles and not is_told:
+        raise troubles[-1]
+    return 0
+
+
+def _target(text: str) -> tuple[str, str]:
+    service, slash, component = text.partition("/")
+    if not is_name(service) or (slash and not is_name(component)):
+        raise Invalid(
+            f"{text!r} is neither a service nor SERVICE/COMPONENT",
+            remedy="holdfast ps lists them",
+            code="usage",
+        )
+    return service, component
+
+
+def _wanted(args: Namespace, component: str) -> LogsWanted:
+    tail = None if args.tail == "all" else _lines(args.tail)
+    wanted = LogsWanted(b"", component, args.follow, tail)
+    if not args.since:
+        return wanted
+    if re.match(duration.PATTERN, args.since) and "\n" not in args.since:
+        return replace(wanted, ago_s=duration.milliseconds(args.since) / 1000)
+    return replace(wanted, since_s=_moment(args.since))
+
+
+def _lines(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise Invalid(
+            f"--tail {text!r} is not a number of lines", remedy="write --tail 100 or --tail all", code="usage"
+        )
+    return int(text)
+
+
+def _moment(text: str) -> float:
+    from datetime import datetime
+
+    try:
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is None or found.timestamp() < 0:
+            raise ValueError(text)
+        return found.timestamp()
+    except (ValueError, OverflowError):
+        raise Invalid(
+            f"--since {text!r} is no time",
+            remedy="write --since 10m, or a moment with its zone: --since 2026-03-01T12:00:00Z",
+            code="usage",
+        ) from None
+
+
+class Ordering(Struct, frozen=True):
+    """How one node is asked to open its end."""
+
+    view: FleetView
+    desk: OrderDesk
+    service: str
+    wanted: LogsWanted
+    streams: CallerStreams
+    box: Toolbox
+    args: Namespace
+
+    def call(self, node: str, inbox: Inbox, leap: int = 0) -> tuple[str, Call]:
+        """The order's id, and a call that is not started yet. A key of its own: no stream stands for another."""
+        pinned: Pinned = log_sources.pinned(self.view, node, self.args)
+        key = self.streams.key()
+        signed, id = self._signed(node, replace(self.wanted, caller=key.certificate), leap)
+        self.desk.submit(signed)
+        return id, Call(self.streams, id, key, pinned, inbox)
+
+    def _signed(self, node: str, wanted: LogsWanted, leap: int) -> tuple[SignedOrder, str]:
+        applied, now_s = self.view.applied, self.box.clock.now_s()
+        counter = order_fleet.next_counter(self.desk, applied, node, self.args, now_s) + leap
+        id, nonce = self.box.random_hex(16), self.box.random_hex(16)
+        said = wire.arguments(wanted)
+        target = f"service.{self.service}"
+        content, spoken = orders.draft(
+            applied.fleet_id, node, target, "logs", said, counter, nonce, id, now_s, now_s + EXPIRES_S
+        )
+        signed = SignedOrder(content, spoken, (self._signer().sign(content, NAMESPACE),))
+        orders.verify(signed, applied.fleet_id, node, applied.trust, now_s)  # what the node would refuse is not sent
+        return signed, id
+
+    def _signer(self) -> Signer:
+        operators = {ssh_key.parse(operator.key).blob for operator in self.view.applied.trust.operators}
+        signer = self.box.signer(self.args.key, lambda blob: blob in operators)
+        if signer.public_key.blob not in operators:
+            raise NotPermitted(
+                f"your key {ssh_key.fingerprint(signer.public_key)} belongs to no operator of this fleet",
+                remedy="use an operator's key (--key FILE)",
+                code="unknown_signer",
+            )
+        return signer
+
+
+class Listening:
+    """All the calls of one command, from the orders to the last line."""
+
+    def __init__(self, ordering: Ordering, names: Sequence[str], lines: LogLines, box: Toolbox) -> None:
+        self._ordering = ordering
+        self._names = names
+        self._lines = lines
+        self._box = box
+        self._calls: dict[str, tuple[str, Call]] = {}
+        self._tries: dict[str, int] = {}
+        self.inbox = Inbox(names)
+
+    def begin(self) -> None:
+        """A node that cannot even be asked does not keep the others from speaking."""
+        for node in self._names:
+            try:
+                self._calls[node] = self._ordering.call(node, self.inbox)
+                self._calls[node][1].start()
+            except HoldfastError as trouble:
+                if len(self._names) == 1 or trouble.code != "not_pinned":
+                    raise
+                self.inbox.leave(node, trouble)
+
+    def print_all(self) -> None:
+        clock, inbox = self._box.clock, self.inbox
+        began_s = clock.monotonic_s()
+        ask_s = began_s + ASK_AGAIN_S / 3
+        while True:
+            found = inbox.take(BATCH, 0.2)
+            if found:
+                self._box.terminal.say("\n".join(self._lines.text(node, said) for node, said in found))
+                self._box.terminal.flush()
+            elif len(inbox.left) == len(self._names):
+                return
+            now_s = clock.monotonic_s()
+            if inbox.pending and now_s - began_s > GRACE_S:
+                inbox.late(inbox.pending)
+            if inbox.pending and now_s >= ask_s:
+                self._ask(now_s - began_s)
+                ask_s = clock.monotonic_s() + ASK_AGAIN_S
+
+    def _ask(self, waited_s: float) -> None:
+        """What became of the orders of nodes that have not come."""
+        for node in sorted(self.inbox.pending):
+            id, call = self._calls[node]
+            view = _found(self._ordering.desk.orders(node, order_fleet.ORDERS_SEEN), id)
+            if view is not None and view.state in _REFUSED:
+                self._refused(node, call, view)
+            elif waited_s > ANSWER_S:
+                call.drop()
+                self.inbox.leave(node, _silent(node, self._ordering.args))
+
+    def _refused(self, node: str, call: Call, view: OrderView) -> None:
+        call.drop()
+        result = view.result
+        tries = self._tries[node] = self._tries.get(node, 1) + 1
+        if result is not None and result.code == "replayed" and tries <= TRIES:
+            leap = int(self._box.random_hex(1), 16) % 32  # whoever took our counter may be taking the next one, too
+            self._calls[node] = self._ordering.call(node, self.inbox, leap)
+            self._calls[node][1].start()
+            return
+        self.inbox.leave(node, _words(view))
+
+    def close(self) -> None:
+        for _, call in self._calls.values():
+            call.close()
+
+
+def _found(views: Sequence[OrderView], id: str) -> OrderView | None:
+    return next((view for view in views if view.id == id), None)
+
+
+def _words(view: OrderView) -> HoldfastError:
+    result = view.result
+    if result is None:
+        return Unreachable(
+            f"{view.node} did not fetch the order in time", remedy=f"holdfast node show {view.node}", code="expired"
+        )
+    family = Failed if view.state == "failed" else NotPermitted
+    remedy = result.remedy or f"holdfast node show {view.node}"
+    return family(f"{view.node} opens no stream: {result.message}", remedy=remedy, code=result.code or view.state)
+
+
+def _silent(node: str, args: Namespace) -> Unreachable:
+    return Unreachable(
+        f"{node} has not answered within {ANSWER_S:.0f} s",
+        remedy=f"holdfast node show {node}{repeated(args)} shows when it was heard last",
+        code="no_answer",
+    )

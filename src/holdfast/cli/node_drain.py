@@ -1,0 +1,69 @@
+"""`holdfast node drain NODE`: a signed revision that empties a node of what can move, and keeps new services off it."""
+
+from argparse import Namespace
+from shlex import quote
+
+import msgspec
+
+from holdfast.cli import saved_plan, session, show_plan
+from holdfast.cli.carry_out import DETACH, carry_out
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Conflict, SignatureRequired
+from holdfast.model.applied import Applied
+from holdfast.model.plan import Plan
+from holdfast.planning.plan import plan_drain
+
+DETAILS = """\
+Before maintenance: services without data that are not pinned move to other workers, chosen as always; each is started
+there and proven before this node lets go of it. What is pinned or has data stays and runs on, and is listed with what
+would move it. A drained node takes no new services, through every later plan, until `--undo`; nothing moves back by
+itself. Needs grade apply, for protected services grade destroy; with -o it is saved for others to sign.
+
+examples:
+  holdfast node drain w1
+  holdfast node drain w1 --undo
+  holdfast node drain w1 -o drain.plan && holdfast sign drain.plan --key KEY && holdfast apply drain.plan
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("node", metavar="NODE", help="the node")
+    parser.add_argument("--undo", action="store_true", help="let it take services again")
+    parser.add_argument("-o", "--out", metavar="FILE", help="save the plan so that others can sign it; change nothing")
+    parser.add_argument("--detach", action="store_true", help=DETACH)
+    parser.add_argument("--adopt", action="store_true", help="go on although fleet.lock is behind")
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    current = session.begin(args, box)
+    if current.applied is None or current.hub is None:
+        raise Conflict("nothing was applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied")
+    name = args.node.removeprefix("node.")
+    found = plan_drain(name, current.applied, current.hub.observations(), args.undo)
+    if args.out:
+        return _save(found, current.applied, args, box)
+    try:
+        return carry_out(found, current.applied, current.target, current.heads, args, box, None)
+    except SignatureRequired as trouble:
+        raise SignatureRequired(trouble.message, remedy=_commands(name, args)) from trouble
+
+
+def _save(found: Plan, applied: Applied, args: Namespace, box: Toolbox) -> int:
+    box.disk.replace(args.out, saved_plan.save(found, applied), 0o600)
+    if args.json:
+        document = show_plan.document(found)
+        document["saved"] = args.out
+        box.terminal.say(msgspec.json.encode(document).decode())
+    else:
+        box.terminal.say(show_plan.text(found, box.terminal, args.verbose))
+        box.terminal.remark(f"Saved to {args.out}. Apply it with: holdfast apply {quote(args.out)}{repeated(args)}")
+    return 0
+
+
+def _commands(name: str, args: Namespace) -> str:
+    undo, where = " --undo" * args.undo, repeated(args)
+    return (
+        f"holdfast node drain {name}{undo} -o drain.plan{where} && holdfast sign drain.plan --key KEY && "
+        f"holdfast apply drain.plan{where}"
+    )

@@ -1,0 +1,152 @@
+"""What became of a service that a command changed, judged by its node's own signed report. Pure."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET, Struct
+
+from holdfast.model.deployment import ServiceState, StepResult, deployment_of
+from holdfast.model.image_name import shorts
+from holdfast.model.revision import Table
+
+if TYPE_CHECKING:
+    from holdfast.cli.testimony import Testimony
+    from holdfast.model.report import Report
+
+# settling, converged, failed, held: as the node says. retired: nothing of it is left there. parked: it waits for a
+# signature. unknown: nobody there says anything about it, so that it is not waited for.
+Phase = Literal["settling", "converged", "failed", "held", "retired", "parked", "unknown"]
+
+
+class Awaited(Struct, frozen=True):
+    """`deployment` "" means that nothing of the service is to be left there."""
+
+    service: str
+    node: str
+    deployment: str = ""
+
+
+class Observed(Struct, frozen=True, omit_defaults=True):
+    service: str
+    node: str
+    phase: Phase
+    step: str = ""
+    code: str = ""
+    message: str = ""
+    remedy: str = ""
+    steps: tuple[StepResult, ...] = ()
+    serves: str = ""  # what still does, for people
+
+    @property
+    def is_settled(self) -> bool:
+        return self.phase != "settling"
+
+    @property
+    def has_failed(self) -> bool:
+        """Also if it serves: a step after the switch may not have worked (M-46)."""
+        return self.phase == "failed" or (self.phase == "converged" and any(s.outcome == "failed" for s in self.steps))
+
+
+def awaited(before: Table, after: Table) -> tuple[Awaited, ...]:
+    """Every service that is another one than before, and where it was if it is not there any more."""
+    found = []
+    for address in sorted(before.entries.keys() | after.entries.keys()):
+        if not address.startswith("service."):
+            continue
+        name = address.removeprefix("service.")
+        was, becomes = before.entries.get(address), after.entries.get(address)
+        if was == becomes:
+            continue
+        if becomes is not None and becomes.node is not UNSET:
+            found.append(Awaited(name, becomes.node, deployment_of(becomes)))
+        if was is not None and was.node is not UNSET and (becomes is None or becomes.node != was.node):
+            found.append(Awaited(name, was.node))
+    return tuple(found)
+
+
+def applied_now(table: Table, only: str | None = None) -> tuple[Awaited, ...]:
+    """Everything that is applied, or one address of it: for a command that finds nothing to change."""
+    empty = Table({})
+    wanted = {a: e for a, e in table.entries.items() if only is None or a == only}
+    return awaited(empty, Table(wanted))
+
+
+def judge(one: Awaited, word: "Testimony | None", has_accepted: bool) -> Observed:
+    """`has_accepted`: the node signed for the revision in question, or for one on top of it."""
+    if word is None or not word.key:
+        return _unknown(one, f"no machine joined as {one.node} yet", f"holdfast node invite {one.node}")
+    report = word.report
+    if report is None or not has_accepted:
+        return Observed(one.service, one.node, "settling")
+    if report.mode == "observe":
+        return _unknown(one, f'{one.node} only observes (reconcile = "observe")', "holdfast status")
+    state = next((state for state in report.services if state.service == one.service), None)
+    return _left(one, state, report) if not one.deployment else _deployed(one, state, report)
+
+
+def says_nothing(word: "Testimony | None") -> bool:
+    """An agent that names no runtime and no service runs none: there is nothing to wait for."""
+    return word is not None and word.report is not None and not (word.report.runtime or word.report.services)
+
+
+def unwatched(one: Awaited) -> Observed:
+    text = f"{one.node} reports no services: its agent has no container runtime"
+    return _unknown(one, text, f"holdfast node show {one.node}")
+
+
+def _unknown(one: Awaited, message: str, remedy: str) -> Observed:
+    return Observed(one.service, one.node, "unknown", code="not_observed", message=message, remedy=remedy)
+
+
+def _left(one: Awaited, state: ServiceState | None, report: "Report") -> Observed:
+    left = [container for container in report.containers if container.service == one.service]
+    if state is None and not left:
+        return Observed(one.service, one.node, "retired")
+    steps = state.steps if state is not None else ()
+    return _parked(one, report) or Observed(one.service, one.node, "settling", _under_way(state), steps=steps)
+
+
+def _deployed(one: Awaited, state: ServiceState | None, report: "Report") -> Observed:
+    if state is None or state.applied != one.deployment:
+        return _parked(one, report) or Observed(one.service, one.node, "settling")
+    if state.phase == "settling":
+        waits = _parked(one, report)
+        return waits or Observed(one.service, one.node, "settling", _under_way(state), steps=state.steps)
+    return Observed(
+        one.service,
+        one.node,
+        state.phase,
+        state.step or _failed_step(state),
+        state.code,
+        state.message,
+        state.remedy,
+        state.steps,
+        serving(state),
+    )
+
+
+def _parked(one: Awaited, report: "Report") -> Observed | None:
+    for parked in report.parked:
+        if parked.address == f"service.{one.service}":
+            return Observed(one.service, one.node, "parked", "", "needs_operator", parked.reason, parked.remedy)
+    return None
+
+
+def _under_way(state: ServiceState | None) -> str:
+    if state is None:
+        return ""
+    return state.step or next((step.name for step in state.steps if step.outcome == "running"), "")
+
+
+def _failed_step(state: ServiceState) -> str:
+    return next((step.name for step in state.steps if step.outcome == "failed"), "")
+
+
+def serving(state: ServiceState) -> str:
+    if not state.serving:
+        return "nothing"
+    return f"{shorts(state.images) or 'what was there'} (revision {state.serving_revision})"
+
+
+def failures(seen: Sequence[Observed]) -> list[Observed]:
+    return [one for one in seen if one.has_failed]

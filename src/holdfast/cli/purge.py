@@ -1,0 +1,81 @@
+"""`holdfast purge SVC -n NODE`: destroy the data of a service that is not applied there any more."""
+
+from argparse import Namespace
+
+from holdfast.cli import fleet_view, order_now, order_sign
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.fleet_view import FleetView
+from holdfast.cli.show_size import size
+from holdfast.cli.terminal import harmless
+from holdfast.cli.toolbox import Toolbox
+from holdfast.errors import Failed, Invalid, NotPermitted
+from holdfast.model.report import RetiredData
+
+DETAILS = """\
+Shows where the data lies and how much it is, asks, signs an order of grade destroy for exactly that directory on
+exactly that node, and waits until the node itself has signed for the result. There is no way back. `holdfast retired`
+lists what there is; a service that is applied there is never purged.
+
+Exit 0: done; 1: the node tried and failed, or refused; 3: the service is still applied there; 4: it takes another
+signature; 6: nobody said in time.
+
+examples:
+  holdfast retired
+  holdfast purge old-web -n w1
+  holdfast purge old-web -n w1 --yes --json
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("service", metavar="SVC", help="the service whose data is to be destroyed")
+    parser.add_argument("-n", "--node", metavar="NODE", help="the node it lies on")
+    order_now.declare_shared(parser)
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    name = args.service.removeprefix("service.").removeprefix("data.")
+    view = order_now.look(args, box)
+    if not args.node:
+        raise _nowhere(name, view)
+    fleet_view.node(view, args.node, args)
+    entry = view.applied.table.entries.get(f"service.{name}")
+    if entry is not None and entry.node == args.node:
+        raise NotPermitted(
+            f"service.{name} is applied on {args.node}: its data is in use",
+            remedy=f"holdfast undeploy {name}{repeated(args)}, then purge it",
+            code="still_applied",
+        )
+    target = f"data.{name}"
+    signer = order_sign.operator_signer(view.applied.trust, args, box)
+    order_now.refuse_if_hopeless("purge", target, args.node, signer, view, args)
+    _ask(name, view, args, box)
+    return order_now.carry_out("purge", target, (args.node,), view, args, box)
+
+
+def _ask(name: str, view: FleetView, args: Namespace, box: Toolbox) -> None:
+    found = data_on(args.node, name, view)
+    if found is None:
+        what = f"{args.node} reports no data of {name}; if there is some all the same, it will be destroyed"
+    else:
+        what = f"{found.path} on {args.node}: {size(found.size_bytes)} in {found.files} files will be destroyed"
+    if not args.json:
+        box.terminal.say(harmless(f"{what}; there is no way back."))
+    if not box.terminal.confirm("Destroy this data?", "run the same command with --yes"):
+        raise Failed("not destroyed: the answer was not yes", remedy="nothing was changed", code="declined")
+
+
+def data_on(node: str, name: str, view: FleetView) -> RetiredData | None:
+    """In the node's own signed word, unless that is of a better day."""
+    one = view.nodes[node]
+    held = one.report.retired if one.report is not None and not one.is_old else ()
+    return next((data for data in held if data.name == name), None)
+
+
+def _nowhere(name: str, view: FleetView) -> Invalid:
+    nodes = [node for node in sorted(view.nodes) if data_on(node, name, view) is not None]
+    where = f"data of {name} is on {', '.join(nodes)}" if nodes else f"no node reports data of {name}"
+    return Invalid(
+        f"purge needs the node: {where}",
+        remedy=f"holdfast purge {name} -n {nodes[0] if nodes else 'NODE'}; holdfast retired lists what there is",
+        code="usage",
+    )

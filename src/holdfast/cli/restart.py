@@ -1,0 +1,26 @@
+"""`holdfast restart SVC`: stop and start the containers of a service, by a signed order."""
+
+from argparse import Namespace
+
+from holdfast.cli import order_now
+from holdfast.cli.flags import Parser
+from holdfast.cli.toolbox import Toolbox
+
+DETAILS = """\
+Signs an order with your key (grade apply), hands it in and waits until the node itself has signed for the result. A
+service that was stopped runs again; a deployment that failed is tried once more.
+
+Exit 0: done; 1: the node tried and failed, or refused; 4: it takes another signature; 6: nobody said in time.
+
+examples:
+  holdfast restart web
+  holdfast restart web -n w2 --json
+"""
+
+
+def declare(parser: Parser) -> None:
+    order_now.declare_service(parser)
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    return order_now.serve("restart", args, box)

@@ -1,0 +1,76 @@
+"""`holdfast retired`: data of services that are not applied any more, as their nodes report it, signed."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from holdfast.cli import fleet_view
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.fleet_view import FleetView
+from holdfast.cli.show_size import size
+from holdfast.cli.terminal import harmless
+from holdfast.cli.testimony import told
+from holdfast.cli.toolbox import Toolbox
+from holdfast.model.report import RetiredData
+
+DETAILS = """\
+A service that is removed leaves its data where it was. Nothing of it is destroyed without an order signed for exactly
+that directory on exactly that node; the command that signs one is shown.
+
+examples:
+  holdfast retired
+  holdfast retired --json
+"""
+
+Row = dict[str, Any]
+
+
+def declare(parser: Parser) -> None:
+    """Takes nothing of its own."""
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    view = fleet_view.look(args, box)
+    rows = retired(view, args)
+    if args.json:
+        document = {"retired": rows, "unknown": silent(view)}
+        box.terminal.say(msgspec.json.encode(document).decode())
+        return 0
+    if not rows:
+        box.terminal.remark("No node reports data of a service that is not applied any more.")
+    for row in rows:
+        since = f"removed in revision {row['removed_in']}" if row["removed_in"] else "removed at an unknown time"
+        what = f"{row['name']}  {row['node']}  {size(row['size_bytes'])}, {row['files']} files  {since}  {row['path']}"
+        box.terminal.say(harmless(f"{what}\n  purge: {row['purge']}"))
+    for name in silent(view):
+        box.terminal.remark(harmless(f"Not known: {name}; {told(view.nodes[name])}"))
+    return 0
+
+
+def retired(view: FleetView, args: Namespace) -> list[Row]:
+    """Only from words that their node signed and that are not of a better day."""
+    found = []
+    for node, one in sorted(view.nodes.items()):
+        for data in one.report.retired if one.report is not None and not one.is_old else ():
+            found.append(_row(node, data, view, one.age_s, args))
+    return sorted(found, key=lambda row: (row["name"], row["node"]))
+
+
+def silent(view: FleetView) -> list[str]:
+    """Nodes whose data nobody here can know of: joined, and without a word that holds."""
+    return sorted(n for n, one in view.nodes.items() if one.view.joined and (one.report is None or one.is_old))
+
+
+def _row(node: str, data: RetiredData, view: FleetView, age_s: float, args: Namespace) -> Row:
+    grave = view.applied.table.tombstones.get(f"service.{data.name}")
+    return {
+        "name": data.name,
+        "node": node,
+        "path": data.path,
+        "size_bytes": data.size_bytes,
+        "files": data.files,
+        "removed_in": data.removed_in or (grave.removed_in if grave is not None else 0),
+        "age_s": round(age_s, 3),
+        "purge": f"holdfast purge {data.name} -n {node}{repeated(args)}",
+    }

@@ -1,0 +1,75 @@
+"""The secret files: one sealed value each, named like its file. Reads their outside; nobody here can open one."""
+
+from collections.abc import Collection
+
+from holdfast.declared import spelling
+from holdfast.declared.flaw import Flaws
+from holdfast.declared.layout import is_hidden
+from holdfast.declared.sources import Sources
+from holdfast.declared.words import Path, shown
+from holdfast.model import sealed
+from holdfast.model.fleet import Component, Service
+from holdfast.model.ids import is_name
+from holdfast.model.secret import doubled, refs_of
+from holdfast.ports.fleet_directory import Entry
+
+DIRECTORY = "secrets"
+SUFFIX = ".age"
+
+
+def path_of(name: str) -> str:
+    return f"{DIRECTORY}/{name}{SUFFIX}"
+
+
+def read(sources: Sources, flaws: Flaws) -> dict[str, bytes | None]:
+    """Every secret by name, sealed and without armour; None stands for one that is there and was refused."""
+    entries = [entry for entry in sources.entries(DIRECTORY) if not is_hidden(entry.path)]
+    if not sources.fit(DIRECTORY, entries, sealed.FILE_BYTES_MAX):
+        return {_stem(entry.path): None for entry in entries}
+    return {_stem(entry.path): _secret(entry, sources, flaws) for entry in entries}
+
+
+def _stem(path: str) -> str:
+    return path[len(DIRECTORY) + 1 :].removesuffix(SUFFIX)
+
+
+def _secret(entry: Entry, sources: Sources, flaws: Flaws) -> bytes | None:
+    name = _stem(entry.path)
+    if entry.kind == "file" and not entry.path.endswith(SUFFIX):
+        what = f"does not end in {SUFFIX}, and only sealed values belong in {DIRECTORY}/"
+        flaws.add(entry.path, (), what, "seal it: holdfast secret set NAME --file FILE; then remove this file")
+        return None
+    if not is_name(name):
+        what = f"{shown(name)} cannot be the name of a secret"
+        rule = "rename the file: at most 40 lower-case letters, digits and dashes, starting with a letter"
+        flaws.add(entry.path, (), what, rule)
+        return None
+    content = sources.read(entry, sealed.FILE_BYTES_MAX)
+    if content is None:
+        return None
+    try:
+        plain = sealed.bare(content)
+        sealed.read(plain)
+    except sealed.NotSealed as trouble:
+        remedy = f"put it back as it was (version control has it), or remove it and: holdfast secret set {name}"
+        flaws.add(entry.path, (), str(trouble), remedy)
+        return None
+    return plain
+
+
+def check_service(file: str, service: Service, known: Collection[str] | None, flaws: Flaws) -> None:
+    """`known`: names that have a file; None while missing ones are about to be made."""
+    for at, component in enumerate(service.components):
+        where: Path = ("components", at, "secrets")
+        _check_known(file, where, component, known, flaws)
+        if shared := doubled(component):
+            what = f"two things would be {shared} of this component"
+            flaws.add_checked(file, where, what, 'give one another name: { name = "…", file = "…" } or env = "…"')
+
+
+def _check_known(file: str, where: Path, component: Component, known: Collection[str] | None, flaws: Flaws) -> None:
+    for index, ref in enumerate(refs_of(component)):
+        if known is not None and ref.name not in known:
+            guess = spelling.question(ref.name, known)
+            remedy = f"holdfast secret set {ref.name}" + (f"; or {guess}" if guess else "")
+            flaws.add_checked(file, (*where, index), f"there is no {path_of(ref.name)}", remedy)

@@ -1,0 +1,29 @@
+"""Did a rollout fail, and is that over? From what people were told to what they are to be told. Pure.
+
+One alarm per failed deployment of a service, one recovery once it converged or another one is applied.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.model.deployment import ServiceState
+
+Consequence = Literal["alarm", "recover"]
+
+
+class Step(Struct, frozen=True):
+    told: str  # the deployment whose failure people know of, "" for none
+    follows: tuple[Consequence, ...] = ()
+
+
+def after(told: str, wanted: str, state: ServiceState | None) -> Step:
+    """`wanted` is what is applied there by now. A report without the service says nothing: an agent that has just
+    started has not looked yet."""
+    converged = state is not None and state.phase == "converged" and state.applied == told
+    is_over = told != "" and (told != wanted or converged)
+    known = "" if is_over else told
+    failed = state is not None and state.phase == "failed" and state.applied == wanted != ""
+    is_new = failed and known != wanted
+    follows: tuple[Consequence, ...] = (*(("recover",) if is_over else ()), *(("alarm",) if is_new else ()))
+    return Step(wanted if is_new else known, follows)

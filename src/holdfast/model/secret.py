@@ -1,0 +1,47 @@
+"""Secrets as services name them: which ones, and how each component wants to see them. Knows no value of any."""
+
+from collections.abc import Mapping
+
+from msgspec import UNSET
+
+from holdfast.model.container import SecretUse
+from holdfast.model.fleet import Component, SecretRef, Service
+
+MOUNTED_AT = "/run/secrets"
+
+
+def refs_of(component: Component) -> tuple[SecretRef, ...]:
+    """A bare name is short for a file of that name."""
+    return tuple(SecretRef(used) if isinstance(used, str) else used for used in component.secrets)
+
+
+def names_of(service: Service) -> tuple[str, ...]:
+    return tuple(sorted({ref.name for component in service.components for ref in refs_of(component)}))
+
+
+def file_of(ref: SecretRef) -> str:
+    """Below MOUNTED_AT; "" for one that is only wanted as a variable."""
+    if ref.file is not UNSET:
+        return ref.file
+    return ref.name if ref.env is UNSET else ""
+
+
+def env_of(ref: SecretRef) -> str:
+    return "" if ref.env is UNSET else ref.env
+
+
+def uses_of(component: Component, sealed: Mapping[str, str]) -> tuple[SecretUse, ...]:
+    """`sealed`: name → digest, as the table has them. Sorted, so that the order they were written in is no change."""
+    used = [SecretUse(ref.name, sealed[ref.name], file_of(ref), env_of(ref)) for ref in refs_of(component)]
+    return tuple(sorted(used, key=lambda use: (use.name, use.file, use.env)))
+
+
+def doubled(component: Component) -> str:
+    """The first file or variable that two secrets of a component would share, in words; else ""."""
+    seen: set[tuple[str, str]] = {("variable", name) for name in component.env}
+    for ref in refs_of(component):
+        for target in (("file", file_of(ref)), ("variable", env_of(ref))):
+            if target[1] and target in seen:
+                return f"the {target[0]} {target[1]}"
+            seen.add(target)
+    return ""

@@ -1,0 +1,88 @@
+"""A node taken out of service: which services leave it, where to, and which stay and why. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.errors import Invalid
+from holdfast.model.applied import Applied, content
+from holdfast.model.fleet import Node, Service
+from holdfast.model.observation import NodeObservation
+from holdfast.model.revision import Entry, Table
+from holdfast.planning import secrets
+from holdfast.planning.placement import Placed, Placer, drained_nodes, has_data
+
+
+class Drained(Struct, frozen=True):
+    """The table with the mark, and the services moved by the usual placement; `stays` says why others do not."""
+
+    table: Table
+    placed: dict[str, Placed]
+    stays: tuple[str, ...]
+
+
+def drain(name: str, applied: Applied, seen: Mapping[str, NodeObservation]) -> Drained:
+    entries = marked(name, applied, drained=True)
+    nodes = {address[5:]: _node(applied, address) for address in applied.table.entries if address.startswith("node.")}
+    placer = Placer(nodes, seen, applied.table, drained_nodes(applied.table) | {name})
+    placed: dict[str, Placed] = {}
+    stays: list[str] = []
+    for address in sorted(a for a, e in applied.table.entries.items() if a.startswith("service.") and e.node == name):
+        entry = applied.table.entries[address]
+        service = msgspec.json.decode(content(applied.contents, entry.digest, address), type=Service)
+        where = placer.place(address[8:], service, name)
+        if where.node == name:
+            stays.append(f"{address} stays on {name}: {_why_it_stays(address, name, service, placer)}")
+            continue
+        moved = replace(entry, node=where.node, epoch=entry.epoch + 1)
+        closed = _closed_to(where.node, address, moved, entries, applied)
+        if closed:
+            stays.append(f"{address} stays on {name}: {where.node} cannot open its secrets; {_reseal(closed)}")
+        else:
+            placed[address], entries[address] = where, moved
+    return Drained(Table(entries, applied.table.tombstones), placed, tuple(stays))
+
+
+def marked(name: str, applied: Applied, drained: bool) -> dict[str, Entry]:
+    address = f"node.{name}"
+    if address not in applied.table.entries:
+        known = ", ".join(sorted(a[5:] for a in applied.table.entries if a.startswith("node."))) or "none"
+        raise Invalid(
+            f"there is no node {name!r} in the applied revision",
+            remedy=f"name one of: {known}",
+            code="unknown_node",
+        )
+    return {**applied.table.entries, address: replace(applied.table.entries[address], drained=drained)}
+
+
+def _closed_to(
+    node: str, address: str, moved: Entry, entries: Mapping[str, Entry], applied: Applied
+) -> tuple[str, ...]:
+    """Secrets that this node could not open; only an operator who can, can seal them to it."""
+    table = Table({**entries, address: moved}, applied.table.tombstones)
+    found = secrets.shut_out(table, secrets.readers(table, address), applied.contents)
+    return tuple(reader.secret for reader, _ in found if reader.node == node)
+
+
+def _reseal(names: tuple[str, ...]) -> str:
+    commands = " && ".join(f"holdfast secret rotate {name} --keep" for name in names)
+    return f"once the node is drained, {commands} && holdfast apply moves it"
+
+
+def _why_it_stays(address: str, node: str, service: Service, placer: Placer) -> str:
+    """With what would move it."""
+    file = f"services/{address[8:]}.toml"
+    if service.node is not msgspec.UNSET:
+        return f'pinned by node = "{node}"; change that in {file} and apply'
+    if has_data(service):
+        return "its data is there; data is moved by `holdfast migrate`, which is not built yet"
+    if service.tier == "core":
+        return f'tier = "core" belongs on the hub node; pin it elsewhere with node = "…" in {file} and apply'
+    others = "; ".join(f"{one.node} {one.reason}" for one in placer.rejected() if one.node != node)
+    return f"no other node takes it ({others or 'there is none'}); apply again when one does"
+
+
+def _node(applied: Applied, address: str) -> Node:
+    return msgspec.json.decode(content(applied.contents, applied.table.entries[address].digest, address), type=Node)

@@ -1,0 +1,170 @@
+"""Sealed secrets as a table carries them: who must be able to open them, and what may not be said of them. Pure.
+
+Nothing here can open a secret. To whom one is addressed is read from its outside (model/sealed.py).
+"""
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import UNSET, Struct
+
+from holdfast.errors import Corrupt, Invalid
+from holdfast.model import sealed
+from holdfast.model.applied import content
+from holdfast.model.fleet import Fleet, Service
+from holdfast.model.plan import Demand
+from holdfast.model.revision import Entry, Table
+from holdfast.model.sealed import NotSealed, Sealed
+from holdfast.model.secret import doubled, names_of
+from holdfast.planning import grades
+from holdfast.planning.header import Unsound
+
+NOBODY = Sealed(frozenset(), 0, 0)
+
+
+def check(address: str, entry: Entry, service: Service, contents: Mapping[str, bytes]) -> None:
+    """An entry carries exactly the secrets its service names, each sealed in the one form that has one spelling."""
+    if tuple(sorted(entry.secrets)) != names_of(service):
+        raise Unsound(f"the table gives {address} other secrets than it names")
+    for component in service.components:
+        if shared := doubled(component):
+            raise Unsound(f"{address} wants two things as {shared}")
+    for name, digest in entry.secrets.items():
+        read(contents, digest, name, address)
+
+
+def read(contents: Mapping[str, bytes], digest: str, name: str, address: str) -> Sealed:
+    try:
+        return sealed.read(content(contents, digest, f"the secret {name} of {address}"))
+    except NotSealed as trouble:
+        raise Unsound(f"the secret {name} of {address} {trouble}") from None
+
+
+def tag(table: Table, node: str) -> str | None:
+    """How sealed values name this node's key; None while nobody knows it."""
+    entry = table.entries.get(f"node.{node}")
+    return None if entry is None or entry.identity is UNSET else sealed.tag_of(entry.identity.key)
+
+
+# ---- who can open what ----------------------------------------------------------------------------------------------
+
+
+class Reader(Struct, frozen=True, order=True):
+    """A node that must be able to open a secret, because a service that names it runs there or may."""
+
+    secret: str
+    node: str
+    address: str
+
+
+def readers(table: Table, only: str | None = None) -> tuple[Reader, ...]:
+    """Of every service, or of this one address."""
+    found = [
+        Reader(secret, node, address)
+        for address, entry in table.entries.items()
+        if entry.secrets and entry.node is not UNSET and only in (None, address)
+        for node in {entry.node, *entry.failover}
+        for secret in entry.secrets
+    ]
+    return tuple(sorted(found))
+
+
+def shut_out(
+    table: Table, found: tuple[Reader, ...], contents: Mapping[str, bytes]
+) -> Iterator[tuple[Reader, str | None]]:
+    """Readers who cannot open their secret; beside each the tag of its key, None for a node that has not joined."""
+    for reader in found:
+        own = tag(table, reader.node)
+        digest = table.entries[reader.address].secrets[reader.secret]
+        if own is None or own not in read(contents, digest, reader.secret, reader.address).tags:
+            yield reader, own
+
+
+def require_readable(table: Table, contents: Mapping[str, bytes], only: str | None = None) -> tuple[str, ...]:
+    """Refuse what a node provably could not open; answer warnings for nodes whose key nobody knows yet."""
+    warnings = []
+    for reader, own in shut_out(table, readers(table, only), contents):
+        if own is not None:
+            raise Invalid(_unreadable(reader), remedy=_resealed(reader), code="secret_not_readable")
+        warnings.append(
+            f"{reader.address}: the secret {reader.secret} is not sealed to {reader.node}, which has not joined yet; "
+            f"once it has: {_resealed(reader)}, then apply"
+        )
+    return tuple(warnings)
+
+
+def doubts(table: Table, contents: Mapping[str, bytes]) -> tuple[str, ...]:
+    """The same as warnings only: somebody who goes back in an emergency is told, and not held up."""
+    return tuple(
+        f"{_unreadable(reader)}; {_resealed(reader)}, then apply"
+        for reader, own in shut_out(table, readers(table), contents)
+        if own is not None
+    )
+
+
+def _unreadable(reader: Reader) -> str:
+    return (
+        f"{reader.node} cannot open the secret {reader.secret}, which {reader.address} needs there: it is not sealed "
+        "to that node's key"
+    )
+
+
+def _resealed(reader: Reader) -> str:
+    return f"holdfast secret rotate {reader.secret} --keep"
+
+
+def unused(fleet: Fleet) -> tuple[str, ...]:
+    """Warnings, one per secret that nobody names."""
+    named = {name for service in fleet.services.values() for name in names_of(service)}
+    return tuple(
+        f"secrets/{name}.age: no component names it, so no node is given it"
+        for name in sorted(fleet.secrets.keys() - named)
+    )
+
+
+# ---- changes --------------------------------------------------------------------------------------------------------
+
+
+def demands(
+    address: str, before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[str, bytes]
+) -> Iterator[Demand]:
+    """What the secrets of a created or changed service ask of its signers, judged from the outside of what is sealed.
+
+    The same on a node, which knows only its own part of the table: there the home of a service that it stands by for
+    is not in it, so one recipient more may be that one.
+    """
+    entry, was = after.entries[address], before.entries.get(address)
+    known = was.secrets if was is not None else {}
+    for name, digest in sorted(entry.secrets.items()):
+        if digest in known.values():
+            continue
+        owner = next((a for a, e in before.entries.items() if a != address and _keeps(a, e, after, digest)), None)
+        if owner is not None:
+            yield grades.destroy(f"gives it the secret {name}, which {owner} has")
+        if name in known:
+            home = str(entry.node)
+            tags = frozenset(filter(None, (tag(after, home),)))
+            unknown_max = 0 if f"node.{home}" in after.entries else 1
+            one, other = _seen(old, known[name]), _seen(new, digest)
+            if other is not None:  # what is not sealed at all is refused for that
+                yield from grades.secret_demands(name, one or NOBODY, other, tags, unknown_max)
+
+
+def _keeps(address: str, entry: Entry, after: Table, digest: str) -> bool:
+    """A service that goes, or gives the secret up in the same step, is not robbed of it."""
+    stays = after.entries.get(address)
+    return digest in entry.secrets.values() and stays is not None and digest in stays.secrets.values()
+
+
+def _seen(contents: Mapping[str, bytes], digest: str) -> Sealed | None:
+    try:
+        return sealed.read(content(contents, digest, "a secret"))
+    except (NotSealed, Corrupt):
+        return None
+
+
+def words(before: Entry, after: Entry) -> Iterator[str]:
+    """What happened to the secrets of a service, for a plan; never a value, which nobody here has."""
+    for name in sorted(before.secrets.keys() | after.secrets.keys()):
+        was, now = before.secrets.get(name), after.secrets.get(name)
+        if was != now:
+            yield f"secret {name} " + ("added" if was is None else "removed" if now is None else "rotated")

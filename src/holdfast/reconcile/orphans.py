@@ -1,0 +1,65 @@
+"""Whose is this container, and what becomes of one that nobody wants? One table (C-05, T-15, D-17, I-35); pure.
+
+Wrongly killing what a person started is worse than a line in a report, so the default only reports; data is not even
+spoken of here. A container of an applied service is never judged: it belongs to that service's rollout.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.model.container import LABEL_FLEET, Container
+
+LABEL_INFRASTRUCTURE = "holdfast.infrastructure"
+
+# ours: labelled with this fleet. other: with another one, whose agent looks after it. none: nobody of us made it.
+Mark = Literal["ours", "other", "none", "infrastructure"]
+Switch = Literal["report", "stop", "remove"]
+Fate = Literal["keep", "adopt", "report", "stop", "remove"]
+
+
+class Facts(Struct, frozen=True):
+    mark: Mark
+    known: bool  # the journal says that we made it
+    exact: bool  # its name and its spec are those of a wanted container
+    applied: bool  # its service is in the manifest
+    tombstoned: bool  # its service was removed on purpose
+    switch: Switch  # the node's `orphans`
+    foreign: bool  # the node's `orphans_foreign`
+    complete: bool  # the manifest of the current revision was read completely
+
+
+def mark_of(container: Container, fleet: str) -> Mark:
+    if LABEL_INFRASTRUCTURE in container.labels:
+        return "infrastructure"
+    whose = container.labels.get(LABEL_FLEET)
+    if whose is None:
+        return "none"
+    return "ours" if whose == fleet else "other"
+
+
+def fate(facts: Facts) -> Fate:
+    return next(answer(facts) for holds, answer in TABLE if holds(facts))
+
+
+def _as_switched(facts: Facts) -> Fate:
+    return facts.switch
+
+
+def _always(fate: Fate) -> Callable[[Facts], Fate]:
+    return lambda facts: fate
+
+
+# First match. Every set of facts meets a row: the last one holds always.
+TABLE: tuple[tuple[Callable[[Facts], bool], Callable[[Facts], Fate]], ...] = (
+    (lambda it: it.mark == "infrastructure", _always("keep")),  # I-35, D-17: agent, proxy, tunnel, hub
+    (lambda it: not it.complete, _always("keep")),  # absence is not proven
+    (lambda it: it.mark == "ours" and it.known and it.applied, _always("keep")),  # its rollout decides
+    (lambda it: it.mark == "ours" and it.applied and it.exact, _always("adopt")),  # agent.db was lost
+    (lambda it: it.mark == "ours" and it.known and it.tombstoned, _always("remove")),  # undeployed, and recorded so
+    (lambda it: it.mark == "ours", _as_switched),
+    (lambda it: it.mark == "other", _always("report")),
+    (lambda it: it.foreign, _as_switched),
+    (lambda it: True, _always("report")),
+)

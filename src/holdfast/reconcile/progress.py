@@ -1,0 +1,29 @@
+"""The no-progress guard: doing the same thing to the same world again and again is noticed and stopped. Pure."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.model import canonical
+
+SAME_MAX = 3
+
+
+class Guard(Struct, frozen=True):
+    fingerprint: str = ""
+    times: int = 0
+
+    def after(self, fingerprint: str) -> "Guard":
+        return Guard(fingerprint, self.times + 1 if fingerprint == self.fingerprint else 1)
+
+    def reason(self, at_most: int = SAME_MAX) -> str | None:
+        """Why to stop, in words; None while it makes sense to go on."""
+        if self.times <= at_most:
+            return None
+        return f"the same steps were taken {self.times - 1} times and changed nothing"
+
+
+def fingerprint(observation: Any, actions: Iterable[str]) -> str:
+    """`observation` holds nothing that changes by itself: no times, no counters."""
+    return canonical.digest(canonical.encode([observation, list(actions)]))

@@ -1,0 +1,87 @@
+"""The seven stages of a pass (T-06): which service is worked on in which, and why. Pure; the agent performs."""
+
+from collections.abc import Collection, Iterable, Mapping
+from enum import IntEnum
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.model.container import Guest
+from holdfast.reconcile import drift
+from holdfast.reconcile.drift import Drift, Kind, Subsystem
+from holdfast.reconcile.here import Here
+
+Mode = Literal["converge", "observe"]
+
+
+class Stage(IntEnum):
+    ORPHANS = 1
+    START = 2
+    DEPLOY = 3
+    REDEPLOY = 4
+    DNS = 5
+    ROUTES = 6
+    PEERS = 7
+
+
+STAGE_OF: Mapping[Kind, Stage] = {
+    "orphaned": Stage.ORPHANS,
+    "wrong_state": Stage.START,
+    "missing": Stage.DEPLOY,
+    "image_mismatch": Stage.REDEPLOY,
+    "spec_changed": Stage.REDEPLOY,
+    "unsettled": Stage.REDEPLOY,
+    "dns": Stage.DNS,
+    "routes": Stage.ROUTES,
+    "peers": Stage.PEERS,
+}
+
+
+class Look(Struct, frozen=True):
+    """One service, frozen for the pass (T-05): what it must be and what is here. A target of None is to be retired."""
+
+    service: str
+    target: Guest | None
+    here: Here
+
+
+class Work(Struct, frozen=True):
+    stage: Stage
+    service: str  # "" is the node itself
+    kinds: tuple[Kind, ...]
+
+
+class Agenda(Struct, frozen=True):
+    findings: tuple[Drift, ...]
+    work: tuple[Work, ...]
+
+
+def work(
+    looks: Iterable[Look],
+    node: Collection[Subsystem] = (),
+    busy: Collection[str] = frozenset(),
+    mode: Mode = "converge",
+) -> Agenda:
+    """In order of stage, then of name. A busy service is under way already and is not started twice (C-35); `observe`
+    looks and touches nothing."""
+    quiet = [look for look in looks if look.service not in busy]
+    found = {look.service: drift.service(look.service, look.target, look.here) for look in quiet}
+    findings = tuple(sorted((*(one for drifts in found.values() for one in drifts), *_node_drift(node))))
+    if mode == "observe":
+        return Agenda(findings, ())
+    items = [_work(look.service, found[look.service]) for look in quiet if drift.due(look.target, look.here)]
+    items += [Work(STAGE_OF[one.kind], "", (one.kind,)) for one in _node_drift(node)]
+    return Agenda(findings, tuple(sorted(items, key=lambda item: (item.stage, item.service))))
+
+
+def _work(service: str, drifts: Collection[Drift]) -> Work:
+    """One rollout sets the whole service right, in the stage of its heaviest trouble: nothing of it is stopped in
+    stage 1 that serves until stage 4."""
+    kinds = tuple(sorted({one.kind for one in drifts}, key=drift.KINDS.index))
+    return Work(max(STAGE_OF[kind] for kind in kinds), service, kinds)
+
+
+def _node_drift(node: Collection[Subsystem]) -> list[Drift]:
+    """Containers and routes are some service's; names and peers are the node's."""
+    kinds: tuple[Kind, ...] = ("dns", "peers")
+    return [Drift("", kind) for kind in kinds if kind in node]

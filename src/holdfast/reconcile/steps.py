@@ -1,0 +1,167 @@
+"""The steps of a rollout: small values, named as people read them in results. What performs them is the agent."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.model.container import Container, Part
+
+When = Literal["pre_deploy", "post_deploy"]
+Which = Literal["", "old", "failed"]  # of a container that goes: it served before, or its deployment did not work
+
+
+def label(container: Container) -> str:
+    return f"{container.component} {container.replica}"
+
+
+def _labels(containers: Iterable[Container]) -> str:
+    return ", ".join(label(one) for one in containers)
+
+
+def _words(*words: str) -> str:
+    return " ".join(word for word in words if word)
+
+
+class Pull(Struct, frozen=True):
+    reference: str
+    image: str  # as written
+
+    @property
+    def name(self) -> str:
+        return f"pull {self.image}"
+
+
+class MakeNetwork(Struct, frozen=True):
+    network: str
+
+    @property
+    def name(self) -> str:
+        return f"network {self.network}"
+
+
+class Hook(Struct, frozen=True):
+    part: Part
+    when: When
+
+    @property
+    def name(self) -> str:
+        return f"{self.when} {self.part.spec.component}"
+
+
+class Create(Struct, frozen=True):
+    part: Part
+    replica: int
+
+    @property
+    def name(self) -> str:
+        return f"create {self.part.spec.component} {self.replica}"
+
+
+class Start(Struct, frozen=True):
+    container: Container
+    part: Part
+
+    @property
+    def name(self) -> str:
+        return f"start {label(self.container)}"
+
+
+class AwaitHealthy(Struct, frozen=True):
+    """Done as soon as one of them is not `starting` any more; the table is asked again then."""
+
+    containers: tuple[Container, ...]
+
+    @property
+    def name(self) -> str:
+        return f"healthy {_labels(self.containers)}"
+
+
+class Stop(Struct, frozen=True):
+    container: Container
+    which: Which = ""
+
+    @property
+    def name(self) -> str:
+        return _words("stop", self.which, label(self.container))
+
+
+class Checkpoint(Struct, frozen=True):
+    """Put its data aside, as it is now, with nobody writing."""
+
+    part: Part
+
+    @property
+    def name(self) -> str:
+        return f"checkpoint {self.part.spec.component}"
+
+
+class Switch(Struct, frozen=True):
+    """The target serves from now on: routes are applied and acknowledged, then it is noted as `serving`."""
+
+    @property
+    def name(self) -> str:
+        return "switch"
+
+
+class Unroute(Struct, frozen=True):
+    @property
+    def name(self) -> str:
+        return "unroute"
+
+
+class Drain(Struct, frozen=True):
+    containers: tuple[Container, ...]
+
+    @property
+    def name(self) -> str:
+        return f"drain {_labels(self.containers)}"
+
+
+class Remove(Struct, frozen=True):
+    """The container, never what it mounted."""
+
+    container: Container
+    which: Which = ""
+
+    @property
+    def name(self) -> str:
+        return _words("remove", self.which, label(self.container))
+
+
+class RemoveNetwork(Struct, frozen=True):
+    network: str
+
+    @property
+    def name(self) -> str:
+        return f"remove network {self.network}"
+
+
+class Fail(Struct, frozen=True):
+    """This attempt did not work. Nothing to perform: the target becomes what served before."""
+
+    part: Part
+    container: Container
+    why: str
+
+    @property
+    def name(self) -> str:
+        return f"healthy {label(self.container)}"  # the step that failed
+
+
+Step = (
+    Pull
+    | MakeNetwork
+    | Hook
+    | Create
+    | Start
+    | AwaitHealthy
+    | Stop
+    | Checkpoint
+    | Switch
+    | Unroute
+    | Drain
+    | Remove
+    | RemoveNetwork
+    | Fail
+)

@@ -1,0 +1,121 @@
+"""What one service must be on this node: its file and its entry become a guest of exact container specs. Pure."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from msgspec import UNSET
+
+from holdfast.model.container import ContainerSpec, Guest, Mount, Part, SecretUse, spec_digest
+from holdfast.model.fleet import Component, Hooks, SecretRef, Service, Volume
+from holdfast.model.revision import Entry
+
+DATA_ROOT = "/srv"  # as written in files; where data really lies is the agent's affair
+
+_UNIT_BYTES = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+
+
+def guest(address: str, entry: Entry, service: Service, fleet: str, data_dir: str, deployment: str) -> Guest:
+    """`address` is the service's (`service.web`); a bare name means the same."""
+    name = address.rpartition(".")[2]
+    network = network_of(fleet, name) if len(service.components) > 1 else ""
+    parts = tuple(_part(component, name, entry, fleet, data_dir, network) for component in service.components)
+    return Guest(name, deployment, entry.epoch, parts, service.active)
+
+
+def network_of(fleet: str, service: str) -> str:
+    return f"hf-{fleet[:6]}-{service}"
+
+
+def _part(component: Component, service: str, entry: Entry, fleet: str, data_dir: str, network: str) -> Part:
+    spec = ContainerSpec(
+        fleet=fleet,
+        service=service,
+        component=component.name,
+        epoch=entry.epoch,
+        image=component.image,
+        digest=_image_digest(component.image, entry.images),
+        command=component.cmd,
+        env=_env(component, service, entry.epoch),
+        secrets=_secrets(component, entry.secrets),
+        mounts=_mounts(component, service, data_dir),
+        ports=_ports(component),
+        network=network,
+        cpu_millicores=_millicores(component),
+        memory_bytes=_memory(component),
+    )
+    hooks = Hooks() if component.hooks is UNSET else component.hooks
+    return Part(
+        spec=spec,
+        digest=spec_digest(spec),
+        replicas=component.replicas,
+        recreate=bool(component.volumes) or component.update == "recreate",
+        health=component.health,
+        pre_deploy=hooks.pre_deploy,
+        post_deploy=hooks.post_deploy,
+        routes=component.routes,
+    )
+
+
+def _image_digest(image: str, resolved: Mapping[str, str]) -> str:
+    _, pinned, digest = image.partition("@")
+    return digest if pinned else resolved.get(image, "")
+
+
+def _env(component: Component, service: str, epoch: int) -> tuple[tuple[str, str], ...]:
+    """Ours win over the file's: whoever reads them must be able to rely on them."""
+    ours = {
+        "HOLDFAST_SERVICE": service,
+        "HOLDFAST_COMPONENT": component.name,
+        "HOLDFAST_EPOCH": str(epoch),
+    }
+    return tuple(sorted({**component.env, **ours}.items()))
+
+
+def _secrets(component: Component, digests: Mapping[str, str]) -> tuple[SecretUse, ...]:
+    refs = (SecretRef(one) if isinstance(one, str) else one for one in component.secrets)
+    uses = (SecretUse(ref.name, digests.get(ref.name, ""), _file(ref), _variable(ref)) for ref in refs)
+    return tuple(sorted(uses, key=lambda use: (use.name, use.file, use.env)))
+
+
+def _file(ref: SecretRef) -> str:
+    if ref.file is not UNSET:
+        return ref.file
+    return ref.name if ref.env is UNSET else ""
+
+
+def _variable(ref: SecretRef) -> str:
+    return "" if ref.env is UNSET else ref.env
+
+
+def _mounts(component: Component, service: str, data_dir: str) -> tuple[Mount, ...]:
+    mounts = (_mount(volume, service, data_dir) for volume in component.volumes)
+    return tuple(sorted(mounts, key=lambda mount: (mount.target, mount.source)))
+
+
+def _mount(volume: Volume | str, service: str, data_dir: str) -> Mount:
+    if isinstance(volume, Volume):
+        return Mount(f"{data_dir}/{service}/{volume.name}", volume.path)
+    host, _, inside = volume.partition(":")
+    below = host == DATA_ROOT or host.startswith(DATA_ROOT + "/")
+    return Mount(data_dir + host[len(DATA_ROOT) :] if below else host, inside)
+
+
+def _ports(component: Component) -> tuple[int, ...]:
+    ports = {route.port for route in component.routes}
+    if component.health is not UNSET and component.health.port is not UNSET:
+        ports.add(component.health.port)
+    return tuple(sorted(ports))
+
+
+def _millicores(component: Component) -> int:
+    if component.resources is UNSET or component.resources.cpu is UNSET:
+        return 0
+    return int(Decimal(component.resources.cpu) * 1000)
+
+
+def _memory(component: Component) -> int:
+    if component.resources is UNSET or component.resources.memory is UNSET:
+        return 0
+    text = component.resources.memory.removesuffix("B")
+    number = text.rstrip("KMGi")
+    return int(number) * _UNIT_BYTES[text[len(number) :]]

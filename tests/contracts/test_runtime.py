@@ -1,0 +1,1077 @@
+"""Every runtime runs what it is told, tells the truth about it, and touches nothing else (T-06, T-10, I-13)."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import bcrypt
+import pytest
+
+from holdfast.adapters.clock.loop import LoopClock
+from holdfast.adapters.runtime import creation, pulling, sealed_env
+from holdfast.adapters.runtime.frame import Frames, log_line
+from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
+from holdfast.adapters.runtime.podman import Podman
+from holdfast.adapters.runtime.process import Process, known, send
+from holdfast.errors import Failed, TryLater
+from holdfast.model.container import Container, ContainerSpec, Mount, Published
+from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Runtime
+from tests.fleets.podman import IMAGE, ThrowAway, free_port, throw_away
+from tests.fleets.virtual import VirtualLoop
+
+T = TypeVar("T")
+SLEEPS = ("sh", "-c", "trap 'exit 0' TERM; sleep 1000 & wait")
+SPEAKS = ("sh", "-c", "echo one; echo two; echo three; sleep 0.7; echo four")
+FAILS = ("sh", "-c", "exit 3")
+ENDS = ("sh", "-c", "echo done")
+DEAF = ("sh", "-c", "trap '' TERM; sleep 1000 & wait; sleep 1000")
+LABELS = {"holdfast.fleet": "f" * 16, "holdfast.service": "web"}
+
+
+def spec(command: Sequence[str] = SLEEPS, **more: Any) -> ContainerSpec:
+    known: dict[str, Any] = {"fleet": "f" * 16, "service": "web", "component": "app", "epoch": 1, "image": IMAGE}
+    return ContainerSpec(**{**known, "digest": "", "command": tuple(command), **more})
+
+
+def made(name: str, command: Sequence[str] = SLEEPS, **more: Any) -> Made:
+    spec_keys = {key: more.pop(key) for key in tuple(more) if key in ContainerSpec.__struct_fields__}
+    return Made(name, spec(command, **spec_keys), LABELS, **more)
+
+
+# ---- the scenes: a runtime, and hands that do to its containers what life does --------------------------------------
+
+
+class Scene(Protocol):
+    runtime: Runtime
+
+    def do(self, story: Coroutine[Any, Any, T]) -> T: ...
+    def kill(self, container: Container) -> None: ...
+    def kill_supervisor(self, container: Container) -> None: ...
+    def foreign(self, name: str) -> None: ...
+    def take(self, port: int) -> None: ...
+    def end(self) -> None: ...
+
+
+class MemoryScene:
+    """Its time is virtual; what commands do is told beforehand."""
+
+    def __init__(self) -> None:
+        self._loop = VirtualLoop()
+        asyncio.set_event_loop(self._loop)
+        self.memory = MemoryRuntime(LoopClock(self._loop, 1_800_000_000.0))
+        self.memory.here.add(IMAGE)
+        self.memory.behaviours |= {
+            SPEAKS: Behaviour(exit_after_s=0.7, says=("one", "two", "three")),
+            FAILS: Behaviour(exit_after_s=0.0, exit_code=3),
+            ENDS: Behaviour(exit_after_s=0.0, says=("done",)),
+            DEAF: Behaviour(stop_s=1000.0),
+            SLEEPS: Behaviour(executes=_executed, exec_s=0.1),
+        }
+        self.runtime: Runtime = self.memory
+
+    def do(self, story: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(story)
+
+    def kill(self, container: Container) -> None:
+        self.memory.crash(container.id)
+
+    def kill_supervisor(self, container: Container) -> None:
+        self.memory.lose_supervisor(container.id)
+
+    def foreign(self, name: str) -> None:
+        self.memory.place(Container(id=f"{name:0<64}", name=name, phase="running", running=True, pid=99))
+
+    def take(self, port: int) -> None:
+        self.memory.taken.add(port)
+
+    def end(self) -> None:
+        self.do(self.runtime.close())
+        asyncio.set_event_loop(None)
+        self._loop.close()
+
+
+def _executed(command: Sequence[str]) -> Finished:
+    return Finished(3, "out\n") if "exit 3" in " ".join(command) else Finished(0, "")
+
+
+class PodmanScene:
+    def __init__(self, node: ThrowAway, runner: asyncio.Runner, podman: Podman) -> None:
+        self.node = node
+        self._runner = runner
+        self.runtime: Runtime = podman
+        self._others: list[subprocess.Popen[bytes]] = []
+
+    def do(self, story: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(story)
+
+    def kill(self, container: Container) -> None:
+        os.kill(self._state(container)["Pid"], signal.SIGKILL)
+
+    def kill_supervisor(self, container: Container) -> None:
+        pid = self._state(container)["ConmonPid"]
+        os.kill(pid, signal.SIGKILL)
+        while known(pid) is not None:
+            time.sleep(0.01)
+
+    def _state(self, container: Container) -> dict[str, int]:
+        state = self.node.inspect(container.id)["State"]
+        assert isinstance(state, dict) and state["Pid"] > 1
+        return state
+
+    def foreign(self, name: str) -> None:
+        self.node.podman("run", "--detach", "--name", name, IMAGE)
+
+    def take(self, port: int) -> None:
+        self._others.append(self.node.spawn("busybox", "nc", "-l", "-p", str(port)))
+        self.node.await_listener(port)
+
+    def end(self) -> None:
+        for other in self._others:
+            other.kill()
+            other.wait(10)
+        if self.do(self.runtime.containers()):
+            self.node.podman("rm", "--all", "--force", "--time", "0")
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[ThrowAway]:
+    with throw_away() as node:
+        node.load_busybox()
+        yield node
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def podman(node: ThrowAway, runner: asyncio.Runner) -> Iterator[Podman]:
+    found = runner.run(_podman(node))
+    yield found
+    runner.run(found.close())
+
+
+async def _podman(node: ThrowAway, **more: Any) -> Podman:
+    return Podman(None, node.run_dir, environ=node.environ, command=node.command, **more)
+
+
+@pytest.fixture
+def real(node: ThrowAway, runner: asyncio.Runner, podman: Podman) -> Iterator[PodmanScene]:
+    scene = PodmanScene(node, runner, podman)
+    yield scene
+    scene.end()
+
+
+@pytest.fixture(params=["memory", pytest.param("podman", marks=pytest.mark.lab)])
+def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    if request.param == "podman":
+        yield request.getfixturevalue("real")
+        return
+    memory = MemoryScene()
+    yield memory
+    memory.end()
+
+
+async def find(runtime: Runtime, id: str) -> Container | None:
+    return next((one for one in await runtime.containers() if one.id == id), None)
+
+
+async def seen(runtime: Runtime, id: str) -> Container:
+    found = await find(runtime, id)
+    assert found is not None
+    return found
+
+
+async def until(runtime: Runtime, id: str, true: Callable[[Container], bool], patience_s: float = 10.0) -> Container:
+    for _ in range(int(patience_s / 0.05)):
+        found = await seen(runtime, id)
+        if true(found):
+            return found
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"still {found}")
+
+
+async def started(runtime: Runtime, name: str, command: Sequence[str] = SLEEPS, **more: Any) -> str:
+    id = await runtime.create(made(name, command, **more))
+    await runtime.start(id)
+    return id
+
+
+# ---- a container's life ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_created_is_there_and_does_not_run(scene: Scene) -> None:
+    async def story() -> None:
+        id = await scene.runtime.create(made("one"))
+        found = await seen(scene.runtime, id)
+        assert (found.name, found.phase, found.running, found.pid) == ("one", "created", False, 0)
+        assert found.labels.items() >= LABELS.items() and found.image == IMAGE
+
+    scene.do(story())
+
+
+def test_creating_twice_gives_the_same_container(scene: Scene) -> None:
+    async def story() -> None:
+        first = await started(scene.runtime, "one")
+        assert await scene.runtime.create(made("one", FAILS)) == first
+        assert [c.name for c in await scene.runtime.containers()] == ["one"]
+        assert (await seen(scene.runtime, first)).running
+
+    scene.do(story())
+
+
+def test_what_is_started_runs_and_says_where(scene: Scene) -> None:
+    async def story() -> None:
+        port = free_port()
+        id = await started(scene.runtime, "one", ports=(8080,), publish=((8080, "127.0.0.1", port),))
+        found = await seen(scene.runtime, id)
+        assert found.running and found.phase == "running" and found.pid > 1
+        assert found.ports == (Published(8080, "127.0.0.1", port),)
+        assert found.address.startswith("10.88.")
+        assert found.created_s <= found.started_s + 1 and found.restarts == 0
+
+    scene.do(story())
+
+
+def test_starting_twice_is_the_same_as_once(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        before = await seen(scene.runtime, id)
+        await scene.runtime.start(id)
+        assert await seen(scene.runtime, id) == before
+
+    scene.do(story())
+
+
+def test_stopping_and_removing_twice_is_the_same_as_once(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        await scene.runtime.stop(id, 5.0)
+        stopped = await seen(scene.runtime, id)
+        assert (stopped.phase, stopped.running, stopped.pid, stopped.exit_code) == ("exited", False, 0, 0)
+        await scene.runtime.stop(id, 5.0)
+        assert await seen(scene.runtime, id) == stopped
+        await scene.runtime.remove(id)
+        await scene.runtime.remove(id)
+        await scene.runtime.stop(id, 5.0)
+        assert await scene.runtime.containers() == []
+
+    scene.do(story())
+
+
+def test_whoever_does_not_listen_is_killed_after_the_grace(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one", DEAF)
+        await asyncio.sleep(0.2)  # until the trap is set
+        await scene.runtime.stop(id, 1.0)
+        assert (await seen(scene.runtime, id)).exit_code == 137
+
+    scene.do(story())
+
+
+def test_what_runs_is_not_removed(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        with pytest.raises(Failed):
+            await scene.runtime.remove(id)
+        assert (await seen(scene.runtime, id)).running
+
+    scene.do(story())
+
+
+def test_a_stopped_one_can_be_started_again(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        first = await seen(scene.runtime, id)
+        await scene.runtime.stop(id, 5.0)
+        await scene.runtime.start(id)
+        again = await seen(scene.runtime, id)
+        assert again.running and again.pid != first.pid
+
+    scene.do(story())
+
+
+def test_an_image_that_is_not_here_is_not_pulled_on_the_way(scene: Scene) -> None:
+    async def story() -> None:
+        assert await scene.runtime.has_image(IMAGE)
+        assert not await scene.runtime.has_image("localhost/nobody:1")
+        with pytest.raises(Failed) as told:
+            await scene.runtime.create(made("one", image="localhost/nobody:1"))
+        assert told.value.code == "image_missing"
+        assert await scene.runtime.containers() == []
+
+    scene.do(story())
+
+
+def test_a_taken_port_is_said_by_number(scene: Scene) -> None:
+    async def story() -> None:
+        port, other = free_port(), free_port()
+        scene.take(port)
+        id = await scene.runtime.create(made("one", publish=((8080, "127.0.0.1", port),)))
+        with pytest.raises(PortTaken) as told:
+            await scene.runtime.start(id)
+        assert told.value.port == port
+        await started(scene.runtime, "two", publish=((8080, "127.0.0.1", other),))
+        id = await scene.runtime.create(made("three", publish=((8080, "127.0.0.1", other),)))
+        with pytest.raises(PortTaken) as told:
+            await scene.runtime.start(id)
+        assert told.value.port == other
+        await scene.runtime.remove(id)
+
+    scene.do(story())
+
+
+def test_foreign_containers_are_seen_and_left_alone(scene: Scene) -> None:
+    scene.foreign("a-stranger")
+
+    async def story() -> None:
+        before = [one for one in await scene.runtime.containers() if one.name == "a-stranger"]
+        assert before[0].running and before[0].service == ""
+        id = await started(scene.runtime, "one")
+        assert [one.name for one in await scene.runtime.containers()] == ["a-stranger", "one"]
+        await scene.runtime.stop(id, 0.0)
+        await scene.runtime.remove(id)
+        await scene.runtime.run(made("hook", ENDS), 10.0)
+        assert await scene.runtime.containers() == before
+
+    scene.do(story())
+
+
+# ---- death, and what comes after it ---------------------------------------------------------------------------------
+
+
+def test_a_crashed_one_comes_back_by_itself(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        before = await seen(scene.runtime, id)
+        scene.kill(before)
+        after = await until(scene.runtime, id, lambda one: one.running and one.restarts == 1)
+        assert after.pid != before.pid
+
+    scene.do(story())
+
+
+def test_one_that_always_fails_is_given_up_after_five_tries(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one", FAILS)
+        found = await until(scene.runtime, id, lambda one: one.restarts == 5 and one.exit_code == 3, 20.0)
+        await asyncio.sleep(0.5)
+        assert await seen(scene.runtime, id) == found and found.phase == "exited"
+
+    scene.do(story())
+
+
+def test_what_ended_well_or_is_not_to_be_restarted_stays_down(scene: Scene) -> None:
+    async def story() -> None:
+        ended, failed = (
+            await started(scene.runtime, "one", ENDS),
+            await started(scene.runtime, "two", FAILS, restart=False),
+        )
+        for id, code in ((ended, 0), (failed, 3)):
+            found = await until(scene.runtime, id, lambda one: one.phase == "exited" and one.exit_code >= 0)
+            assert (found.exit_code, found.restarts) == (code, 0)
+        await asyncio.sleep(0.5)
+        assert not any(one.running for one in await scene.runtime.containers())
+
+    scene.do(story())
+
+
+def test_stopping_ends_a_row_of_restarts(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one", FAILS)
+        await until(scene.runtime, id, lambda one: one.restarts >= 1)
+        await scene.runtime.stop(id, 1.0)
+        count = (await seen(scene.runtime, id)).restarts
+        await asyncio.sleep(0.6)
+        found = await seen(scene.runtime, id)
+        assert (found.running, found.restarts) == (False, count)
+
+    scene.do(story())
+
+
+def test_one_without_its_supervisor_lives_until_its_process_dies(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        found = await seen(scene.runtime, id)
+        scene.kill_supervisor(found)
+        assert (await seen(scene.runtime, id)).running
+        scene.kill(found)
+        await asyncio.sleep(0.1)
+        dead = await seen(scene.runtime, id)
+        assert (dead.running, dead.phase, dead.pid, dead.address) == (False, "exited", 0, "")
+        assert dead.exit_code != 0, "nobody knows how it ended, so it did not end well"
+        await scene.runtime.start(id)
+        again = await seen(scene.runtime, id)
+        assert again.running and again.pid != found.pid
+
+    scene.do(story())
+
+
+def test_one_without_its_supervisor_can_be_stopped_and_removed(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        found = await seen(scene.runtime, id)
+        scene.kill_supervisor(found)
+        began = asyncio.get_running_loop().time()
+        await scene.runtime.stop(id, 5.0)
+        assert asyncio.get_running_loop().time() - began < 4.0, "it ends when asked; nobody waits for a dead supervisor"
+        assert not (await seen(scene.runtime, id)).running
+        assert known(found.pid) is None
+        await scene.runtime.remove(id)
+        assert await scene.runtime.containers() == []
+
+    scene.do(story())
+
+
+def test_a_dead_one_without_its_supervisor_can_be_removed(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        found = await seen(scene.runtime, id)
+        scene.kill_supervisor(found)
+        scene.kill(found)
+        await scene.runtime.stop(id, 5.0)
+        await scene.runtime.remove(id)
+        assert await scene.runtime.containers() == []
+
+    scene.do(story())
+
+
+# ---- commands and words ---------------------------------------------------------------------------------------------
+
+
+def test_a_command_inside_gives_its_code_and_words(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        assert await scene.runtime.exec(id, ["sh", "-c", "echo out; exit 3"], 5.0) == Finished(3, "out\n")
+        await scene.runtime.stop(id, 0.0)
+        with pytest.raises(Failed):
+            await scene.runtime.exec(id, ["sh", "-c", "exit 0"], 5.0)
+
+    scene.do(story())
+
+
+def test_a_command_inside_that_takes_too_long_is_ended(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one")
+        began = asyncio.get_running_loop().time()
+        finished = await scene.runtime.exec(id, ["sleep", "777"], 0.05)
+        assert finished.code == 124 and "killed" in finished.output
+        assert asyncio.get_running_loop().time() - began < 5.0
+
+    scene.do(story())
+
+
+def test_what_runs_to_its_end_is_gone_afterwards(scene: Scene) -> None:
+    async def story() -> None:
+        assert await scene.runtime.run(made("hook", ENDS), 10.0) == Finished(0, "done\n")
+        assert (await scene.runtime.run(made("hook", FAILS), 10.0)).code == 3
+        assert await scene.runtime.containers() == []
+
+    scene.do(story())
+
+
+def test_what_does_not_run_to_its_end_is_gone_too(scene: Scene) -> None:
+    if isinstance(scene, MemoryScene):
+        scene.memory.behaviours[DEAF] = Behaviour()
+
+    async def story() -> None:
+        finished = await scene.runtime.run(made("hook", DEAF), 0.5)
+        assert finished.code == 124 and "killed" in finished.output
+        assert await scene.runtime.containers() == []
+
+    scene.do(story())
+
+
+def test_the_log_is_told_from_its_beginning_or_its_end(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one", SPEAKS)
+        await asyncio.sleep(0.2)
+        lines = [line async for line in scene.runtime.logs(id, None, 0.0, follow=False)]
+        assert [line.text for line in lines] == ["one", "two", "three"]
+        assert all(line.container == id and line.at_s > 1.7e9 and not line.error for line in lines)
+        assert [line.text async for line in scene.runtime.logs(id, 2, 0.0, follow=False)] == ["two", "three"]
+        later = scene.runtime.logs(id, None, lines[-1].at_s + 100, follow=False)
+        assert [line.text async for line in later] == []
+
+    scene.do(story())
+
+
+def test_a_followed_log_ends_with_its_container(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one", SPEAKS)
+        if isinstance(scene, MemoryScene):
+            asyncio.get_running_loop().call_later(0.6, scene.memory.say, id, "four")
+        told = [line.text async for line in scene.runtime.logs(id, 1, 0.0, follow=True)]
+        assert told[-1] == "four" and len(told) <= 4
+
+    scene.do(asyncio.wait_for(story(), 30.0))
+
+
+def test_whoever_waits_for_a_change_is_woken(scene: Scene) -> None:
+    async def story() -> None:
+        id = await scene.runtime.create(made("one"))
+        while await scene.runtime.changed(0.5):
+            pass
+        waiting = asyncio.create_task(scene.runtime.changed(20.0))
+        await asyncio.sleep(0.1)
+        await scene.runtime.start(id)
+        began = asyncio.get_running_loop().time()
+        assert await waiting
+        assert asyncio.get_running_loop().time() - began < 2.0
+        while await scene.runtime.changed(0.5):
+            pass
+        assert not await scene.runtime.changed(0.2)
+
+    scene.do(story())
+
+
+def test_networks_come_and_go_as_often_as_they_are_told_to(scene: Scene) -> None:
+    async def story() -> None:
+        for _ in range(2):
+            await scene.runtime.ensure_network("hf-net", LABELS)
+        id = await started(scene.runtime, "one", network="hf-net")
+        await scene.runtime.remove_network("hf-net")  # in use
+        await scene.runtime.stop(id, 0.0)
+        await scene.runtime.start(id)
+        assert (await seen(scene.runtime, id)).running
+        await scene.runtime.stop(id, 0.0)
+        await scene.runtime.remove(id)
+        for _ in range(2):
+            await scene.runtime.remove_network("hf-net")
+        with pytest.raises(Failed):
+            await scene.runtime.create(made("two", network="hf-net"))
+
+    scene.do(story())
+
+
+# ---- podman alone: what only a real product can show ----------------------------------------------------------------
+
+
+@pytest.mark.lab
+def test_podman_is_told_everything_the_spec_says(real: PodmanScene, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("ours")
+    asked = made(
+        "one",
+        env=(("COLOUR", "blue"),),
+        mounts=(Mount(str(tmp_path), "/data"), Mount(str(tmp_path), "/frozen", read_only=True)),
+        cpu_millicores=500,
+        memory_bytes=64 * 1024 * 1024,
+    )
+
+    async def story() -> None:
+        id = await real.runtime.create(asked)
+        await real.runtime.start(id)
+        look = "echo $COLOUR $(hostname); cat /data/file; touch /data/new && ! touch /frozen/x 2>/dev/null"
+        assert await real.runtime.exec(id, ["sh", "-c", look], 5.0) == Finished(0, "blue app\nours")
+        host: Any = real.node.inspect(id)["HostConfig"]
+        assert host["RestartPolicy"] == {"Name": "on-failure", "MaximumRetryCount": 5}
+        assert (host["CpuQuota"] / host["CpuPeriod"], host["Memory"]) == (0.5, 64 * 1024 * 1024)
+        assert all("rprivate" in bind for bind in host["Binds"])
+        await real.runtime.stop(id, 0.0)
+        await real.runtime.remove(id)
+
+    real.do(story())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "new"], "a mounted directory stays"
+
+
+@pytest.mark.lab
+def test_secret_variables_are_inside_and_nowhere_in_sight(real: PodmanScene) -> None:
+    secret = b'it\'s $HOME "quoted"\nand two lines'
+    asked = made("one", secret_env=(("PASSWORD", secret), ("OTHER", b"x")), env=(("PLAIN", "y"),))
+
+    async def story() -> None:
+        id = await real.runtime.create(asked)
+        assert real.node.podman("secret", "ls", "--quiet") == ""
+        await real.runtime.start(id)
+        shown = real.node.podman("inspect", id) + real.node.podman("ps", "--all", "--no-trunc", "--format", "json")
+        assert "two lines" not in shown and "PLAIN=y" in shown
+        process = (await seen(real.runtime, id)).pid
+        environ = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        assert b"PASSWORD=" + secret in environ and b"OTHER=x" in environ and b"PLAIN=y" in environ
+        inside = await real.runtime.exec(id, ["sh", "-c", 'echo "$PASSWORD"'], 5.0)
+        assert inside == Finished(0, secret.decode() + "\n")
+        scene_container = await seen(real.runtime, id)
+        real.kill(scene_container)  # podman starts it again without us
+        await until(real.runtime, id, lambda one: one.running and one.restarts == 1)
+        assert "two lines" not in real.node.podman("inspect", id)
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_secret_variables_reach_what_the_image_itself_runs(real: PodmanScene) -> None:
+    async def story() -> None:
+        id = await real.runtime.create(made("one", (), secret_env=(("PASSWORD", b"geheim"),)))
+        await real.runtime.start(id)
+        process = (await seen(real.runtime, id)).pid
+        assert Path(f"/proc/{process}/cmdline").read_bytes() == b"/bin/sleep\x001000\x00"  # the image's own CMD
+        assert b"PASSWORD=geheim" in Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        told = await real.runtime.run(made("two", ("nobody-knows",), secret_env=(("PASSWORD", b"geheim"),)), 10.0)
+        assert told == Finished(127, "nobody-knows: not found\n")
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_components_of_a_service_find_each_other_by_name(real: PodmanScene) -> None:
+    async def story() -> None:
+        await real.runtime.ensure_network("hf-web", LABELS)
+        serve = ("sh", "-c", "echo hello > /tmp/index.html; exec httpd -f -p 8080 -h /tmp")
+        await started(real.runtime, "db", serve, component="db", network="hf-web")
+        id = await started(real.runtime, "app", network="hf-web")
+        for _ in range(20):
+            finished = await real.runtime.exec(id, ["wget", "-q", "-O", "-", "http://db:8080/"], 5.0)
+            if finished.code == 0:
+                break
+            await asyncio.sleep(0.1)
+        assert finished == Finished(0, "hello\n")
+
+    try:
+        real.do(story())
+    finally:
+        real.end()
+        real.node.podman("network", "rm", "hf-web")
+
+
+@pytest.mark.lab
+def test_a_command_that_is_not_there_is_said(real: PodmanScene) -> None:
+    async def story() -> None:
+        id = await real.runtime.create(made("one", ("nobody-knows",)))
+        with pytest.raises(Failed, match="nobody-knows") as told:
+            await real.runtime.start(id)
+        assert told.value.code == "start_failed" and told.value.remedy
+        assert not (await seen(real.runtime, id)).running
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_a_command_that_took_too_long_does_not_run_on(real: PodmanScene) -> None:
+    async def story() -> None:
+        id = await started(real.runtime, "one")
+        await real.runtime.exec(id, ["sleep", "777"], 0.3)
+        assert "777" not in (await real.runtime.exec(id, ["ps"], 5.0)).output
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_what_a_crash_left_of_a_hook_is_no_hindrance(real: PodmanScene) -> None:
+    async def story() -> None:
+        await started(real.runtime, "hook")
+        assert await real.runtime.run(made("hook", ENDS), 10.0) == Finished(0, "done\n")
+        assert await real.runtime.containers() == []
+
+    real.do(story())
+    real.foreign("hook")
+
+    async def with_a_stranger() -> None:
+        with pytest.raises(Failed) as told:
+            await real.runtime.run(made("hook", ENDS), 10.0)
+        assert told.value.code == "foreign"
+        assert [one.running for one in await real.runtime.containers()] == [True]
+
+    real.do(with_a_stranger())
+
+
+@pytest.mark.lab
+def test_words_on_stderr_are_marked(real: PodmanScene) -> None:
+    async def story() -> None:
+        id = await started(real.runtime, "one", ("sh", "-c", "echo bad >&2; sleep 1000"))
+        await asyncio.sleep(0.2)
+        (line,) = [line async for line in real.runtime.logs(id, None, 0.0, follow=False)]
+        assert (line.text, line.error) == ("bad", True) and abs(line.at_s - time.time()) < 60
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_looking_again_costs_one_call(real: PodmanScene, podman: Podman) -> None:
+    async def story() -> None:
+        for name in ("one", "two"):
+            await started(real.runtime, name)
+        await real.runtime.containers()
+        asked: list[str] = []
+        inner = podman._libpod.call
+
+        async def counted(method: str, path: str, **more: Any) -> Any:
+            asked.append(path)
+            return await inner(method, path, **more)
+
+        podman._libpod.call = counted  # type: ignore[method-assign]
+        try:
+            assert len(await real.runtime.containers()) == 2
+        finally:
+            podman._libpod.call = inner  # type: ignore[method-assign]
+        assert asked == ["containers/json"]
+
+    real.do(story())
+
+
+# ---- podman's service -----------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def another(node: ThrowAway, tmp_path: Path) -> AsyncIterator[Podman]:
+    """A second podman of the same store, with a run directory and so a service of its own."""
+    podman = Podman(None, str(tmp_path), environ=node.environ, command=node.command)
+    try:
+        yield podman
+    finally:
+        await podman.close()
+
+
+def service_pid(tmp_path: Path) -> int:
+    return int((tmp_path / "podman.sock.pid").read_text().split()[0])
+
+
+@pytest.mark.lab
+def test_a_killed_service_is_started_again_and_nobody_notices(real: PodmanScene, tmp_path: Path) -> None:
+    async def story() -> None:
+        id = await started(real.runtime, "one")
+        async with another(real.node, tmp_path) as podman:
+            assert await podman.version() == "podman 4.3.1"
+            waiting = asyncio.create_task(podman.changed(10.0))
+            await asyncio.sleep(0.3)  # until it listens
+            first = service_pid(tmp_path)
+            os.kill(first, signal.SIGKILL)
+            while known(first) is not None:
+                await asyncio.sleep(0.01)
+            assert (await seen(podman, id)).running
+            assert service_pid(tmp_path) != first
+            assert await waiting, "whoever waits is woken after a gap"
+            last = service_pid(tmp_path)
+        assert known(last) is None and list(tmp_path.iterdir()) == []
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_a_service_that_outlived_its_agent_is_taken_over(real: PodmanScene, tmp_path: Path) -> None:
+    async def story() -> None:
+        dead = Podman(None, str(tmp_path), environ=real.node.environ, command=real.node.command)
+        await dead.version()
+        await dead._libpod.close()  # killed: it says goodbye to nobody
+        async with another(real.node, tmp_path) as podman:
+            before = service_pid(tmp_path)
+            await podman.version()
+            assert service_pid(tmp_path) == before
+        assert known(before) is None
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_a_call_under_way_when_the_service_dies_is_tried_later(real: PodmanScene, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with another(real.node, tmp_path) as podman:
+            id = await started(podman, "one", DEAF)
+            await asyncio.sleep(0.2)
+            stopping = asyncio.create_task(podman.stop(id, 3.0))
+            await asyncio.sleep(0.5)
+            os.kill(service_pid(tmp_path), signal.SIGKILL)
+            with pytest.raises(TryLater):
+                await stopping
+            await podman.stop(id, 0.0)
+            assert not (await seen(podman, id)).running
+            await podman.remove(id)
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_a_service_of_somebody_else_is_neither_started_nor_ended(real: PodmanScene, tmp_path: Path) -> None:
+    async def story() -> None:
+        socket = str(tmp_path / "theirs.sock")
+        podman = Podman(socket, str(tmp_path))
+        with pytest.raises(TryLater) as told:
+            await podman.version()
+        assert told.value.code == "runtime_away" and "podman" in told.value.remedy
+        async with another(real.node, tmp_path) as keeper:
+            await keeper.version()
+            (tmp_path / "podman.sock").rename(socket)
+            assert await podman.version() == "podman 4.3.1"
+            await podman.close()
+            assert known(service_pid(tmp_path)) is not None
+
+    real.do(story())
+
+
+def test_a_machine_without_podman_says_so(tmp_path: Path) -> None:
+    async def story() -> None:
+        podman = Podman(None, str(tmp_path), command=("/nowhere/podman",))
+        with pytest.raises(TryLater, match="/nowhere/podman: No such file"):
+            await podman.version()
+        await podman.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.lab
+def test_a_service_that_cannot_start_says_why(real: PodmanScene, tmp_path: Path) -> None:
+    async def story() -> None:
+        broken = {**real.node.environ, "CONTAINERS_STORAGE_CONF": "/nowhere/storage.conf"}
+        podman = Podman(None, str(tmp_path), environ=broken, command=real.node.command)
+        with pytest.raises(TryLater, match=r"/nowhere/storage\.conf"):
+            await podman.version()
+        await podman.close()
+
+    real.do(story())
+
+
+def test_systemds_messages_to_the_agent_do_not_reach_podman(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    script = f"env > {said}; exit 1"
+
+    async def story() -> None:
+        podman = Podman(
+            None,
+            str(tmp_path),
+            environ={**os.environ, "NOTIFY_SOCKET": "/x", "KEPT": "1"},
+            command=("sh", "-c", script),
+        )
+        with pytest.raises(TryLater):
+            await podman.version()
+        await podman.close()
+
+    asyncio.run(story())
+    assert "KEPT=1" in said.read_text() and "NOTIFY_SOCKET" not in said.read_text()
+
+
+# ---- pulling --------------------------------------------------------------------------------------------------------
+
+
+class Shelf:
+    """Debian's registry inside the node, behind a password."""
+
+    def __init__(self, node: ThrowAway, room: Path) -> None:
+        self.node, self.port = node, free_port()
+        self.host = f"127.0.0.1:{self.port}"
+        entry = b"w1:" + bcrypt.hashpw(b"pass", bcrypt.gensalt(4))
+        (room / "htpasswd").write_bytes(entry + b"\n")
+        config = {
+            "version": 0.1,
+            "log": {"accesslog": {"disabled": True}},
+            "storage": {"filesystem": {"rootdirectory": str(room / "storage")}},
+            "auth": {"htpasswd": {"realm": "shelf", "path": str(room / "htpasswd")}},
+            "http": {"addr": self.host},
+        }
+        (room / "config.yml").write_text(json.dumps(config))
+        self._process = node.spawn("docker-registry", "serve", str(room / "config.yml"))
+        node.await_listener(self.port)
+        self.auth_file, self.wrong_file = room / "auth.json", room / "wrong.json"
+        for file, pair in ((self.auth_file, b"w1:pass"), (self.wrong_file, b"w1:guess")):
+            file.write_text(json.dumps({"auths": {self.host: {"auth": b64encode(pair).decode()}}}))
+        digest = room / "digest"
+        words = ["--creds", "w1:pass", "--tls-verify=false", "--digestfile", str(digest)]
+        node.podman("push", *words, IMAGE, f"{self.host}/app:1")
+        self.digest = digest.read_text()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def shelf(node: ThrowAway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    shelf = Shelf(node, tmp_path_factory.mktemp("shelf"))
+    yield shelf
+    shelf.end()
+
+
+async def pulled(shelf: Shelf, reference: str, auth_file: Path | None) -> list[str]:
+    podman = await _podman(shelf.node, auth_files=[str(auth_file)] if auth_file else [])
+    lines: list[str] = []
+    try:
+        await podman.pull(reference, lines.append)
+        assert await podman.has_image(reference)
+    finally:
+        await podman._libpod.close()
+    return lines
+
+
+@pytest.mark.lab
+def test_an_image_is_pulled_by_its_digest_with_the_nodes_credential(real: PodmanScene, shelf: Shelf) -> None:
+    reference = f"{shelf.host}/app@{shelf.digest}"
+    lines = real.do(pulled(shelf, reference, shelf.auth_file))
+    assert lines[0].startswith("Trying to pull") and len(lines) >= 3
+
+    async def story() -> None:
+        id = await started(real.runtime, "one", image=f"{shelf.host}/app:1", digest=shelf.digest)
+        assert (await seen(real.runtime, id)).image == reference
+
+    real.do(story())
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("guess", [True, False], ids=["a wrong password", "none"])
+def test_without_the_right_credential_nothing_is_pulled(real: PodmanScene, shelf: Shelf, guess: bool) -> None:
+    with pytest.raises(Failed) as told:
+        real.do(pulled(shelf, f"{shelf.host}/app@{shelf.digest}", shelf.wrong_file if guess else None))
+    assert told.value.code == "image_forbidden" and "login" in told.value.remedy and "guess" not in str(told.value)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("tail", ["/nobody:1", "/app:2", f"/app@sha256:{'0' * 64}"])
+def test_an_image_the_registry_does_not_have_is_said_to_be_missing(real: PodmanScene, shelf: Shelf, tail: str) -> None:
+    with pytest.raises(Failed) as told:
+        real.do(pulled(shelf, shelf.host + tail, shelf.auth_file))
+    assert told.value.code == "image_unknown" and tail in told.value.message
+
+
+@pytest.mark.lab
+def test_a_registry_that_is_away_is_asked_later(real: PodmanScene, shelf: Shelf) -> None:
+    with pytest.raises(TryLater) as told:
+        real.do(pulled(shelf, f"127.0.0.1:1/app@{shelf.digest}", None))
+    assert told.value.code == "registry_away"
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("reading manifest 2 in h/app: manifest unknown: manifest unknown", "image_unknown"),
+        (
+            "unable to retrieve auth token: invalid username/password: unauthorized: authentication required",
+            "image_forbidden",
+        ),
+        ("writing blob: Digest did not match, expected sha256:1, got sha256:2", "image_broken"),
+        ("pinging container registry h: Get: dial tcp: i/o timeout", "registry_away"),
+        ("reading blob: received unexpected HTTP status: 503 Service Unavailable", "registry_away"),
+        ("writing blob: storing blob to file: no space left on device", "disk_full"),
+    ],
+)
+def test_what_a_registry_says_is_put_in_our_words(said: str, code: str) -> None:
+    trouble = pulling.trouble("h/app:2", said)
+    assert trouble.code == code and trouble.remedy and isinstance(trouble, TryLater) == (code == "registry_away")
+
+
+# ---- small parts ----------------------------------------------------------------------------------------------------
+
+
+def test_frames_may_come_in_any_pieces() -> None:
+    sent = b"".join(
+        bytes([stream, 0, 0, 0]) + len(text).to_bytes(4, "big") + text
+        for stream, text in ((1, b"ab"), (2, b""), (1, b"c\n"))
+    )
+    for size in range(1, len(sent) + 1):
+        frames = Frames()
+        got = [pair for start in range(0, len(sent), size) for pair in frames.feed(sent[start : start + size])]
+        assert got == [(1, b"ab"), (2, b""), (1, b"c\n")]
+
+
+def test_a_frame_of_absurd_length_is_refused() -> None:
+    with pytest.raises(ValueError):
+        list(Frames().feed(b"\x01\0\0\0\xff\xff\xff\xff"))
+
+
+@pytest.mark.parametrize(
+    ("content", "at_s", "text"),
+    [
+        (b"2026-11-16T04:11:07Z hi\n", 1794802267.0, "hi"),
+        (b"2026-11-16T05:11:07.25+01:00 hi  there", 1794802267.25, "hi  there"),
+        (b"no stamp\n", 0.0, "no stamp"),
+        (b"2026-11-16T04:11:07Z \xff\n", 1794802267.0, "�"),
+    ],
+)
+def test_log_lines_have_their_time_and_text(content: bytes, at_s: float, text: str) -> None:
+    assert log_line("id", 2, content) == LogLine("id", at_s, True, text)
+
+
+def test_nobody_signals_the_first_process_or_nobody_or_a_namesake() -> None:
+    assert known(0) is None and known(-1) is None
+    assert not send(Process(0, 0), signal.SIGCONT) and not send(Process(1, 0), signal.SIGCONT)
+    child = subprocess.Popen(["sleep", "100"])
+    try:
+        process = known(child.pid)
+        assert process is not None
+        assert not send(Process(process.pid, process.started + 1), signal.SIGKILL) and child.poll() is None
+        assert send(process, signal.SIGKILL)
+        while Path(f"/proc/{child.pid}/stat").read_text().split()[2] != "Z":
+            time.sleep(0.01)
+        assert known(child.pid) is None, "a zombie is not alive"
+    finally:
+        child.kill()
+        child.wait(10)
+
+
+def test_a_program_with_a_loader_is_not_static(tmp_path: Path) -> None:
+    assert not sealed_env.is_static("/bin/ls") and not sealed_env.is_static(str(tmp_path / "nothing"))
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    assert not sealed_env.is_static(str(tmp_path / "script"))
+    assert sealed_env.is_static("/bin/busybox")
+
+
+def test_without_limits_none_are_asked_for() -> None:
+    body = creation.body(made("one"), {"nofile": 5})
+    assert body["resource_limits"] == {} and "networks" not in body and "secrets" not in body
+    assert body["r_limits"] == [{"type": "nofile", "soft": 5, "hard": 5}]
+    assert creation.body(made("one", restart=False), {})["restart_policy"] == "no"
+
+
+# ---- memory alone: its knobs ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def memory() -> Iterator[MemoryScene]:
+    scene = MemoryScene()
+    yield scene
+    scene.end()
+
+
+def test_a_cut_call_raises_once_before_or_after_it_took_effect(memory: MemoryScene) -> None:
+    async def story() -> None:
+        memory.memory.cut("create", "one", "before")
+        memory.memory.cut("create", "one", "after")
+        with pytest.raises(TryLater):
+            await memory.runtime.create(made("one"))
+        assert await memory.runtime.containers() == []
+        with pytest.raises(TryLater):
+            await memory.runtime.create(made("one"))
+        assert [one.name for one in await memory.runtime.containers()] == ["one"]
+        assert await memory.runtime.create(made("one")) == memory.memory.named("one").id
+
+    memory.do(story())
+
+
+def test_pulls_take_their_time_and_fail_as_told(memory: MemoryScene) -> None:
+    async def story() -> None:
+        memory.memory.images |= {"a:1": Image(pull_s=30.0), "b:1": Image(trouble=TryLater("away", remedy="wait"))}
+        lines: list[str] = []
+        await memory.runtime.pull("a:1", lines.append)
+        assert await memory.runtime.has_image("a:1") and len(lines) == 3
+        with pytest.raises(TryLater, match="away"):
+            await memory.runtime.pull("b:1", lines.append)
+        with pytest.raises(Failed):
+            await memory.runtime.pull("c:1", lines.append)
+        assert [(call.verb, call.subject) for call in memory.memory.calls][-2:] == [("pull", "b:1"), ("pull", "c:1")]
+        assert memory.memory.calls[-1].at_s - memory.memory.calls[0].at_s == 30.0
+
+    memory.do(story())
+
+
+def test_nothing_comes_back_by_itself_after_a_power_cut(memory: MemoryScene) -> None:
+    async def story() -> None:
+        id = await started(memory.runtime, "one")
+        memory.memory.power_cut()
+        await asyncio.sleep(10.0)
+        assert not (await seen(memory.runtime, id)).running
+        memory.memory.away = True
+        with pytest.raises(TryLater):
+            await memory.runtime.containers()
+        memory.memory.away = False
+        memory.memory.vanish(id)
+        with suppress(AssertionError):
+            await seen(memory.runtime, id)
+            pytest.fail("it is gone")
+
+    memory.do(story())

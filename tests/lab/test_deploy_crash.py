@@ -1,0 +1,162 @@
+"""R01, R02, R05, R06 on deploying: an agent killed, starved or lied to by its disk ends with exactly what is wanted.
+
+strace stands beside the agent of a real node and kills it at its n-th flush, rename or write while a service is
+deployed, changed and taken away; a second killer does so at the n-th event of podman. n grows until a run is not hit,
+so that no position is assumed; `make test` takes a sample of them, `make soak` every one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import apsw
+import pytest
+
+from tests.fleets.deploy_scene import NODE, DeployScene, deploy_scene
+from tests.lab.product import SOAK
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(14400 if SOAK else 300)]
+
+CALLS = ("fdatasync", "fsync", "pwrite64", "rename", "renameat", "unlink") if SOAK else ("fdatasync",)
+POSITIONS: tuple[int, ...] = tuple(range(1, 400)) if SOAK else (1, 2, 3, 5, 8)
+CONVERGED_S_MAX = 60.0
+SETTLE_S = 20.0
+SERVICE = "witness"
+Wanted = Callable[[], Callable[[], bool]]  # asks for something; what it returns tells whether it is there
+
+
+class Fault(Protocol):
+    def has_killed(self) -> bool: ...
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployScene]:
+    with deploy_scene(tmp_path_factory.mktemp("crash")) as scene:
+        yield scene
+
+
+@pytest.fixture
+def scene(lab: DeployScene) -> Iterator[DeployScene]:
+    yield lab
+    assert lab.foreign_untouched()
+
+
+class Work:
+    """One thing an operator wants of the witness, and how one sees that it was done."""
+
+    def __init__(self, scene: DeployScene) -> None:
+        self.scene = scene
+        self.mark = 0
+
+    def change(self) -> Callable[[], bool]:
+        """Deploy, or another one in place of it: the mark makes it a new container each time."""
+        self.mark += 1
+        mark = str(self.mark)
+        self.scene.witness(SERVICE, MARK=mark)
+        self.scene.run("apply", "--yes", "--detach").ok()
+        return lambda: self._is_one(mark)
+
+    def remove(self) -> Callable[[], bool]:
+        self.scene.gone(SERVICE)
+        self.scene.run("apply", "--yes", "--allow-removals", "1", "--detach").ok()
+        return lambda: self.scene.containers(SERVICE) == []
+
+    def _is_one(self, mark: str) -> bool:
+        found = self.scene.containers(SERVICE)
+        return len(found) == 1 and found[0].running and self._mark_of(found[0].id) == mark
+
+    def _mark_of(self, id: str) -> str:
+        said = self.scene.podman("inspect", "--format", "{{range .Config.Env}}{{println .}}{{end}}", id)
+        return next((line.partition("=")[2] for line in said.splitlines() if line.startswith("MARK=")), "")
+
+
+def killed(scene: DeployScene, fault: AbstractContextManager[Fault], wanted: Wanted, where: str) -> bool:
+    """Whether it was killed before the work was done; everything that must hold afterwards was looked at."""
+    with fault as killer:
+        done = wanted()
+        give_up_s = time.monotonic() + SETTLE_S
+        while not killer.has_killed() and not (done() and is_quiet(scene)) and time.monotonic() < give_up_s:
+            time.sleep(0.05)
+        hit = killer.has_killed()
+    if hit:
+        scene.start_agent()
+    took_s = scene.await_true(lambda: done() and is_quiet(scene), CONVERGED_S_MAX, f"converged after {where}")
+    print(f"{where}: {'killed' if hit else 'not hit'}, {took_s:.1f} s")
+    assert scene.lost(SERVICE) == set()
+    assert scene.collector(SERVICE).interleaved() == []
+    assert scene.foreign_untouched()
+    return hit
+
+
+def killed_everywhere(
+    scene: DeployScene, fault: Callable[[int], AbstractContextManager[Fault]], name: str
+) -> dict[str, int]:
+    """There from nothing, changed, gone; each killed at position n of its own, for growing n until none is hit."""
+    work = Work(scene)
+    kinds: dict[str, Wanted] = {"deploy": work.change, "change": work.change, "remove": work.remove}
+    hits, over = dict.fromkeys(kinds, 0), set()
+    for n in POSITIONS:
+        for kind, wanted in kinds.items():
+            if killed(scene, fault(n), wanted, f"{kind}, {name} {n}"):
+                hits[kind] += 1
+            else:
+                over.add(kind)
+        if len(over) == len(kinds):
+            break
+    else:
+        assert not SOAK, "there are more positions than were tried"
+    print(name, hits)
+    return hits
+
+
+def is_quiet(scene: DeployScene) -> bool:
+    """Nothing is under way in the agent's journal."""
+    path = Path(scene.made.node(NODE)["dirs"]["state"]) / "agent" / "agent.db"
+    db = apsw.Connection(f"file:{path}?mode=ro", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    try:
+        return list(db.execute("SELECT count(*) FROM operations WHERE outcome IS NULL")) == [(0,)]
+    except apsw.BusyError:
+        return False
+    finally:
+        db.close()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_agent_killed_at_any_flush_while_it_deploys_ends_with_one_copy(scene: DeployScene, call: str) -> None:
+    """R02: every step of the journal is a flush."""
+    hits = killed_everywhere(scene, lambda n: scene.meddled(f"{call}:signal=SIGKILL:when={n}"), call)
+    assert call != "fdatasync" or all(count >= 2 for count in hits.values()), hits
+
+
+def test_an_agent_killed_between_two_calls_of_podman_ends_with_one_copy(scene: DeployScene) -> None:
+    """R01: made, started, stopped, removed, and nobody is there who could write it down."""
+    hits = killed_everywhere(scene, scene.killing_at_event, "event")
+    assert all(count >= 2 for count in hits.values()), hits
+
+
+@pytest.mark.parametrize(
+    "fault", ["pwrite64:error=ENOSPC:when=1+", "fdatasync:error=EIO:when=1+"], ids=["full", "broken"]
+)
+def test_a_disk_that_fails_costs_a_pause_and_nothing_else(scene: DeployScene, fault: str) -> None:
+    """R05, R06: nothing is called done that the journal could not keep; the old one runs; then it goes on."""
+    work = Work(scene)
+    work.mark = 1000 if "ENOSPC" in fault else 2000
+    scene.await_true(work.change(), CONVERGED_S_MAX, "it runs")
+    scene.await_true(lambda: is_quiet(scene), 20, "and the agent rests")
+    old = scene.one(SERVICE)
+    with scene.meddled(fault) as meddler:
+        done = work.change()
+        time.sleep(6 if not SOAK else 30)
+        assert [one.identity for one in scene.containers(SERVICE)] == [old.identity], (
+            "without a journal nothing is done"
+        )
+        assert scene.answers(old)
+        ended = meddler.has_killed() or not scene.made.node(NODE)["pids"].get("agent")
+    if ended:
+        scene.start_agent()
+    scene.await_true(done, CONVERGED_S_MAX, "converged once the disk is well")
+    assert scene.lost(SERVICE) == set() and scene.collector(SERVICE).interleaved() == []

@@ -1,0 +1,500 @@
+"""`holdfast logs` from the container to the terminal: nothing twice, nothing lost, nothing to anybody else."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from holdfast.adapters.clock.loop import LoopClock
+from holdfast.adapters.runtime.memory import Behaviour, MemoryRuntime
+from holdfast.agent import streams
+from holdfast.agent.log_feed import LogFeed
+from holdfast.agent.streams import STREAMS_MAX, Streams, converse
+from holdfast.errors import Conflict, HoldfastError, Limited, TryLater
+from holdfast.model.certificate import Issued
+from holdfast.model.container import Container, ContainerSpec, labels_of
+from holdfast.model.fleet import Thresholds
+from holdfast.model.order import VerifiedOrder
+from holdfast.model.stream import ALIVE_S, SILENT_S, Alive, CaughtUp, Ended, Frame, LogsWanted, Said
+from holdfast.model.trust import of
+from holdfast.ports.runtime import Made
+from holdfast.ports.stream_link import Channel
+from holdfast.trust import orders
+from holdfast.wire.stream import Frames, written
+from tests.fleets.build import ALICE, START_S
+from tests.fleets.streams import logs_order
+from tests.fleets.virtual import VirtualLoop, run
+
+FLEET = "f" * 64
+TRUST = of((ALICE,), Thresholds())
+
+
+class Node:
+    """A machine in virtual time, with containers that say what the test wants."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.clock = LoopClock(loop, START_S)
+        self.runtime = MemoryRuntime(self.clock)
+        self.runtime.here.add("img")
+
+    async def begun(self, component: str = "app", replica: int = 0, service: str = "web", fleet: str = FLEET) -> str:
+        """Its id."""
+        spec = ContainerSpec(fleet, service, component, 1, "img", "")
+        labels = labels_of(spec, "d", "deployment", replica)
+        name = f"{fleet[:2]} {service} {component} {replica} {self.loop.time()}"
+        id = await self.runtime.create(Made(name, spec, labels))
+        await self.runtime.start(id)
+        return id
+
+    def says(self, id: str, *texts: str) -> None:
+        for text in texts:
+            self.runtime.say(id, text)
+
+    def feed(self, **wanted: Any) -> LogFeed:
+        return LogFeed(self.runtime, FLEET, "web", LogsWanted(b"caller", **wanted), self.clock.now_s())
+
+
+Heard = list[Frame]
+
+
+def scene(story: Callable[[Node], Coroutine[Any, Any, None]]) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        await story(Node(loop))
+
+    run(main)
+
+
+async def frames_of(feed: LogFeed) -> Heard:
+    return [frame async for frame in feed.frames(await feed.containers())]
+
+
+async def told(feed: LogFeed) -> list[str]:
+    """Without following; the last frame says that this was all."""
+    found = await frames_of(feed)
+    assert found[-1] == CaughtUp()
+    return texts(found)
+
+
+def texts(found: Heard) -> list[str]:
+    return [frame.text for frame in found if isinstance(frame, Said)]
+
+
+class Following:
+    """Somebody who listens; what was heard so far is in `found`."""
+
+    def __init__(self, feed: LogFeed) -> None:
+        self.found: Heard = []
+        self._task = asyncio.ensure_future(self._listen(feed))
+
+    async def _listen(self, feed: LogFeed) -> None:
+        async with aclosing(feed.frames(await feed.containers())) as frames:
+            async for frame in frames:
+                self.found.append(frame)
+
+    async def after(self, seconds: float) -> list[str]:
+        await asyncio.sleep(seconds)
+        if self._task.done():
+            self._task.result()
+        return texts(self.found)
+
+    async def leave(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+# ---- what was said
+
+
+def test_what_several_containers_said_is_told_in_order_of_time() -> None:
+    async def story(node: Node) -> None:
+        a, b, c = await node.begun("app"), await node.begun("app", 1), await node.begun("db")
+        for number, id in enumerate((a, b, c, a, c, b)):
+            await asyncio.sleep(1)
+            node.says(id, f"{number}")
+        found = await frames_of(node.feed())
+        assert texts(found) == ["0", "1", "2", "3", "4", "5"]
+        first = found[1]
+        assert isinstance(first, Said) and (first.component, first.replica, first.container) == ("app", 1, b)
+        assert await told(node.feed(component="db")) == ["2", "4"]
+
+    scene(story)
+
+
+def test_only_containers_of_this_service_and_fleet_are_read() -> None:
+    async def story(node: Node) -> None:
+        ours, other, foreign = await node.begun(), await node.begun(service="api"), await node.begun(fleet="a" * 64)
+        node.runtime.place(Container("x" * 64, "by hand", "running", True, {}))
+        for id in (ours, other, foreign, "x" * 64):
+            node.says(id, id)
+        assert await told(node.feed()) == [ours]
+
+    scene(story)
+
+
+def test_tail_and_since_bound_what_is_told() -> None:
+    async def story(node: Node) -> None:
+        a, b = await node.begun(), await node.begun("db")
+        for number in range(10):
+            await asyncio.sleep(60)
+            node.says(a, f"a{number}")
+            node.says(b, f"b{number}")
+        assert await told(node.feed(tail=2)) == ["a8", "b8", "a9", "b9"]
+        assert await told(node.feed(tail=0)) == []
+        assert await told(node.feed(ago_s=150.0)) == ["a7", "b7", "a8", "b8", "a9", "b9"]
+        assert await told(node.feed(ago_s=90.0)) == ["a8", "b8", "a9", "b9"]
+        assert await told(node.feed(since_s=node.clock.now_s() - 1)) == ["a9", "b9"]
+
+    scene(story)
+
+
+def test_a_container_that_goes_while_it_is_read_does_not_silence_the_others() -> None:
+    async def story(node: Node) -> None:
+        a, b = await node.begun(), await node.begun("db")
+        node.says(a, "a")
+        node.says(b, "b")
+        feed = node.feed()
+        first = await feed.containers()
+        node.runtime.vanish(a)
+        assert texts([frame async for frame in feed.frames(first)]) == ["b"]
+
+    scene(story)
+
+
+# ---- what is being said
+
+
+def test_where_the_two_readings_meet_nothing_is_lost_and_nothing_told_twice() -> None:
+    """Many lines carry the very same time; some of them are written while the log is being told."""
+
+    async def story(node: Node) -> None:
+        a = await node.begun()
+        node.says(a, "1", "2", "3")
+        feed = node.feed(follow=True)
+        frames = feed.frames(await feed.containers())
+        found: Heard = []
+        async with aclosing(frames):
+            async for frame in frames:
+                found.append(frame)
+                if isinstance(frame, CaughtUp):
+                    node.says(a, "4", "5")  # still in the same moment
+                if texts(found)[-1:] == ["5"]:
+                    node.says(a, "6")
+                if texts(found)[-1:] == ["6"]:
+                    break
+        assert texts(found) == ["1", "2", "3", "4", "5", "6"]
+
+    scene(story)
+
+
+def test_with_a_tail_following_begins_after_it() -> None:
+    async def story(node: Node) -> None:
+        a = await node.begun()
+        node.says(a, "1", "2", "3")
+        node.says(await node.begun("db"), "x", "x", "x")  # nothing tells these apart
+        await asyncio.sleep(1)
+        one, two, none = (Following(node.feed(follow=True, tail=tail)) for tail in (1, 2, 0))
+        await asyncio.sleep(3)
+        node.says(a, "4")
+        assert await one.after(2) == ["3", "x", "4"]
+        assert await two.after(0) == ["2", "3", "x", "x", "4"]
+        assert await none.after(0) == ["4"]
+
+    scene(story)
+
+
+def test_a_container_that_is_replaced_is_followed_by_its_successor() -> None:
+    """Every line of both, also the first ones of the new and the last ones of the old."""
+
+    async def story(node: Node) -> None:
+        old = await node.begun()
+        node.says(old, "old 1")
+        heard = Following(node.feed(follow=True))
+        await asyncio.sleep(2)
+        new = await node.begun()
+        node.says(new, "new 1")
+        await asyncio.sleep(0.3)
+        node.says(old, "old 2")
+        await node.runtime.stop(old, 1.0)
+        node.says(old, "old 3")
+        await asyncio.sleep(0.01)
+        await node.runtime.remove(old)
+        node.says(new, "new 2")
+        found = await heard.after(3)
+        assert sorted(found) == ["new 1", "new 2", "old 1", "old 2", "old 3"]
+        assert found.index("old 1") < found.index("old 2") < found.index("old 3")
+        assert found.index("new 1") < found.index("new 2")
+        await heard.leave()
+
+    scene(story)
+
+
+def test_a_container_that_crashes_and_is_started_again_goes_on_where_it_was() -> None:
+    async def story(node: Node) -> None:
+        a = await node.begun()
+        heard = Following(node.feed(follow=True))
+        for number in range(3):
+            node.says(a, f"run {number}")
+            await asyncio.sleep(0.5)
+            node.runtime.crash(a)
+            await asyncio.sleep(2)
+        node.says(a, "last")
+        assert await heard.after(2) == ["run 0", "run 1", "run 2", "last"]
+
+    scene(story)
+
+
+def test_a_container_that_ran_and_ended_between_two_looks_is_told_too() -> None:
+    async def story(node: Node) -> None:
+        await node.begun()
+        heard = Following(node.feed(follow=True))
+        await asyncio.sleep(1)
+        node.runtime.behaviours["img"] = Behaviour(exit_after_s=0.05, exit_code=0, says=("short life",))
+        await node.begun("job")
+        assert await heard.after(3) == ["short life"]
+
+    scene(story)
+
+
+def test_a_runtime_that_is_away_for_a_while_ends_nothing() -> None:
+    async def story(node: Node) -> None:
+        a = await node.begun()
+        heard = Following(node.feed(follow=True))
+        await asyncio.sleep(1)
+        node.runtime.away = True
+        node.runtime.crash(a)
+        await asyncio.sleep(10)
+        node.runtime.away = False
+        node.says(a, "back")
+        assert await heard.after(3) == ["back"]
+
+    scene(story)
+
+
+def test_whoever_leaves_leaves_nothing_running() -> None:
+    async def story(node: Node) -> None:
+        await node.begun()
+        await node.begun("db")
+        before = len(asyncio.all_tasks())
+        heard = Following(node.feed(follow=True))
+        await asyncio.sleep(2)
+        await heard.leave()
+        assert len(asyncio.all_tasks()) == before
+
+    scene(story)
+
+
+# ---- one stream
+
+
+class Paper:
+    """A channel whose other end is this test: reads as fast as it is told, says what it is told."""
+
+    def __init__(self) -> None:
+        self.frames: Heard = []
+        self.sizes: list[int] = []
+        self.may_read = asyncio.Event()
+        self.may_read.set()
+        self.speaks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._read = Frames()
+        self.closed = False
+
+    async def read(self) -> bytes:
+        return await self.speaks.get()
+
+    async def write(self, content: bytes) -> None:
+        await self.may_read.wait()
+        self.sizes.append(len(content))
+        self.frames += self._read.feed(content)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def some(*frames: Frame) -> AsyncGenerator[Frame, None]:
+    for frame in frames:
+        yield frame
+
+
+def line(number: int, text: str = "") -> Said:
+    return Said("c", "app", 0, float(number), False, text or str(number))
+
+
+def test_a_stream_ends_with_a_word_that_it_has_ended() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        paper = Paper()
+        await converse(paper, some(line(1), CaughtUp()))
+        assert paper.frames == [line(1), CaughtUp(), Ended()]
+
+    run(main)
+
+
+def test_trouble_on_the_node_is_the_last_word() -> None:
+    async def broken() -> AsyncGenerator[Frame, None]:
+        yield line(1)
+        raise TryLater("the runtime does not answer", remedy="wait", code="runtime_away")
+
+    async def mistaken() -> AsyncGenerator[Frame, None]:
+        yield line(1)
+        raise ValueError("a mistake of ours")
+
+    async def main(loop: VirtualLoop) -> None:
+        for source, code in ((broken(), "runtime_away"), (mistaken(), "internal_error")):
+            paper = Paper()
+            await converse(paper, source)
+            last = paper.frames[-1]
+            assert isinstance(last, Ended) and last.code == code and last.remedy
+
+    run(main)
+
+
+def test_both_ends_say_that_they_are_there_and_a_silent_caller_is_given_up() -> None:
+    async def quiet() -> AsyncGenerator[Frame, None]:
+        yield CaughtUp()
+        await asyncio.sleep(100 * SILENT_S)
+
+    async def main(loop: VirtualLoop) -> None:
+        paper = Paper()
+        talking = asyncio.ensure_future(converse(paper, quiet()))
+        for _ in range(10):
+            await asyncio.sleep(SILENT_S - 1)
+            paper.speaks.put_nowait(written([Alive()]))
+        assert not talking.done()
+        assert paper.frames.count(Alive()) > 8 * (SILENT_S - 1) / ALIVE_S
+        with pytest.raises(HoldfastError, match="said nothing"):
+            await talking
+        assert loop.time() < 11 * SILENT_S
+
+    run(main)
+
+
+def test_a_reader_that_stands_still_stops_the_reading_of_logs_and_gets_everything_later() -> None:
+    """A bounded number of lines is read ahead, however many there are."""
+    read = 0
+
+    async def endless() -> AsyncGenerator[Frame, None]:
+        nonlocal read
+        for number in range(100_000):
+            read += 1
+            yield line(number)
+
+    async def main(loop: VirtualLoop) -> None:
+        paper = Paper()
+        paper.may_read.clear()
+        talking = asyncio.ensure_future(converse(paper, endless()))
+        await asyncio.sleep(30)
+        assert 0 < read < 1_000
+        paper.may_read.set()
+        await talking
+        assert paper.frames == [*map(line, range(100_000)), Ended()]
+        assert max(paper.sizes) < 4 * streams.BATCH_CHARS
+
+    run(main)
+
+
+def test_a_line_without_end_is_cut_to_what_fits_into_a_frame() -> None:
+    async def story(node: Node) -> None:
+        a = await node.begun()
+        node.says(a, "x" * 10_000_000, "\ud800 half a pair", "\x00" * 100_000)
+        feed = node.feed()
+        paper = Paper()
+        await converse(paper, feed.frames(await feed.containers()))
+        assert [len(text) for text in texts(paper.frames)] == [16_385, 13, 16_385]
+        assert texts(paper.frames)[1] == "? half a pair"
+
+    scene(story)
+
+
+# ---- a node's streams
+
+
+def proof(node: str = "w1", service: str = "web", **wanted: Any) -> VerifiedOrder:
+    import time
+
+    signed, _ = logs_order(FLEET, node, LogsWanted(b"caller", **wanted), service)
+    return orders.verify(signed, FLEET, node, TRUST, time.time())
+
+
+class Meeting:
+    """Stands for the hub: gives every stream a channel of paper, or refuses."""
+
+    def __init__(self) -> None:
+        self.papers: list[Paper] = []
+        self.trouble: HoldfastError | None = None
+        self.callers: list[bytes] = []
+
+    async def answer(self, order: str, shown: Issued, caller: bytes) -> Channel:
+        if self.trouble is not None:
+            raise self.trouble
+        self.callers.append(caller)
+        self.papers.append(Paper())
+        return self.papers[-1]
+
+
+def station(node: Node, meeting: Meeting, said: list[str]) -> Streams:
+    shown: Any = object()
+    return Streams(meeting, node.runtime, lambda: shown, node.clock, lambda event, fields: said.append(event))
+
+
+def test_an_order_opens_a_stream_to_the_caller_it_names_and_answers_at_once() -> None:
+    async def story(node: Node) -> None:
+        a = await node.begun()
+        node.says(a, "hello")
+        meeting, said = Meeting(), []
+        open_ = station(node, meeting, said)
+        assert await open_.start(proof(follow=True)) == "the logs of 1 container follow"
+        await asyncio.sleep(1)
+        (paper,) = meeting.papers
+        assert meeting.callers == [b"caller"] and texts(paper.frames) == ["hello"] and open_.open == 1
+        paper.speaks.put_nowait(b"")  # he leaves
+        await asyncio.sleep(1)
+        assert open_.open == 0 and paper.closed
+
+    scene(story)
+
+
+def test_a_service_that_is_not_here_is_said_to_whoever_asks() -> None:
+    async def story(node: Node) -> None:
+        await node.begun("db")
+        open_ = station(node, Meeting(), [])
+        for wanted in (proof(service="api"), proof(component="app")):
+            with pytest.raises(Conflict) as found:
+                await open_.start(wanted)
+            assert found.value.code == "not_running" and "w1" in found.value.message
+        assert open_.open == 0
+
+    scene(story)
+
+
+def test_a_node_has_a_bounded_number_of_streams() -> None:
+    async def story(node: Node) -> None:
+        await node.begun()
+        meeting = Meeting()
+        open_ = station(node, meeting, [])
+        for _ in range(STREAMS_MAX):
+            await open_.start(proof(follow=True))
+        with pytest.raises(Limited):
+            await open_.start(proof(follow=True))
+        await asyncio.sleep(1)
+        meeting.papers[0].speaks.put_nowait(b"")
+        await asyncio.sleep(1)
+        await open_.start(proof(follow=True))
+        await open_.close()
+        assert open_.open == 0
+
+    scene(story)
+
+
+def test_a_caller_who_never_comes_costs_a_line_in_the_log() -> None:
+    async def story(node: Node) -> None:
+        await node.begun()
+        meeting, said = Meeting(), []
+        meeting.trouble = TryLater("nobody came", remedy="repeat it", code="nobody_came")
+        open_ = station(node, meeting, said)
+        await open_.start(proof())
+        await asyncio.sleep(1)
+        assert said == ["stream_failed"] and open_.open == 0
+
+    scene(story)

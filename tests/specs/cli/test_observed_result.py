@@ -1,0 +1,383 @@
+"""Applying verbs end when their result was seen: by the signed word of the node, step by step (M-46, I-21)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.errors import Unreachable
+from holdfast.model.checkin import NodeNews, NodeView
+from holdfast.model.deployment import ServiceState
+from holdfast.model.report import ContainerState, Parked
+from tests.fleets.build import small_fleet
+from tests.fleets.commands import Scene, changed, scene
+
+
+def deploys(one: Scene, version: int = 2, *words: str, code: int = 0) -> str:
+    one.operator.fleet = changed(one.operator.fleet, web=version)
+    return one.operator.does("deploy", "web", *words, code=code)
+
+
+def test_a_deploy_waits_for_the_signed_word_and_prints_every_step_once(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        steps = [one.step("pull web:2", took_s=0.8), one.step("start main 0", took_s=0.2)]
+        waits = one.step("healthy main 0", "running")
+        one.then(
+            lambda: one.says(),  # its receipt; it has not looked at its services yet
+            lambda: one.says(one.state("settling", step="pull web:2", steps=(one.step("pull web:2", "running"),))),
+            lambda: one.says(one.state("settling", steps=(*steps, waits))),
+            lambda: one.says(one.state("settling", steps=(*steps, waits), message="still")),
+            lambda: one.says(one.state("converged", steps=(*steps, replace(waits, outcome="done", took_s=1.0)))),
+        )
+        said = deploys(one)
+        err = one.operator.err.getvalue()
+        assert "Applied revision 2" in said and "Converged: web on w1." in err
+        lines = [line for line in err.splitlines() if line.startswith("w1  web")]
+        assert lines == [
+            "w1  web  pull web:2  done 0.8 s",
+            "w1  web  start main 0  done 0.2 s",
+            "w1  web  healthy main 0  done 1.0 s",
+        ]
+        assert one.operator.held.then == [] and "\r" not in err
+
+    scene(tmp_path, story)
+
+
+def test_json_is_one_document_at_the_end_with_every_step(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.then(lambda: one.says(one.state("converged", steps=(one.step("pull web:2", took_s=0.5),))))
+        document = json.loads(deploys(one, 2, "--json"))
+        assert document["success"] is True and document["receipts"]["accepted"] == ["w1"]
+        (web,) = document["services"]
+        assert (web["service"], web["node"], web["phase"], web["steps"][0]["name"]) == (
+            "web",
+            "w1",
+            "converged",
+            "pull web:2",
+        )
+        assert set(web) == {"service", "node", "phase", "step", "code", "message", "remedy", "steps"}
+        assert one.operator.err.getvalue() == ""
+
+    scene(tmp_path, story)
+
+
+def test_a_failed_deploy_is_exit_1_with_the_step_and_what_still_serves(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        broken = {
+            "step": "healthy main 0",
+            "code": "not_healthy",
+            "message": "not healthy after 8 s",
+            "serving": "before",
+            "serving_revision": 1,
+            "images": ("registry.example.com/web:1@sha256:" + "a" * 64,),
+        }
+        state: list[ServiceState] = []
+
+        def fails() -> None:
+            failed = one.step("healthy main 0", "failed", took_s=8.0, message="not healthy after 8 s")
+            state.append(one.state("failed", steps=(failed,), **broken))
+            one.says(state[0])
+
+        one.then(fails)
+        document = json.loads(deploys(one, 2, "--json", code=1))
+        trouble = one.operator.complaint
+        assert document["success"] is False and document["services"][0]["phase"] == "failed"
+        assert trouble["code"] == "rollout_failed"
+        for words in (
+            "revision 2 IS applied",
+            "web",
+            "w1",
+            "'healthy main 0'",
+            "not healthy after 8 s",
+            "web:1 (revision 1)",
+        ):
+            assert words in trouble["message"], words
+        assert "holdfast logs web" in trouble["remedy"] and "holdfast rollback" in trouble["remedy"]
+
+        assert "No changes" in one.operator.does("deploy", "web", code=1), "nothing to do, and not done either"
+        assert "'healthy main 0'" in one.operator.err.getvalue()
+
+    scene(tmp_path, story)
+
+
+def test_a_first_deploy_that_fails_says_that_nothing_serves(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.then(lambda: one.says(one.state("failed", step="start main 0", message="exit 1")))
+        deploys(one, 2, code=1)
+        assert "nothing serves" in one.operator.err.getvalue()
+
+    scene(tmp_path, story)
+
+
+def test_a_step_that_failed_after_the_switch_is_no_success(tmp_path: Path) -> None:
+    """M-46: it serves, and yet not every step worked."""
+
+    async def story(one: Scene) -> None:
+        hook = one.step("post_deploy main", "failed", message="exit 3")
+        one.then(lambda: one.says(one.state("converged", steps=(hook,))))
+        document = json.loads(deploys(one, 2, "--json", code=1))
+        assert document["success"] is False and document["services"][0]["phase"] == "converged"
+        assert "'post_deploy main'" in one.operator.complaint["message"]
+
+    scene(tmp_path, story)
+
+
+def test_what_does_not_settle_in_time_is_exit_6_and_named(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.then(lambda: one.says(one.state("settling", step="pull web:2")))
+        one.clock.passed_s = began_s = 1_000.0
+        deploys(one, 2, "--json", code=6)
+        assert 300 <= one.clock.passed_s - began_s < 302, "[timeouts] deploy"
+        trouble = one.operator.complaint
+        assert trouble["code"] == "not_settled" and "web on w1 (step 'pull web:2')" in trouble["message"]
+        assert "nothing has to be applied again" in trouble["remedy"]
+        assert one.operator.held.asked < 40, "it slept at the hub instead of asking again and again"
+
+    scene(tmp_path, story)
+
+
+def test_the_limit_is_the_fleets_own(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.then(lambda: one.says(one.state("settling")))
+        deploys(one, 2, "--json", code=6)
+        assert 20 <= one.clock.passed_s < 25
+
+    fleet = small_fleet(("web",), ("w1", "w2"))
+    scene(tmp_path, story, replace(fleet, timeouts=replace(fleet.timeouts, deploy="20s")))
+
+
+def test_what_waits_for_a_signature_is_exit_4_with_the_command(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        parked = Parked("service.web", "its data would be lost", "holdfast order sign --action x", 0.0)
+        one.then(lambda: one.says(parked=(parked,)))
+        deploys(one, 2, "--json", code=4)
+        trouble = one.operator.complaint
+        assert trouble["code"] == "needs_operator" and trouble["remedy"] == "holdfast order sign --action x"
+
+    scene(tmp_path, story)
+
+
+def test_what_was_parked_before_does_not_stop_a_deploy_that_goes_on(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        parked = Parked("service.web", "of the revision before", "x", 0.0)
+        one.then(lambda: one.says(parked=(parked,)), lambda: one.says(one.state("converged")))
+        deploys(one)
+
+    scene(tmp_path, story)
+
+
+def test_detached_is_committed_and_not_waited_for(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        deploys(one, 2, "--detach")
+        assert one.operator.held.asked == one.operator.held.looked == 0 and one.clock.passed_s == 0
+        assert one.rig.head.number == 2
+
+    scene(tmp_path, story)
+
+
+def test_an_old_word_of_the_same_deployment_does_not_end_the_wait(tmp_path: Path) -> None:
+    """web 1 → 2 → 1 again: a hub that shows the converged word from before is waited out (I-12)."""
+
+    async def story(one: Scene) -> None:
+        one.says(one.state("converged"))
+        before = one.rig.desk.nodes().nodes
+        one.then(lambda: one.says(one.state("converged")))
+        deploys(one, 2)
+        old = next(view for view in before if view.name == "w1")
+        one.operator.held.lie = lambda view: old if view.name == "w1" else view
+
+        def honest() -> None:
+            one.operator.held.lie = lambda view: view
+            one.says(one.state("converged"))
+
+        one.then(lambda: None, lambda: None, honest)
+        deploys(one, 1)
+        assert one.operator.held.then == []
+
+    scene(tmp_path, story)
+
+
+def test_a_forged_word_ends_no_wait(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        def forged(view: NodeView) -> NodeView:
+            if view.name != "w1" or not view.report:
+                return view
+            report = one.w1.a_report(services=(one.state("converged"),), runtime="x")
+            return replace(view, report=report)  # the pulse names another one
+
+        one.operator.held.lie = forged
+        one.then(lambda: one.says(one.state("settling")))
+        deploys(one, 2, code=6)
+
+    scene(tmp_path, story)
+
+
+def test_a_node_that_only_observes_or_never_joined_is_not_waited_for(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.then(lambda: one.says(mode="observe"))
+        document = json.loads(deploys(one, 2, "--json"))
+        assert document["success"] and document["services"][0]["phase"] == "unknown"
+        assert "observe" in document["services"][0]["message"]
+
+    scene(tmp_path, story)
+
+
+def test_an_agent_that_runs_no_containers_is_not_waited_for(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.then(lambda: one.says(runtime=""))
+        deploys(one)
+        assert one.clock.passed_s < 5
+        assert "Not waited for: web; w1 reports no services" in one.operator.err.getvalue()
+
+    scene(tmp_path, story)
+
+
+def test_undeploy_waits_until_nothing_is_left(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        left = (ContainerState("web", "main", "running", id="c1"),)
+        state = one.state("converged")
+        one.says(state, containers=left)
+        one.then(
+            lambda: one.says(replace(state, phase="settling"), containers=left),
+            lambda: one.says(containers=(replace(left[0], status="stopped"),)),
+            lambda: one.says(),
+        )
+        document = json.loads(one.operator.does("undeploy", "web", "--json"))
+        assert one.operator.held.then == [] and document["services"][0]["phase"] == "retired" and document["success"]
+
+    scene(tmp_path, story)
+
+
+def test_an_undeploy_that_does_not_end_is_exit_6_after_its_own_limit(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        left = (ContainerState("web", "main", "running", id="c1"),)
+        one.then(lambda: one.says(containers=left))
+        one.operator.does("undeploy", "web", "--json", code=6)
+        assert 120 <= one.clock.passed_s < 125 and one.operator.complaint["code"] == "not_settled"
+
+    scene(tmp_path, story)
+
+
+def test_an_inactive_service_is_settled_when_it_is_held(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        web = one.operator.fleet.services["web"]
+        one.operator.fleet = replace(one.operator.fleet, services={"web": replace(web, active=False)})
+        one.then(lambda: one.says(one.state("held")))
+        one.operator.does("apply")
+        assert "Held: web on w1." in one.operator.err.getvalue()
+
+    scene(tmp_path, story)
+
+
+def test_only_what_the_command_changed_is_waited_for(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.operator.fleet = changed(one.operator.fleet, api=1)
+        one.then(lambda: one.says(one.state("failed"), one.state("converged", "api")))
+        document = json.loads(one.operator.does("apply", "--json"))
+        assert [service["service"] for service in document["services"]] == ["api"]
+
+    scene(tmp_path, story, replace(small_fleet(("web",), ("w1",)), nodes=small_fleet((), ("w1",)).nodes))
+
+
+def test_nothing_to_do_waits_for_what_is_under_way_and_for_nobody_who_is_silent(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.then(lambda: one.says())
+        one.operator.does("apply")  # records the key that w1 joined with
+        passed_s, asked = one.clock.passed_s, one.operator.held.asked
+        assert "No changes" in one.operator.does("apply"), "w1 has said nothing of web"
+        assert (one.clock.passed_s, one.operator.held.asked) == (passed_s, asked)
+        one.says(one.state("settling"))
+        one.then(lambda: one.says(one.state("converged")))
+        assert "No changes" in one.operator.does("deploy", "web")
+        assert one.operator.held.then == []
+        looked, asked = one.operator.held.looked, one.operator.held.asked
+        assert json.loads(one.operator.does("apply", "--json"))["success"]
+        assert (one.operator.held.looked - looked, one.operator.held.asked - asked) == (1, 0), "one look, no wait"
+
+    scene(tmp_path, story)
+
+
+def test_a_hub_that_restarts_meanwhile_is_waited_for(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        def away() -> None:
+            raise Unreachable("the hub is away", remedy="wait")
+
+        looks = one.operator.held.nodes_named
+        count = [0]
+
+        def now_and_then(names: Any) -> Any:
+            count[0] += 1
+            if count[0] in (3, 4):
+                away()
+            return looks(names)
+
+        one.operator.held.nodes_named = now_and_then  # type: ignore[method-assign]
+        one.then(lambda: one.says(one.state("settling")), away, away, lambda: one.says(one.state("converged")))
+        deploys(one)
+        assert 0.5 in one.clock.sleeps
+
+    scene(tmp_path, story)
+
+
+def test_a_hub_that_cannot_tell_is_asked_now_and_then(tmp_path: Path) -> None:
+    """The release before this one has no news."""
+
+    async def story(one: Scene) -> None:
+        todo = [lambda: None, lambda: one.says(one.state("settling")), lambda: one.says(one.state("converged"))]
+
+        def news(after: int, wait_s: float) -> NodeNews | None:
+            return None
+
+        def sleep(seconds: float) -> None:
+            one.clock.passed_s += seconds
+            if todo:
+                todo.pop(0)()
+
+        one.operator.held.news = news  # type: ignore[method-assign]
+        one.clock.sleep = sleep  # type: ignore[method-assign]
+        deploys(one)
+        assert todo == [] and one.clock.passed_s < 0.2, "looked often while it is young"
+
+    scene(tmp_path, story)
+
+
+def test_an_apply_of_the_whole_fleet_looks_at_its_nodes_only(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        asked: list[Any] = []
+        looks = one.operator.held.nodes_named
+        one.operator.held.nodes_named = lambda names: (asked.append(names), looks(names))[1]  # type: ignore[method-assign]
+        one.then(lambda: one.says(one.state("converged")))
+        deploys(one)
+        assert set(asked) == {("w1",)}
+
+    scene(tmp_path, story)
+
+
+@pytest.mark.parametrize("words", [(), ("-q",)])
+def test_on_a_terminal_what_runs_is_one_line_that_changes(tmp_path: Path, words: tuple[str, ...]) -> None:
+    async def story(one: Scene) -> None:
+        one.operator.err.isatty = lambda: True  # type: ignore[method-assign]
+        running = one.step("pull web:2", "running")
+        one.then(
+            lambda: one.says(one.state("settling", steps=(running,))),
+            lambda: one.says(one.state("converged", steps=(replace(running, outcome="done"),))),
+        )
+        deploys(one, 2, *words)
+        err = one.operator.err.getvalue()
+        assert ("\r" in err) == (words == ()) and ("pull web:2" in err) == (words == ())
+        assert err.count("\r\x1b[K") % 2 == 0 or err == "", "the last line is taken away"
+
+    scene(tmp_path, story)
+
+
+def test_hostile_words_of_a_node_move_no_cursor(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        evil = "\x1b[2J\nw9  db  done"
+        one.then(lambda: one.says(one.state("failed", step=evil, message=evil, steps=(one.step(evil, "failed"),))))
+        deploys(one, 2, code=1)
+        err = one.operator.err.getvalue()
+        assert "\x1b" not in err and not [line for line in err.splitlines() if line.startswith("w9")]
+
+    scene(tmp_path, story)

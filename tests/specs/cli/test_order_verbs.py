@@ -1,0 +1,331 @@
+"""restart, stop, start, force-cleanup, purge: signed, handed in, waited for; the exit code is what became of it."""
+
+import io
+import json
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast import wiring
+from holdfast.cli import frame
+from holdfast.cli.terminal import Terminal
+from holdfast.model.checkin import NodesAnswer
+from holdfast.model.deployment import ServiceState
+from holdfast.model.fleet import Operator, Thresholds
+from holdfast.model.order import OrderResult, SignedOrder, decode_order
+from holdfast.model.order_view import OrderView
+from holdfast.model.report import RetiredData
+from holdfast.ports.hub_link import HubLink, HubReader
+from holdfast.ports.signer import Signer
+from tests.fleets.build import ALICE, ALICE_SIGNER, operator_signer, small_fleet, small_service
+from tests.fleets.desks import OPERATOR, Puppet, Rig, key_of
+from tests.fleets.virtual import VirtualLoop, run
+
+T = TypeVar("T")
+HUB = "https://hub.test:9555"
+HUB_KEY = key_of("hub").line
+BOB, BOB_SIGNER = operator_signer("bob", "apply")
+_, EVE_SIGNER = operator_signer("eve")
+SERVICE_VERBS = ("restart", "stop", "start", "force-cleanup")
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Over memory nothing waits, so that a coroutine is done with its first step."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    raise AssertionError("it waited")
+
+
+class Wire:
+    """The hub as a command line meets it."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        for name in ("applied", "records", "links", "blob", "observations", "damaged", "commit", "mend", "status"):
+            setattr(self, name, getattr(rig.hub, name))
+
+    def nodes(self) -> NodesAnswer:
+        return self.rig.desk.nodes()
+
+    def submit(self, order: SignedOrder) -> str:
+        return at_once(self.rig.desk.submit(OPERATOR, order))
+
+    def orders(self, node: str = "", limit: int = 20) -> Sequence[OrderView]:
+        return self.rig.desk.orders(node or None, limit).orders
+
+
+class Worker(Puppet):
+    """A node that fetches its orders and does with them what the test wants; `lies` says so without signing it."""
+
+    def __init__(self, rig: Rig, name: str) -> None:
+        super().__init__(rig, name)
+        self.outcome: Any = "done"
+        self.code = self.message = self.remedy = ""
+        self.away = False
+        self.signs = True
+        self.did: list[tuple[str, str]] = []
+        self.results: dict[str, str] = {}
+        self.said: dict[str, Any] = {}
+        self.counter = 0
+
+    def works(self) -> None:
+        if self.away:
+            return
+        answer = at_once(self.says())
+        for delivered in answer.orders:
+            if delivered.signed is None:
+                continue
+            order = decode_order(delivered.signed.order)
+            self.did.append((order.action, order.target))
+            self.counter = order.counter
+            if self.signs:
+                self.results[order.id] = self.outcome
+            result = OrderResult(order.id, delivered.attempt, self.outcome, self.code, self.message, self.remedy)
+            at_once(self.says(results=(result,), **self.word()))
+
+    def word(self) -> dict[str, Any]:
+        report = self.a_report(**self.said)
+        return {"pulse": self.pulse(report, counter=self.counter, results=dict(self.results)), "report": report}
+
+
+class Paced:
+    """While a command sleeps, the nodes work."""
+
+    def __init__(self, rig: Rig, workers: Sequence[Worker]) -> None:
+        self.now_s = rig.clock.now_s
+        self._workers = workers
+        self.slept_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.slept_s
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
+        for worker in self._workers:
+            worker.works()
+
+
+class Box(wiring.SystemToolbox):
+    def __init__(self, rig: Rig, home: Path, workers: Sequence[Worker]) -> None:
+        self.out, self.err = io.StringIO(), io.StringIO()
+        terminal = Terminal(self.out, self.err, io.StringIO(), environ_no_colour=True)
+        super().__init__(terminal, {"HOME": str(home), "HOLDFAST_STATE": str(home / "state")})
+        self.wire, self.home = Wire(rig), home
+        self.clock = Paced(rig, workers)
+        self.by: Signer = ALICE_SIGNER
+
+    def hub(self, target: str) -> HubReader | None:
+        return self.wire if target == HUB else super().hub(target)  # type: ignore[return-value]
+
+    def hub_for_writing(self, target: str) -> HubLink:
+        return self.wire  # type: ignore[return-value]
+
+    def signer(self, key: str | None, known: Callable[[bytes], bool]) -> Signer:
+        return self.by
+
+    def does(self, *words: str, code: int = 0) -> str:
+        for stream in (self.out, self.err):
+            stream.seek(0)
+            stream.truncate()
+        fleet = self.home / "fleet"
+        fleet.mkdir(exist_ok=True)
+        (fleet / "fleet.toml").write_text(f'[fleet]\nname = "small"\nhub_key = "{HUB_KEY}"\n')
+        found = frame.run([*words, "--fleet", str(fleet), "--hub", HUB], self)
+        assert found == code, self.err.getvalue()
+        return self.out.getvalue()
+
+    def shows(self, *words: str) -> Any:
+        return json.loads(self.does(*words, "--json"))
+
+    def fails(self, code: int, *words: str) -> dict[str, str]:
+        self.does(*words, "--json", code=code)
+        trouble: dict[str, str] = json.loads(self.err.getvalue())
+        assert trouble["remedy"]
+        return trouble
+
+
+Story = Callable[[Rig, Box, Worker, Worker], None]
+
+
+def scene(home: Path, story: Story, thresholds: Thresholds = Thresholds(), *more: Operator) -> None:  # noqa: B008
+    async def main(loop: VirtualLoop) -> None:
+        web = replace(small_service("web"), node="w1", failover=("w2",))
+        rig = Rig(loop, small_fleet({"web": web}, ("w1", "w2"), (ALICE, BOB, *more), thresholds))
+        workers = [Worker(rig, name) for name in ("w1", "w2")]
+        for worker in workers:
+            await worker.join()
+            await worker.follows()
+            await worker.says(heartbeat=True, **worker.word())
+        story(rig, Box(rig, home, workers), *workers)
+
+    run(main)
+
+
+@pytest.mark.parametrize("verb", SERVICE_VERBS)
+def test_an_order_is_signed_done_on_its_node_and_proven(verb: str, tmp_path: Path) -> None:
+    """C-30, T-27: with the key of any operator of grade apply."""
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        box.by = BOB_SIGNER
+        w1.message = "2 containers"
+        text = box.does(verb, "web")
+        assert text == f"w1: {verb} service.web done: 2 containers (verified by w1)\n"
+        assert w1.did == [(verb, "service.web")] and w2.did == []
+        document = box.shows(verb, "service.web")
+        (order,) = document["orders"]
+        assert (document["action"], document["target"]) == (verb, "service.web")
+        assert order["result"]["outcome"] == "done" and order["result"]["verified"] and order["node"] == "w1"
+        assert w1.did == [(verb, "service.web")] * 2
+
+    scene(tmp_path, story)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "refused"])
+def test_what_does_not_work_is_exit_1_with_the_words_of_the_node(outcome: str, tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w1.outcome, w1.code, w1.message, w1.remedy = outcome, "runtime_away", "podman is away", "start it"
+        trouble = box.fails(1, "restart", "web")
+        assert trouble["code"] == "runtime_away" and "podman is away" in trouble["message"]
+        assert trouble["remedy"] == "start it" and f"w1 {outcome}" in trouble["message"]
+        assert json.loads(box.out.getvalue())["orders"][0]["result"]["outcome"] == outcome
+
+    scene(tmp_path, story)
+
+
+def test_a_node_that_says_nothing_is_exit_6_and_may_still_do_it(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w1.away = True
+        trouble = box.fails(6, "stop", "web", "--timeout", "40s")
+        assert trouble["code"] == "no_result" and "w1" in trouble["message"]
+        assert 40 <= box.clock.monotonic_s() <= 42
+        assert box.fails(2, "stop", "web", "--timeout", "soon")["message"].startswith("--timeout")
+
+    scene(tmp_path, story)
+
+
+def test_what_only_the_hub_says_is_marked(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w1.signs = False
+        assert "(unverified)" in box.does("restart", "web")
+        assert "only the hub says so" in box.err.getvalue()
+
+    scene(tmp_path, story)
+
+
+def test_without_waiting_the_order_is_only_handed_in(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        (order,) = box.shows("restart", "web", "--detach")["orders"]
+        assert (order["node"], order["state"]) == ("w1", "waiting") and box.clock.monotonic_s() == 0
+        assert [view.id for view in box.wire.orders("w1")] == [order["id"]] and w1.did == []
+        assert f"waits for {w1.name}" in box.does("restart", "web", "--detach")
+        assert sorted(view.counter for view in box.wire.orders("w1")) == [1, 2], "the second counts on from the first"
+
+    scene(tmp_path, story)
+
+
+def test_a_copy_that_stands_in_gets_the_order_too_unless_a_node_is_named(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w2.said = {"services": (ServiceState("web", "converged", "0" * 16, standby=True),)}
+        at_once(w2.says(heartbeat=True, **w2.word()))
+        text = box.does("restart", "web")
+        assert [line.split(":")[0] for line in text.splitlines()] == ["w1", "w2"]
+        assert (w1.did, w2.did) == ([("restart", "service.web")], [("restart", "service.web")])
+        box.does("stop", "web", "-n", "w2")
+        assert len(w1.did) == 1 and w2.did[1:] == [("stop", "service.web")]
+        w2.away = True
+        trouble = box.fails(6, "start", "web")
+        assert "w2" in trouble["message"] and ("start", "service.web") in w1.did
+
+    scene(tmp_path, story)
+
+
+def test_what_is_not_there_is_named_with_what_is(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        trouble = box.fails(2, "restart", "wep")
+        assert trouble["code"] == "not_applied" and "did you mean web?" in trouble["remedy"]
+        assert box.fails(2, "restart", "web", "-n", "w9")["code"] == "unknown_node"
+        rig.commit(small_fleet({"web": replace(small_service("web"), node="w1")}, ("w1", "w2"), (ALICE, BOB)))
+        assert box.fails(2, "restart", "web", "-n", "w2")["code"] == "not_placed"
+        box.wire = rig.hub  # type: ignore[assignment]  # a ledger directory: it has the revision, and delivers nothing
+        assert box.fails(2, "restart", "web")["code"] == "no_hub"
+
+    scene(tmp_path, story)
+
+
+def test_a_stranger_is_refused_and_a_lower_grade_gets_the_command_that_signs(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        box.by = EVE_SIGNER
+        assert box.fails(3, "restart", "web")["code"] == "unknown_signer"
+        box.by = BOB_SIGNER
+        trouble = box.fails(4, "purge", "old", "-n", "w1", "--yes")
+        assert "grade destroy" in trouble["message"] and "alice" in trouble["message"]
+        words = "holdfast order sign --node w1 --action purge --target data.old"
+        assert trouble["remedy"].startswith(words) and "holdfast order submit" in trouble["remedy"]
+        assert box.wire.orders() == (), "nothing was handed in"
+
+    scene(tmp_path, story)
+
+
+def test_where_one_signature_is_not_enough_nothing_is_handed_in(tmp_path: Path) -> None:
+    carol, _ = operator_signer("carol", "apply")
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        trouble = box.fails(4, "restart", "web")
+        assert "needs 2 signature(s), 1 given" in trouble["message"]
+        assert "holdfast sign w1-restart.order --key KEY" in trouble["remedy"]
+        assert box.wire.orders() == ()
+
+    scene(tmp_path, story, Thresholds(apply=2), carol)
+
+
+# ---- data of services that are gone
+
+
+def retired(w1: Worker) -> None:
+    w1.said = {"retired": (RetiredData("old", "/srv/old", 3 * 1024**2, 17),)}
+    at_once(w1.says(heartbeat=True, **w1.word()))
+
+
+def test_purge_shows_what_it_destroys_asks_and_does_it(tmp_path: Path) -> None:
+    """C-17, H-23: size and path in the node's own signed word; grade destroy."""
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        retired(w1)
+        assert box.fails(2, "purge", "old", "-n", "w1")["code"] == "no_terminal"
+        assert w1.did == []
+        text = box.does("purge", "old", "-n", "w1", "--yes")
+        assert text.splitlines()[0] == ("/srv/old on w1: 3.0 MiB in 17 files will be destroyed; there is no way back.")
+        assert text.splitlines()[1] == "w1: purge data.old done (verified by w1)"
+        assert w1.did == [("purge", "data.old")]
+
+    scene(tmp_path, story)
+
+
+def test_purge_names_the_node_that_has_the_data_and_never_touches_what_is_applied(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        retired(w1)
+        trouble = box.fails(2, "purge", "old")
+        assert "is on w1" in trouble["message"] and "holdfast purge old -n w1" in trouble["remedy"]
+        trouble = box.fails(3, "purge", "web", "-n", "w1", "--yes")
+        assert trouble["code"] == "still_applied" and "holdfast undeploy web" in trouble["remedy"]
+        assert "reports no data of web" in box.does("purge", "web", "-n", "w2", "--yes")
+        assert w1.did == [] and w2.did == [("purge", "data.web")]
+
+    scene(tmp_path, story)
+
+
+def test_force_cleanup_reaches_what_is_left_of_a_service_that_is_gone(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        rig.commit(small_fleet({"new": 1}, ("w1", "w2"), (ALICE, BOB)))
+        assert "was removed" in box.fails(2, "restart", "web")["message"]
+        box.does("force_cleanup", "web")
+        assert w1.did == [("force-cleanup", "service.web")], "where it was removed from"
+        box.does("force-cleanup", "web", "-n", "w2")
+        assert w2.did == [("force-cleanup", "service.web")]
+
+    scene(tmp_path, story)
