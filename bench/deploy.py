@@ -82,35 +82,23 @@ def speed(times: Times, ours: str, bare: str, containers: int) -> Iterator[Figur
             yield Figure(f"no-op, {containers}", "s", mine, target=NOOP_S_MAX, note=f"{bare}: {peer:.3f} s")
 
 
-def living(ground: Ground, ours: OurServices, bare_deploy_s: float, idle_s: float, rounds: int) -> list[Figure]:
-    """With all containers in place: agent's own time, healing, drift, rest."""
-    agent: list[float] = []
-    for _ in range(rounds):
-        agent.append(ours.deploy_by_the_agent_s())
-        if len(agent) < rounds:
-            ours.clear()
-    taken = statistics.median(agent)
-    note = "accepted → all healthy and switched"
-    found = [
-        Figure("agent alone, deploy", "s", taken, bare_deploy_s, AGENT_RATIO_MAX if bare_deploy_s else None, note=note)
-    ]
+def living(ground: Ground, ours: OurServices, idle_s: float) -> Iterator[Figure]:
+    """With all containers in place: healing, drift, rest."""
+    ours.deploy()
     healing = Healing(ground, ours)
     crash = statistics.median(healing.crash_s() for _ in range(3))
-    found.append(Figure("crash → runs again", "s", crash, target=HEALING_S_MAX, note="kill -9; podman's policy"))
+    yield Figure("crash → runs again", "s", crash, target=HEALING_S_MAX, note="kill -9; podman's policy")
     stopped = statistics.median(healing.stopped_s() for _ in range(3))
-    found.append(Figure("stopped by hand → runs again", "s", stopped, note="noticed by the agent, and the start"))
+    yield Figure("stopped by hand → runs again", "s", stopped, note="noticed by the agent, and the start")
     noticed = statistics.median(healing.noticed_s() for _ in range(3))
-    found.append(
-        Figure("drift noticed", "s", noticed, target=DRIFT_S_MAX, note="removed by hand → the next one is made")
-    )
+    yield Figure("drift noticed", "s", noticed, target=DRIFT_S_MAX, note="removed by hand → the next one is made")
     time.sleep(5)  # until what was done last is forgotten
     pid = ours.agent_pid()
     before_s = cpu_s(pid)
     time.sleep(idle_s)
     share = 100 * (cpu_s(pid) - before_s) / idle_s
-    found.append(Figure("idle agent, processor", "% of a core", share, target=IDLE_CPU_MAX, note=f"{idle_s:.0f} s"))
-    found.append(Figure("idle agent, RSS", "MB", memory_mb(pid)["Rss"], target=IDLE_RSS_MB_MAX))
-    return found
+    yield Figure("idle agent, processor", "% of a core", share, target=IDLE_CPU_MAX, note=f"{idle_s:.0f} s")
+    yield Figure("idle agent, RSS", "MB", memory_mb(pid)["Rss"], target=IDLE_RSS_MB_MAX)
 
 
 def measure(
@@ -130,8 +118,10 @@ def measure(
                 for work in WORKS
             ]
         found = list(speed(times, ours.name, bare.name, containers))
-        bare_s = statistics.median(times[bare.name]["deploy"])
-        return found + living(ground, ours, bare_s, idle_s, rounds)
+        bare_s, agent_s = statistics.median(times[bare.name]["deploy"]), statistics.median(ours.agent_took_s)
+        note = "accepted → all healthy and switched"
+        found.append(Figure("deploy, the agent alone", "s", agent_s, bare_s, AGENT_RATIO_MAX, note=note))
+        return [*found, *living(ground, ours, idle_s)]
 
 
 def main() -> int:

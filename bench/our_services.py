@@ -36,6 +36,7 @@ class OurServices:
 
     def __init__(self, ground: Ground, containers: int) -> None:
         self._ground, self._count = ground, containers
+        self.agent_took_s: list[float] = []  # of each deploy, without command, hub and wire
         self._services = os.path.join(ground.env["HOLDFAST_FLEET"], "services")
         self._log = os.path.join(ground.dir, "logs", f"{OURS}.agent.log")
         path = os.path.join(ground.env["HOLDFAST_FLEET"], "fleet.toml")
@@ -50,7 +51,10 @@ class OurServices:
     def deploy(self) -> None:
         for number in range(self._count):
             self._write(number, 0)
-        self._apply()
+        with ThreadPoolExecutor(1) as looking:
+            accepted_s = looking.submit(self._accepted_s, os.stat(self._log).st_size)
+            self._apply()
+        self.agent_took_s.append(max(self._step_ends_s()) - accepted_s.result())
 
     def noop(self) -> None:
         self._apply()
@@ -83,19 +87,7 @@ class OurServices:
         nodes = json.loads(self._ground.lab("status", "--json"))["nodes"]
         return int(next(node["pids"]["agent"] for node in nodes if node["name"] == OURS))
 
-    # ---- what the agent alone took
-
-    def deploy_by_the_agent_s(self) -> float:
-        """From accepting the revision until the last container was healthy and the last step done, as its log and its
-        journal tell; the command, the hub and the wire are not in it."""
-        with ThreadPoolExecutor(1) as looking:
-            seen = looking.submit(self._accepted_s, os.stat(self._log).st_size)
-            self.deploy()
-            accepted_s = seen.result()
-        ended = [end_s for end_s in self._step_ends_s() if end_s > accepted_s]
-        if not ended:
-            raise SystemExit("the agent's journal tells of nothing it did")
-        return max(ended) - accepted_s
+    # ---- what the agent alone took: from accepting the revision until the last step, as its log and journal tell
 
     def _step_ends_s(self) -> list[float]:
         """A step is kept with the moment it began and a note that opens with its outcome and the seconds it took."""
@@ -116,7 +108,7 @@ class OurServices:
                     file.seek(since)
                     if b'"event":"accepted"' in file.read():
                         return seen_s
-            time.sleep(0.002)
+            time.sleep(0.005)
         raise SystemExit(f"{OURS} accepted nothing")
 
 

@@ -164,12 +164,14 @@ def build_agent(
     from holdfast.adapters.sealing import age
     from holdfast.adapters.secret_files.directory import DirectorySecretFiles
     from holdfast.adapters.storage.directory import DirectoryStorage
+    from holdfast.adapters.stream_link.http import HttpNodeStreams
     from holdfast.agent import membership
     from holdfast.agent.certificate_keeper import CertificateKeeper
     from holdfast.agent.door import Door
     from holdfast.agent.loop import Agent
     from holdfast.agent.roles import check_role
     from holdfast.agent.secrets import Secrets
+    from holdfast.agent.streams import Streams
     from holdfast.agent.world import World
 
     path = home._path
@@ -201,6 +203,8 @@ def build_agent(
         box.disk.replace(path(IDENTITY_FILE), membership.encode(replace(member, joined=True)), 0o600)
 
     agent = Agent(world, member, confirmed)
+    line = HttpNodeStreams(member.hub, member.hub_key, key, lambda: member.fleet, box.clock, box.entropy)
+    agent.orders.opening.streams = Streams(line, runtime, keeper.serving, box.clock, _say)
     check_role(agent, running.role)
     always = (running.host, running.port) if running.host else None
     serve = _serving(agent, keeper, path(NONCES_FILE), box)

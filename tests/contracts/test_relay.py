@@ -4,7 +4,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -60,7 +60,9 @@ class Scene(Protocol):
 
 class InMemory:
     def __init__(self) -> None:
-        self.node = self.caller = MemoryMeetings(wait_s=1.0)
+        meetings = MemoryMeetings(wait_s=1.0)
+        self.node: NodeStreams = meetings
+        self.caller: CallerStreams = meetings
         facts = CertificateFacts("d", ("w1.nodes.test",), (), 0.0, 9e9)
         self.shown = Issued(b"leaf issuer", b"", facts)
         self.pinned = Pinned("w1", b"issuer", "w1.nodes.test")
@@ -77,8 +79,8 @@ class OverHttp:
     def __init__(self, hub: Served, folder: Path) -> None:
         self.hub = hub
         hub.joined("w1")
-        self.node = self.node_streams("w1")
-        self.caller = CommandStreams(hub.link, SystemClock())
+        self.node: NodeStreams = self.node_streams("w1")
+        self.caller: CallerStreams = CommandStreams(hub.link, SystemClock())
         certified, other = Certified(folder / "w1", "w1"), Certified(folder / "other", "w1")
         self.shown, self.pinned, self.strange = certified.shown, certified.pinned, other.pinned
 
@@ -492,7 +494,7 @@ def test_bytes_that_a_hub_changes_are_noticed_wherever_they_are(ends: Ends, up: 
             shown.append(piece)
         talk.close()
 
-    async def story() -> list[BaseException | None]:
+    async def story() -> Sequence[BaseException | None]:
         with relayed(1, flipping(up), flipping(down)) as (pipe,):
             return await asyncio.gather(tell(pipe.node), asyncio.to_thread(listen, pipe.caller), return_exceptions=True)
 

@@ -133,6 +133,7 @@ def test_armour_is_taken_off_and_put_on_like_everybody_does() -> None:
         b"age-encryption.org/v1\n--- " + b"A" * 43 + b"\n" + b"x" * 32,  # to nobody
         b"age-encryption.org/v1\n-> x-grease\n\n--- " + b"A" * 43 + b"\n" + b"x" * 32,
         b"age-encryption.org/v1\n-> ssh-ed25519 AAAA\nb\n--- " + b"A" * 43 + b"\n" + b"x" * 32,
+        b"age-encryption.org/v1\n-> ssh-ed25519 AAAAAA\nb\n--- " + b"A" * 43 + b"\n" + b"x" * 32,
         b"age-encryption.org/v1\n-> ssh-ed25519 AAAAAAAA a\nb\n--- " + b"A" * 43 + b"\n" + b"x" * 32,
         b"age-encryption.org/v1\n-> X25519 a\nb\n--- " + b"A" * 42 + b"\n" + b"x" * 32,
         b"age-encryption.org/v1\n-> X25519 a\nb\n--- " + b"A" * 43 + b"\n" + b"x" * 31,  # no room for a seal

@@ -20,7 +20,7 @@ from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.runtime.memory import Image, MemoryRuntime
 from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
-from holdfast.adapters.storage.memory import MemoryStorage
+from holdfast.adapters.storage.memory import ROOT, MemoryStorage
 from holdfast.agent.loop import Agent
 from holdfast.agent.membership import Membership, enrol
 from holdfast.agent.secrets import Secrets
@@ -221,7 +221,7 @@ class Machine:
             self.proxy,
             self.prober,
             self.secrets,
-            "/srv",
+            ROOT,
             lambda name, fields: self.said.append((name, fields)),
         )
 
@@ -286,7 +286,7 @@ class Lone:
             MemoryProxy(self.clock),
             MemoryProber(),
             Secrets(self.acceptance, MemoryOpener(self.key.line), MemorySecretFiles()),
-            "/srv",
+            ROOT,
             lambda name, fields: self.said.append((name, fields)),
         )
         return Agent(world, self.membership)

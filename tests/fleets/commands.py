@@ -73,7 +73,7 @@ class HeldWire(Wire):
         heads = [Head(record.number, record.digest) for record in self.rig.hub.records(newest, limit)]
         return list(self.rig.desk.converged(heads))
 
-    def commit(self, candidate: Any) -> Head:  # type: ignore[override]
+    def commit(self, candidate: Any) -> Head:
         head = self.rig.hub.commit(candidate)
         self.rig.desk._follow()
         return head
@@ -121,7 +121,9 @@ class Scene:
 
     def state(self, phase: Any, service: str = "web", **more: Any) -> ServiceState:
         number = self.rig.head.number
-        serving = {"serving": self.deployment(service), "serving_revision": number} if phase == "converged" else {}
+        serving: dict[str, Any] = (
+            {"serving": self.deployment(service), "serving_revision": number} if phase == "converged" else {}
+        )
         return ServiceState(service, phase, self.deployment(service), applied_revision=number, **(serving | more))
 
     def step(self, name: str, outcome: Any = "done", **more: Any) -> StepResult:

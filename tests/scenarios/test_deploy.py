@@ -1,89 +1,385 @@
 """A hub and an agent over memory: what is applied runs, what fails leaves the old serving, what leaves goes away."""
 
 import asyncio
-from typing import Any
+
+import pytest
+from msgspec.structs import replace
 
 from holdfast.adapters.runtime.memory import Behaviour, Image
-from holdfast.agent.loop import Agent
+from holdfast.errors import Failed, TryLater
 from holdfast.model.container import Container
-from holdfast.model.deployment import ServiceState
-from holdfast.model.fleet import Component, Health, Route, Service
+from holdfast.model.fleet import Hooks, Node, Service, Volume
 from holdfast.ports.prober import Verdict
-from tests.fleets import virtual
-from tests.fleets.agents import Machine, until
-from tests.fleets.build import digest_pinned, small_fleet
-from tests.fleets.desks import Rig
-from tests.fleets.virtual import VirtualLoop
+from tests.fleets.agents import until
+from tests.fleets.build import small_fleet
+from tests.fleets.deploying import Scene, component, image, play, service
 
-HEALTH = Health("http", path="/health", port=8080, start_period="8s")
-
-
-def service(version: int = 1, **changed: Any) -> Service:
-    route = Route("http", 8080)
-    return Service((Component("main", digest_pinned(f"web:{version}"), routes=(route,), health=HEALTH, **changed),))
-
-
-class Scene:
-    """One node, one hub, both running."""
-
-    def __init__(self, loop: VirtualLoop, services: dict[str, Service]) -> None:
-        self.loop = loop
-        self.rig = Rig(loop, small_fleet(services))
-        self.machine = Machine(self.rig, "w1")
-        self.agent: Agent | None = None
-        self.tasks: list[asyncio.Task[None]] = []
-
-    async def __aenter__(self) -> "Scene":
-        self.tasks.append(asyncio.ensure_future(self.rig.desk.run()))
-        self.start()
-        return self
-
-    async def __aexit__(self, *ignored: object) -> None:
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
-
-    def start(self) -> None:
-        self.agent = self.machine.start()
-        self.tasks.append(asyncio.ensure_future(self.agent.run()))
-
-    async def kill(self) -> None:
-        self.tasks[-1].cancel()
-        await asyncio.gather(self.tasks[-1], return_exceptions=True)
-
-    def apply(self, services: dict[str, Service]) -> None:
-        self.rig.commit(small_fleet(services))
-
-    def state(self, name: str = "web") -> ServiceState | None:
-        assert self.agent is not None
-        return next((one for one in self.agent.services.states() if one.service == name), None)
-
-    async def settled(self, phase: str = "converged", name: str = "web", at_most_s: float = 60.0) -> ServiceState:
-        head = self.rig.head
-
-        def there() -> bool:
-            assert self.agent is not None
-            state = self.state(name)
-            return self.agent.accepting.seen == head and state is not None and state.phase == phase
-
-        await until(self.rig, there, at_most_s)
-        found = self.state(name)
-        assert found is not None
-        return found
-
-    def ours(self) -> list[Container]:
-        assert self.agent is not None
-        return list(self.agent.services.crew.yard.ours())
+BAD = Verdict(False, "answered 500")
+DATA = Volume("files", "/data", "none")
 
 
 def test_what_is_applied_runs_and_is_reported_m_09_t_01() -> None:
-    async def story(loop: VirtualLoop) -> None:
-        async with Scene(loop, {"web": service()}) as scene:
-            state = await scene.settled()
-            assert state.serving == state.applied and state.applied_revision == 1
-            (one,) = scene.ours()
-            assert one.running and one.labels["holdfast.service"] == "web" and one.labels["holdfast.epoch"] == "1"
-            names = [step.name for step in state.steps]
-            assert [name.split()[0] for name in names] == ["pull", "create", "start", "healthy", "switch"]
+    async def story(scene: Scene) -> None:
+        state = await scene.settled()
+        assert state.serving == state.applied and state.applied_revision == state.serving_revision == 1
+        one = scene.one()
+        assert one.running and one.labels["holdfast.service"] == "web" and one.labels["holdfast.epoch"] == "1"
+        assert one.labels["holdfast.deployment"] == state.applied
+        names = [step.name.split()[0] for step in state.steps]
+        assert names == ["pull", "create", "start", "healthy", "switch"]
+        assert {step.outcome for step in state.steps} == {"done"}
 
-    virtual.run(story)
+    play({"web": service()}, story)
+
+
+def test_an_update_never_stops_the_old_before_the_new_is_healthy_x_1() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        old = scene.one()
+        scene.machine.prober.script(image(2), BAD, BAD, BAD, Verdict(True))
+        scene.machine.runtime.calls.clear()
+        scene.apply({"web": service(2)})
+        state = await scene.settled()
+        new = scene.one()
+        assert new.id != old.id and state.images == (image(2),)
+        order = [step.name for step in state.steps]
+        assert order.index("healthy main 0") < order.index("switch") < order.index("stop old main 0")
+        assert scene.verbs("start", "stop", "remove") == [f"start {new.name}", f"stop {old.name}", f"remove {old.name}"]
+
+    play({"web": service()}, story)
+
+
+@pytest.mark.parametrize("how", ["no image", "never healthy", "exits at once", "cannot start"])
+def test_a_failed_update_leaves_the_old_one_untouched_and_is_not_tried_again_x_3(how: str) -> None:
+    """I-21, M-46: the step is named; design §1: not retried until a new revision or a restart."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        old = scene.one()
+        runtime = scene.machine.runtime
+        if how == "no image":
+            runtime.images[image(2)] = Image(trouble=Failed("manifest unknown", remedy="push it"))
+        elif how == "never healthy":
+            scene.machine.prober.script(image(2), BAD)
+        elif how == "exits at once":
+            scene.machine.prober.script(image(2), BAD)
+            runtime.behaviours[image(2)] = Behaviour(exit_after_s=0.01, exit_code=1, says=("no such table",))
+        else:
+            runtime.behaviours[image(2)] = Behaviour(start_trouble="exec format error")
+        scene.apply({"web": service(2)})
+        state = await scene.settled("failed")
+        assert scene.one() == old, "same container, same process"
+        assert (state.applied_revision, state.serving_revision) == (2, 1) and state.images == (image(1),)
+        wanted = {"no image": "pull", "cannot start": "start"}.get(how, "healthy")
+        assert state.step.startswith(wanted) and state.message and state.remedy
+        assert [step.name for step in state.steps if step.outcome == "failed"] == [state.step]
+        if how == "exits at once":
+            assert "no such table" in state.message
+        assert "rollout_failed" in scene.findings()
+        calls = len(scene.verbs("pull", "create", "start"))
+        await asyncio.sleep(300)
+        assert len(scene.verbs("pull", "create", "start")) == calls, "not tried again by itself"
+        assert scene.one() == old
+        scene.apply({"web": service(3)})
+        await scene.settled()
+        assert "rollout_failed" not in scene.findings()
+
+    play({"web": service()}, story)
+
+
+def test_a_first_deploy_that_fails_leaves_nothing_behind() -> None:
+    async def story(scene: Scene) -> None:
+        scene.machine.prober.script(image(1), BAD)
+        state = await scene.settled("failed")
+        assert scene.ours() == [] and state.serving == "" and "answered 500" in state.message
+
+    play({"web": service()}, story)
+
+
+def test_data_is_checkpointed_and_never_has_two_writers_c_30() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        old = scene.one()
+        scene.machine.runtime.calls.clear()
+        scene.apply({"web": service(2, volumes=(DATA,))})
+        state = await scene.settled()
+        names = [step.name for step in state.steps]
+        assert names.index("stop old main 0") < names.index("checkpoint main") < names.index("start main 0")
+        assert scene.verbs("stop", "start")[0] == f"stop {old.name}"
+        (kept,) = scene.machine.storage.checkpoints()
+        assert kept.service == "web" and scene.machine.journal.is_scratch(kept.path)
+
+    play({"web": service(volumes=(DATA,))}, story)
+
+
+def test_a_failed_update_with_data_starts_the_old_one_again() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        old = scene.one()
+        scene.machine.prober.script(image(2), BAD)
+        scene.apply({"web": service(2, volumes=(DATA,))})
+        state = await scene.settled("failed")
+        now = scene.one()
+        assert (now.id, now.running) == (old.id, True) and state.images == (image(1),)
+
+    play({"web": service(volumes=(DATA,))}, story)
+
+
+def test_if_one_component_fails_no_component_is_changed() -> None:
+    """Both new ones are proven before either old one goes."""
+
+    def pair(front: int, back: int) -> dict[str, Service]:
+        return {"web": Service((component(f"front-{front}", "front"), component(f"back-{back}", "back")))}
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        before = scene.ours()
+        scene.machine.prober.script(image("back-2"), BAD)
+        scene.apply(pair(2, 2))
+        await scene.settled("failed")
+        assert scene.ours() == before
+
+    play(pair(1, 1), story)
+
+
+def test_replicas_are_added_and_taken_away() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        assert [one.replica for one in scene.ours()] == [0, 1, 2]
+        first = {one.replica: one.id for one in scene.ours()}
+        scene.apply({"web": service(replicas=2)})
+        await scene.settled()
+        assert {one.replica: one.id for one in scene.ours()} == {0: first[0], 1: first[1]}
+
+    play({"web": service(replicas=3)}, story)
+
+
+def test_only_the_component_that_changed_is_replaced() -> None:
+    def pair(front: int) -> dict[str, Service]:
+        return {"web": Service((component(front, "front"), component("b", "back")))}
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        before = {one.component: one.id for one in scene.ours()}
+        scene.apply(pair(2))
+        await scene.settled()
+        after = {one.component: one.id for one in scene.ours()}
+        assert after["back"] == before["back"] and after["front"] != before["front"]
+
+    play(pair(1), story)
+
+
+def test_undeployed_means_containers_gone_data_kept_and_listed_c_08_m_85() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        await scene.settled(name="other")
+        scene.machine.storage.contents["web"]["files/a"] = b"mine"
+        scene.apply({"other": service()})
+        await until(scene.rig, lambda: all(one.service == "other" for one in scene.ours()))
+        assert scene.agent is not None
+        await until(scene.rig, lambda: bool(scene.agent and scene.agent.services.retired))
+        (left,) = scene.agent.services.retired
+        assert (left.name, left.removed_in) == ("web", 2) and left.files > 0
+        assert scene.agent.services.records.services() == ["other"]
+
+    play({"web": service(volumes=(DATA,)), "other": service()}, story)
+
+
+def test_what_ends_by_itself_is_started_again_t_06() -> None:
+    """Exit 0 is nobody's crash: podman leaves it, the agent does not (stage 2); ever more slowly if it goes on."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        one = scene.one()
+        scene.machine.runtime.crash(one.id, 0)
+        await until(scene.rig, lambda: scene.one().running, at_most_s=3)
+        assert scene.one().id == one.id
+        for _ in range(8):
+            scene.machine.runtime.crash(one.id, 0)
+            await asyncio.sleep(5)
+        started = len(scene.verbs("start"))
+        assert started < 9, "backed off"
+        await until(scene.rig, lambda: scene.one().running, at_most_s=90)
+
+    play({"web": service()}, story)
+
+
+def test_after_a_power_cut_the_agent_starts_everything_again() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        before = scene.one().id
+        await scene.kill()
+        scene.machine.runtime.power_cut()
+        scene.start()
+        await scene.settled()
+        await until(scene.rig, lambda: scene.one().running)
+        assert scene.one().id == before
+
+    play({"web": service()}, story)
+
+
+def test_somebody_elses_containers_are_reported_and_left_alone_c_05_t_15() -> None:
+    async def story(scene: Scene) -> None:
+        theirs = Container("f" * 64, "theirs", "running", True, image="postgres", pid=77)
+        scene.machine.runtime.place(theirs)
+        await scene.settled()
+        await asyncio.sleep(30)
+        assert scene.machine.runtime.named("theirs") == theirs
+        assert scene.agent is not None
+        shown = [one for one in scene.agent.services.containers() if one.orphan]
+        assert [(one.service, one.status) for one in shown] == [("theirs", "running")]
+        assert all("theirs" not in call.subject for call in scene.machine.runtime.calls)
+
+    play({"web": service()}, story)
+
+
+def test_labels_alone_make_no_container_ours_w_10() -> None:
+    """One that carries our labels but that the journal does not know is not removed when its service leaves."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        forged = Container("e" * 64, "forged", "running", True, dict(scene.one().labels), "x", 78)
+        scene.machine.runtime.place(replace(forged, labels={**forged.labels, "holdfast.service": "gone"}))
+        await asyncio.sleep(30)
+        assert scene.machine.runtime.named("forged").running
+
+    play({"web": service()}, story)
+
+
+@pytest.mark.parametrize("policy", ["stop", "remove"])
+def test_orphans_are_stopped_or_removed_where_the_node_says_so_c_05(policy: str) -> None:
+    fleet = small_fleet({"web": service()})
+    node = replace(fleet.nodes["w1"], orphans=policy, orphans_foreign=True)
+
+    async def story(scene: Scene) -> None:
+        scene.machine.runtime.place(Container("f" * 64, "theirs", "running", True, image="x", pid=77))
+        scene.machine.runtime.place(
+            Container("d" * 64, "proxy", "running", True, {"holdfast.infrastructure": "proxy"}, "x", 79)
+        )
+        await scene.settled()
+        await until(scene.rig, lambda: not any(c.name == "theirs" and c.running for c in _all(scene)), 60)
+        assert ("theirs" in [one.name for one in _all(scene)]) == (policy == "stop")
+        assert scene.machine.runtime.named("proxy").running, "node infrastructure is nobody's orphan (I-35, D-17)"
+
+    play(replace(fleet, nodes={"w1": node}), story)
+
+
+def _all(scene: Scene) -> list[Container]:
+    assert scene.agent is not None
+    return list(scene.agent.services.crew.yard.all())
+
+
+def test_an_observing_node_touches_nothing_and_says_what_differs_c_04() -> None:
+    fleet = small_fleet({"web": service()})
+    watching = replace(fleet, nodes={"w1": Node("w1", ("worker",), reconcile="observe")})
+
+    async def story(scene: Scene) -> None:
+        await until(scene.rig, lambda: "drift" in scene.findings())
+        await asyncio.sleep(60)
+        assert scene.ours() == [] and scene.verbs("pull", "create", "start", "stop", "remove") == []
+
+    play(watching, story)
+
+
+def test_a_lost_journal_adopts_exactly_what_is_wanted() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        before = scene.one()
+        await scene.kill()
+        scene.machine.journal = type(scene.machine.journal)()
+        scene.start()
+        await scene.settled()
+        assert scene.one() == before, "nothing was restarted"
+
+    play({"web": service()}, story)
+
+
+def test_a_runtime_that_is_away_is_told_and_waited_for() -> None:
+    async def story(scene: Scene) -> None:
+        scene.machine.runtime.away = True
+        await until(scene.rig, lambda: "runtime_unavailable" in scene.findings(), 60)
+        scene.machine.runtime.away = False
+        await scene.settled(at_most_s=90)
+        assert "runtime_unavailable" not in scene.findings()
+
+    play({"web": service()}, story)
+
+
+def test_a_taken_port_is_passed_over() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        port = scene.one().ports[0].outside
+        await scene.kill()
+        scene.machine.runtime.taken.add(port)
+        scene.apply({"web": service(2)})
+        scene.start()
+        state = await scene.settled()
+        assert state.images == (image(2),) and scene.one().ports[0].outside != port
+
+    play({"web": service()}, story)
+
+
+def test_hooks_run_once_in_the_new_image_and_a_failing_one_stops_the_rollout() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        assert scene.verbs("run") == []
+        hooks = Hooks(("migrate",), ("warm",))
+        scene.apply({"web": service(2, hooks=hooks)})
+        state = await scene.settled()
+        names = [step.name for step in state.steps]
+        assert names.index("pre_deploy main") < names.index("create main 0")
+        assert names.index("post_deploy main") > names.index("switch")
+        assert len(scene.verbs("run")) == 2
+        await scene.kill()
+        scene.start()
+        await scene.settled()
+        await asyncio.sleep(60)
+        assert len(scene.verbs("run")) == 2, "once per deployment, also after a restart of the agent"
+        scene.machine.runtime.behaviours[("migrate",)] = Behaviour(exit_after_s=0.1, exit_code=3, says=("locked",))
+        serving = scene.one()
+        scene.apply({"web": service(3, hooks=hooks)})
+        state = await scene.settled("failed")
+        assert state.step == "pre_deploy main" and "locked" in state.message and scene.one() == serving
+
+    play({"web": service()}, story)
+
+
+def test_a_crash_of_the_agent_after_any_call_ends_with_exactly_one_copy_i_28_r_01() -> None:
+    """Cut before and after every call that changes something, during an update with data, then started again."""
+
+    def run(at: int) -> bool:
+        done = False
+
+        async def story(scene: Scene) -> None:
+            nonlocal done
+            await scene.settled()
+            scene.machine.runtime.calls.clear()
+            count = 0
+            enter = scene.machine.runtime._enter
+
+            def counted(verb: str, subject: str) -> None:
+                nonlocal count
+                enter(verb, subject)
+                if verb in ("pull", "create", "start", "stop", "remove"):
+                    count += 1
+                    if count == at:
+                        scene.tasks[-1].cancel()
+                        raise asyncio.CancelledError
+
+            scene.machine.runtime._enter = counted  # type: ignore[method-assign]
+            scene.apply({"web": service(2, volumes=(DATA,))})
+            await asyncio.sleep(20)
+            done = count < at
+            scene.machine.runtime._enter = enter  # type: ignore[method-assign]
+            if not done:
+                scene.start()
+            state = await scene.settled(at_most_s=60)
+            assert state.images == (image(2),) and scene.one().running
+
+        play({"web": service(volumes=(DATA,))}, story)
+        return done
+
+    at = 1
+    while not run(at):
+        at += 1
+    assert at > 5, "every change was cut once"

@@ -1,8 +1,12 @@
 """`holdfast logs` from the container to the terminal: nothing twice, nothing lost, nothing to anybody else."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+import json
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +16,7 @@ from holdfast.adapters.runtime.memory import Behaviour, MemoryRuntime
 from holdfast.agent import streams
 from holdfast.agent.log_feed import LogFeed
 from holdfast.agent.streams import STREAMS_MAX, Streams, converse
+from holdfast.cli import logs
 from holdfast.errors import Conflict, HoldfastError, Limited, TryLater
 from holdfast.model.certificate import Issued
 from holdfast.model.container import Container, ContainerSpec, labels_of
@@ -23,7 +28,8 @@ from holdfast.ports.runtime import Made
 from holdfast.ports.stream_link import Channel
 from holdfast.trust import orders
 from holdfast.wire.stream import Frames, written
-from tests.fleets.build import ALICE, START_S
+from tests.fleets.build import ALICE, START_S, operator_signer
+from tests.fleets.log_scene import Command, LogScene, log_scene, two_services, wait
 from tests.fleets.streams import logs_order
 from tests.fleets.virtual import VirtualLoop, run
 
@@ -411,8 +417,6 @@ def test_a_line_without_end_is_cut_to_what_fits_into_a_frame() -> None:
 
 
 def proof(node: str = "w1", service: str = "web", **wanted: Any) -> VerifiedOrder:
-    import time
-
     signed, _ = logs_order(FLEET, node, LogsWanted(b"caller", **wanted), service)
     return orders.verify(signed, FLEET, node, TRUST, time.time())
 
@@ -442,7 +446,8 @@ def test_an_order_opens_a_stream_to_the_caller_it_names_and_answers_at_once() ->
     async def story(node: Node) -> None:
         a = await node.begun()
         node.says(a, "hello")
-        meeting, said = Meeting(), []
+        meeting = Meeting()
+        said: list[str] = []
         open_ = station(node, meeting, said)
         assert await open_.start(proof(follow=True)) == "the logs of 1 container follow"
         await asyncio.sleep(1)
@@ -490,7 +495,8 @@ def test_a_node_has_a_bounded_number_of_streams() -> None:
 def test_a_caller_who_never_comes_costs_a_line_in_the_log() -> None:
     async def story(node: Node) -> None:
         await node.begun()
-        meeting, said = Meeting(), []
+        meeting = Meeting()
+        said: list[str] = []
         meeting.trouble = TryLater("nobody came", remedy="repeat it", code="nobody_came")
         open_ = station(node, meeting, said)
         await open_.start(proof())
@@ -498,3 +504,154 @@ def test_a_caller_who_never_comes_costs_a_line_in_the_log() -> None:
         assert said == ["stream_failed"] and open_.open == 0
 
     scene(story)
+
+
+# ---- from end to end
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogScene]:
+    with log_scene(tmp_path_factory.mktemp("logs")) as scene:
+        yield scene
+
+
+def test_logs_of_a_service_are_shown_with_their_source(whole: LogScene) -> None:
+    agent, id = whole.web()
+    agent.says(id, "hello", "tab\there", "\x1b[2Jclear\x07")
+    agent.says(id, "trouble", error=True)
+    found = whole.run("logs", "web").out.splitlines()
+    head = f"{agent.node} web/main.0 | "
+    assert found == [f"{head}hello", f"{head}tab     here", f"{head}\\x1b[2Jclear\\x07", f"{head}trouble"]
+    assert whole.run("logs", "web", "--raw").out.splitlines()[2] == f"{head}\x1b[2Jclear\x07"
+    assert whole.run("logs", "web/main", "--tail", "1").out.splitlines() == [f"{head}trouble"]
+    assert whole.run("logs", "web", "--since", "1ms").out == ""
+    told = [json.loads(text) for text in whole.run("logs", "web", "--json").out.splitlines()]
+    assert told[0] | {"time": ""} == {
+        "node": agent.node, "service": "web", "component": "main", "replica": 0, "container": id, "time": "",
+        "stream": "stdout", "text": "hello",
+    }  # fmt: skip
+    assert told[3]["stream"] == "stderr" and re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", told[0]["time"])
+    stamped = whole.run("logs", "web", "-t").out.splitlines()[0]
+    assert stamped == f"{head}{told[0]['time']} hello"
+
+
+def test_nodes_are_merged_in_order_of_time_and_one_can_be_chosen(whole: LogScene) -> None:
+    agent, id = whole.web()
+    other = next(one for one in whole.agents.values() if one is not agent)
+    left = other.placed(whole.hub.fleet_id)
+    whole.reported(other.node, 1)
+    for number in range(6):
+        (agent if number % 2 else other).says(id if number % 2 else left, f"turn {number}")
+        time.sleep(0.002)
+    found = [text for text in whole.run("logs", "web").out.splitlines() if "turn" in text]
+    assert [text.rpartition(" ")[2] for text in found] == list("012345")
+    assert {text.split()[0] for text in found} == set(whole.agents)
+    chosen = whole.run("logs", "web", "-n", other.node).out.splitlines()
+    assert [text.rpartition("| ")[2] for text in chosen] == ["turn 0", "turn 2", "turn 4"]
+    other.tell(lambda: other.runtime.vanish(left))
+    whole.reported(other.node, 0)
+
+
+def test_following_goes_on_over_an_update_until_somebody_ends_it(whole: LogScene) -> None:
+    agent, id = whole.web()
+    following = whole.begin("logs", "web", "-f", "--tail", "0")
+    wait(lambda: agent.streams == 1, "it never opened")
+    time.sleep(0.5)
+    agent.says(id, "before")
+    following.lines(1)
+    whole.apply(two_services(2))
+    agent, new = whole.web(but=id)
+    agent.says(new, "after")
+    found = following.lines(2)
+    assert [text.rpartition("| ")[2] for text in found] == ["before", "after"]
+    stop(following)
+    wait(lambda: agent.streams == 0, "the agent never heard that nobody listens")
+
+
+def stop(following: Command) -> None:
+    """As Ctrl-C does it, in a process where only the main thread could be interrupted."""
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(following.ident or 0), ctypes.py_object(KeyboardInterrupt)
+    )
+    following.ended(130)
+
+
+def test_what_is_nowhere_is_said_clearly(whole: LogScene) -> None:
+    assert whole.run("logs", "wep", "--json", code=2).trouble() == {
+        "code": "unknown_service",
+        "message": "there is no service 'wep' in the applied revision, and no node has a container of it",
+        "remedy": "did you mean web? there are: api, web",
+    }
+    assert whole.run("logs", "web/nothing", "--json", code=2).trouble()["code"] == "unknown_component"
+    assert whole.run("logs", "web", "-n", "w9", "--json", code=2).trouble()["code"] == "unknown_node"
+    agent, _ = whole.web()
+    other = next(node for node in whole.agents if node != agent.node)
+    trouble = whole.run("logs", "web", "-n", other, "--json", code=1).trouble()
+    assert trouble["code"] == "not_running" and other in trouble["message"]
+    for words in (("web", "--tail", "-3"), ("web", "--since", "yesterday"), ("WEB",), ("web/",)):
+        assert whole.run("logs", *words, "--json", code=2).trouble()["code"] == "usage"
+
+
+def test_only_who_may_order_it_reads_logs(whole: LogScene) -> None:
+    _, eve = operator_signer("eve")
+    assert whole.run("logs", "web", "--json", code=3, by=eve).trouble()["code"] == "unknown_operator"
+
+
+def test_a_reader_of_logs_is_in_the_audit_log_and_leaves_nothing_in_the_journal(whole: LogScene) -> None:
+    agent, _ = whole.web()
+    world = agent.agent.world
+    before, entries = len(list(world.audit.lines(0, 10_000))), len(world.journal.entries(10_000))
+    counter = world.journal.highest_counter()
+    whole.run("logs", "web")
+    new = [json.loads(text)["event"] for text in list(world.audit.lines(0, 10_000))[before:]]
+    assert [(event["principal"], event["action"], event["target"]) for event in new if event["action"] == "logs"] == [
+        ("operator:alice", "logs", "service.web")
+    ]
+    assert len(world.journal.entries(10_000)) == entries and world.journal.highest_counter() == counter + 1
+
+
+def test_two_who_take_the_same_counter_both_get_what_they_want(whole: LogScene) -> None:
+    agent, id = whole.web()
+    agent.says(id, "for everybody")
+    together = [whole.begin("logs", "web", "--tail", "1") for _ in range(4)]
+    for one in together:
+        assert "for everybody" in one.ended(0).out
+
+
+def test_a_node_that_is_away_is_named_and_the_others_are_shown(
+    whole: LogScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 6, and what the living one said is on the screen long before."""
+    monkeypatch.setattr(logs, "ANSWER_S", 4.0)
+    agent, id = whole.web()
+    other = next(one for one in whole.agents.values() if one is not agent)
+    left = other.placed(whole.hub.fleet_id, mark="away")
+    whole.reported(other.node, 1)
+    agent.says(id, "I am here")
+    opening = other.agent.orders.opening
+    streams_, opening.streams = opening.streams, None  # takes no such order: nobody comes
+    other.agent.orders.opening.is_meant = lambda delivered: True  # type: ignore[method-assign]
+    other.agent.orders.take = lambda delivered: None  # type: ignore[method-assign]
+    try:
+        began_s = time.monotonic()
+        found = whole.begin("logs", "web", "--tail", "1", "--json")
+        assert "I am here" in found.lines(1)[0] and time.monotonic() - began_s < 4
+        assert found.ended(6).trouble()["code"] == "no_answer"
+    finally:
+        opening.streams = streams_
+        del other.agent.orders.opening.is_meant, other.agent.orders.take
+        other.tell(lambda: other.runtime.vanish(left))
+
+
+def test_a_hub_that_dies_ends_a_stream_with_a_clear_word(tmp_path: Path) -> None:
+    with log_scene(tmp_path) as scene:
+        agent, id = scene.web()
+        following = scene.begin("logs", "web", "-f", "--json")
+        wait(lambda: agent.streams == 1, "it never opened")
+        agent.says(id, "last words")
+        following.lines(1)
+        scene.stop_hub()
+        trouble = following.ended(6).trouble()
+        assert trouble["code"] == "stream_cut" and "--since" in trouble["remedy"]

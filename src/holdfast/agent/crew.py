@@ -25,6 +25,7 @@ from holdfast.ports.runtime import Finished, Made
 from holdfast.ports.storage import Discardable
 from holdfast.reconcile.routes import ProxyKind
 
+GRACE_S = 10.0  # between asking a container to end and killing it
 FAILED = "rollout_failed"
 HOOK_FAILED = "hook_failed"
 CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
@@ -124,6 +125,11 @@ class Crew:
         return found[-lines:]
 
     # ---- what several ports do together
+
+    async def stop(self, container: Container) -> None:
+        await self.world.runtime.stop(container.id, GRACE_S)
+        self.vitals.stopped(container.id)
+        await self.yard.refresh(container.id)
 
     async def images_here(self, references: Iterable[str]) -> frozenset[str]:
         for reference in set(references) - self.images:

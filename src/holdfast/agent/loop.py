@@ -55,6 +55,7 @@ class Agent:
         self.services = Services(world, membership, self.accepting, self.time, self.findings, self.lanes, self.tell)
         self.performer = Performer(world, self.services)
         self.orders = Orders(world, membership, self.accepting, self.time, self.findings, self.lanes, self.performer)
+        self.orders.opening.hurry = self.tell
         told = self.orders.answers.told
         self.reporter = Reporter(world, membership, self.accepting, self.time, self.findings, self.services, told)
         self.cadence: Cadence = NORMAL
@@ -243,12 +244,21 @@ class Agent:
             self.findings.clear("not_registered")
             self.services.stand_in(answer.standby)
             self.services.release(answer.released)
-        self._inbox += answer.orders[: INBOX_MAX - len(self._inbox)]
+        self._take_in(answer.orders)
+
+    def _take_in(self, orders: Sequence[Delivered]) -> None:
+        """What only opens a stream waits for nothing: logs are wanted above all while work is under way."""
+        for delivered in orders:
+            if self.orders.opening.is_meant(delivered):
+                self.orders.take(delivered)
+            elif len(self._inbox) < INBOX_MAX:
+                self._inbox.append(delivered)
 
     def _take_cadence(self, said: Cadence) -> None:
         self._said = said
         self.cadence = bounded(said)
         self._pause.fit(said.window_s)
+        self.services.vitals.start_s = self.cadence.start_s
         self._beat_due_s = min(self._beat_due_s, self.world.clock.monotonic_s() + self.cadence.heartbeat_s)
 
     def _operations(self) -> tuple[str, ...]:

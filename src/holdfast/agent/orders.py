@@ -14,6 +14,7 @@ from holdfast.agent.findings import Findings
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.membership import Membership
 from holdfast.agent.perform import Act, Performer
+from holdfast.agent.stream_orders import StreamOrders
 from holdfast.agent.time import NodeTime
 from holdfast.agent.world import World
 from holdfast.errors import Corrupt, Failed, HoldfastError, TryLater
@@ -65,6 +66,7 @@ class Orders:
         self._answered: OrderedDict[str, OrderResult] = OrderedDict()  # by digest of what was asked
         self.answers = Answers(world.journal)
         self.birth = Birth(world, membership, time)
+        self.opening = StreamOrders(world, self.answers, time)
 
     # ---- taking
 
@@ -89,7 +91,7 @@ class Orders:
         except Corrupt as trouble:
             self._unreadable(trouble.message)
             return
-        if self._known(order.id, attempt):
+        if self.opening.known(order.id, attempt) or self._known(order.id, attempt):
             return
         if self._accepting.trust is None:
             raise TryLater("no revision is accepted yet, so nobody's signature counts", remedy="holdfast status")
@@ -101,10 +103,12 @@ class Orders:
         except HoldfastError as trouble:
             self._refuse(order.id, attempt, _words(trouble), order, signed)
             return
+        if refusal is None and self.opening.opens(order.action):
+            refusal = self.opening.begin(proof, attempt)
+        elif refusal is None:
+            self._begin(proof, signed, attempt)
         if refusal is not None:
             self.answers.proven(self._refuse(order.id, attempt, refusal, order, signed))
-        else:
-            self._begin(proof, signed, attempt)
 
     def _unreadable(self, why: str) -> None:
         """Without an id there is nobody to answer."""
@@ -131,7 +135,7 @@ class Orders:
         replayed = rules.replay(order, journal.highest_counter(), journal.used_counter)
         if replayed is not None:
             return replayed
-        if order.action not in self._performer.built:
+        if order.action not in self._performer.built and not self.opening.opens(order.action):
             return Refusal(
                 "not_built", f"this release cannot {order.action} yet", "holdfast --help lists what is built"
             )

@@ -21,7 +21,6 @@ from holdfast.ports.runtime import Made, PortTaken
 from holdfast.reconcile import rollout, routes, steps
 from holdfast.reconcile.here import Here
 
-GRACE_S = 10.0  # between asking a container to end and killing it
 DRAIN_S_MAX = 10.0
 HOOK_S_MAX = 300.0
 LOOK_S = 0.2  # while waiting for health, so often it is checked that the container is still there
@@ -118,7 +117,13 @@ class Rollout:
                 self._fail(step.name, trouble.code, trouble.message, trouble.remedy)
                 return
             raise
-        self._attempt.done()
+        if not self._is_ill(step):
+            self._attempt.done()
+
+    def _is_ill(self, step: steps.Step) -> bool:
+        """Waited for in vain: whether that is a failure, the table says next."""
+        waited = step.containers if isinstance(step, steps.AwaitHealthy) else ()
+        return any(self._crew.vitals.word(one) in ("failed", "unhealthy") for one in waited)
 
     def _fail(self, step: str, code: str, message: str, remedy: str) -> None:
         """Durable before anything is undone: after a crash the way back goes on, not the attempt."""
@@ -279,6 +284,8 @@ class Rollout:
                     ) from taken
                 container = await self._made_anew(container, part)
         self._tried.add(container.id)
+        if container.started_s > 0 and not self._is_attempt:
+            self._crew.healed(container)
         started = await self._crew.yard.refresh(container.id)
         if started is not None:
             self._crew.vitals.follow(started, part)
@@ -308,10 +315,8 @@ class Rollout:
                     return
 
     async def _stop(self, step: steps.Stop) -> None:
-        await self._world.runtime.stop(step.container.id, GRACE_S)
-        self._crew.vitals.forget(step.container.id)
+        await self._crew.stop(step.container)
         self._tried.discard(step.container.id)
-        await self._crew.yard.refresh(step.container.id)
 
     async def _checkpoint(self, step: steps.Checkpoint) -> None:
         assert self._operation is not None and self._wanted is not None
@@ -323,6 +328,8 @@ class Rollout:
     async def _switch(self, step: steps.Switch) -> None:
         target, record = self.target, self._record
         assert target is not None
+        if self._is_attempt and not await self._all_alive(target):
+            return  # it answered once and is gone: the table is asked again
         if self._crew.has_proxy:
             mine = routes.routes(target, await self.here(), self._crew.proxy)
             await self._world.proxy.apply(routes.ordered([*await self._others_routes(), *mine]))
@@ -332,6 +339,12 @@ class Rollout:
                 self._service, replace(record, serving=target, serving_revision=revision, failure=None)
             )
             self._crew.served(self._service)
+
+    async def _all_alive(self, target: Guest) -> bool:
+        """Looked at once more, before what served so far is let go."""
+        found = [await self._crew.yard.refresh(one.id) for one in self._crew.yard.of(self._service)]
+        wanted = {part.digest for part in target.parts}
+        return all(one.running for one in found if one is not None and one.spec in wanted)
 
     async def _unroute(self, step: steps.Unroute) -> None:
         await self._world.proxy.apply(await self._others_routes())

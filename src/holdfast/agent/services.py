@@ -20,7 +20,7 @@ from holdfast.agent.findings import Findings
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.membership import Membership
 from holdfast.agent.records import Record, Records
-from holdfast.agent.rollout import GRACE_S, Rollout
+from holdfast.agent.rollout import Rollout
 from holdfast.agent.strays import Strays
 from holdfast.agent.time import NodeTime
 from holdfast.agent.vitals import Vitals
@@ -231,7 +231,10 @@ class Services:
     async def _pass(self) -> float | None:
         """How soon to look again; None: when something happens."""
         wanted = self._frozen()
-        if wanted is None or not self._is_needed():
+        if wanted is None:
+            return None
+        await self._look_after_retired()
+        if not self._is_needed():
             return None
         if not self.runtime:
             self.runtime = await self._world.runtime.version()
@@ -247,7 +250,6 @@ class Services:
             await self._work_off(wanted, agenda.work)
             await self.crew.yard.look()
             agenda = await self._agenda(wanted)
-        await self._look_after_retired()
         return self._pace(wanted, agenda)
 
     def _pace(self, wanted: Desired, agenda: Agenda) -> float | None:
@@ -361,7 +363,7 @@ class Services:
 
     async def _look_after_retired(self) -> None:
         now_s = self._world.clock.monotonic_s()
-        if now_s < self._retired_due_s and not self._unrest:
+        if now_s < self._retired_due_s:
             return
         self._retired_due_s = now_s + RETIRED_S
         found = await asyncio.get_running_loop().run_in_executor(None, self._left_behind)
@@ -389,8 +391,7 @@ class Services:
         self._forgive(service, replace(record, held=False, failure=None))
         if record.failure is None and not record.held:
             for one in self.crew.yard.of(service):
-                await self._world.runtime.stop(one.id, GRACE_S)
-                await self.crew.yard.refresh(one.id)
+                await self.crew.stop(one)
                 await self._drive(service)
         await self._drive(service)
         return self._told(service, "restarted")
@@ -411,7 +412,7 @@ class Services:
         self._known(service)
         found = self.crew.yard.of(service)
         for one in found:
-            await self._world.runtime.stop(one.id, GRACE_S)
+            await self.crew.stop(one)
             await self._world.runtime.remove(one.id)
             self._world.secrets.forget(one.name)
             await self.crew.yard.refresh(one.id)

@@ -15,8 +15,6 @@ from holdfast.model.container import Container
 from holdfast.reconcile import orphans
 from holdfast.reconcile.orphans import Facts, Fate
 
-GRACE_S = 10.0
-
 
 class Strays:
     def __init__(self, world: World, crew: Crew, membership: Membership, findings: Findings) -> None:
@@ -56,7 +54,7 @@ class Strays:
         if fate == "remove" and not self._may_remove(one):
             return
         if one.running:
-            await self._world.runtime.stop(one.id, GRACE_S)
+            await self._crew.stop(one)
             self._world.audit.append(Event("agent", "stop orphan", one.name[:90], detail=one.image[:200]))
         if fate == "remove":
             await self._world.runtime.remove(one.id)

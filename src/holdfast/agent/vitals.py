@@ -35,6 +35,7 @@ class Vitals:
         self._felt = felt
         self._patients: dict[str, Patient] = {}
         self._moved = asyncio.Condition()
+        self.start_s = 0.0  # no start period is longer; 0: as declared
 
     # ---- following
 
@@ -68,6 +69,12 @@ class Vitals:
         self._patients[container.id] = patient
         self._attend(patient)
         return patient
+
+    def stopped(self, id: str) -> None:
+        """By us: nobody waits for the runtime to bring it back."""
+        patient = self._patients.get(id)
+        if patient is not None:
+            patient.watch = healthy.stopped(patient.watch)
 
     def forget(self, id: str) -> None:
         patient = self._patients.pop(id, None)
@@ -103,7 +110,8 @@ class Vitals:
         return patient is None or self._judge(patient) != "starting"
 
     def _judge(self, patient: Patient) -> Word:
-        return healthy.word(patient.watch, patient.container, patient.health, self._clock.monotonic_s())
+        health = healthy.capped(patient.health, self.start_s)
+        return healthy.word(patient.watch, patient.container, health, self._clock.monotonic_s())
 
     # ---- probing
 

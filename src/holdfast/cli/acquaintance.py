@@ -86,6 +86,6 @@ def _blob(text: object) -> bytes:
 def _no_hub_key(why: str) -> Invalid:
     return Invalid(
         f"hub_key is not the key of a hub: {why}",
-        remedy="write the line that holdfast hub init prints into [fleet] hub_key of fleet.toml",
+        remedy="write the line that holdfast hub init, hub run and hub check print into [fleet] hub_key of fleet.toml",
         code="hub_key_invalid",
     )

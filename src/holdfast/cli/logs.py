@@ -44,7 +44,7 @@ examples:
 
 EXPIRES_S = 120  # a node that fetches the order later finds nobody listening
 GRACE_S = 3.0  # so long the others wait for a node that has not answered
-ANSWER_S = 30.0
+ANSWER_S = 45.0  # an agent in the middle of a rollout looks for orders every thirty
 ASK_AGAIN_S = 1.0
 TRIES = 3  # two people may have taken the same counter
 BATCH = 256

@@ -61,7 +61,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     if not pin:
         raise Invalid(
             "fleet.toml does not say which key the hub has, so the new machine could not recognise it",
-            remedy="write hub_key under [fleet] (holdfast hub init --json prints it) and apply; then invite again",
+            remedy="write hub_key under [fleet] (holdfast hub init, hub run and hub check print it) and apply; "
+            "then invite again",
             code="no_hub_key",
         )
     invite, token = _invite(args, view.applied, known, view.target, pin, valid_s, box)

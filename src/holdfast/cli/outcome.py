@@ -69,7 +69,7 @@ def look_again(hub: HubReader, applied: Applied, only: str | None, box: Toolbox)
     heard = lookout.look()
     spoken = [one for one in wanted if _speaks_of(heard.get(one.node), one)]
     watch = Watch(spoken, None, box)
-    watch.look(heard)
+    watch.look(heard, only_new=True)
     return Outcome(services=watch.settled(lookout, applied, frozenset()))
 
 
@@ -90,8 +90,11 @@ class Watch:
         self._began_s = box.clock.monotonic_s()
         self.seen: tuple[Observed, ...] = ()
 
-    def look(self, heard: "dict[str, Testimony]") -> None:
+    def look(self, heard: "dict[str, Testimony]", only_new: bool = False) -> None:
+        """`only_new`: what happened before this command is not told as if it happened now."""
         self.seen = tuple(self._judged(one, heard.get(one.node)) for one in self._wanted)
+        if only_new:
+            self._lines.pass_over(self.seen)
         self._lines.show(self.seen, self._box.clock.now_s())
 
     def _judged(self, one: Awaited, word: "Testimony | None") -> Observed:
@@ -197,10 +200,10 @@ def _failed(failed: Sequence[Observed], is_applied: str) -> Failed:
     said = "; ".join(_why(one) for one in failed[:NAMED_MAX])
     more = f"; and {len(failed) - NAMED_MAX} more" if len(failed) > NAMED_MAX else ""
     first = failed[0]
-    own = f"{first.remedy}; " if first.remedy else ""
+    own = first.remedy or f"holdfast logs {first.service} shows what it said"
     return Failed(
         f"{is_applied}{said}{more}",
-        remedy=f"{own}holdfast logs {first.service} shows what it said, holdfast rollback goes back to what worked",
+        remedy=own if "holdfast rollback" in own else f"{own}; holdfast rollback goes back to what worked",
         code="rollout_failed",
     )
 

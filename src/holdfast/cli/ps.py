@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser
@@ -23,7 +24,7 @@ from holdfast.model.revision import Entry
 DETAILS = """\
 Status is running, stopped, unhealthy or unknown, as the node itself reports it, signed. A node that reports neither
 containers nor a runtime makes no claim, so its services are unknown. What runs without being placed there is marked as
-orphan; what an order stopped is marked as held.
+orphan; what an order stopped is marked as held; what runs in the place of a silent node is marked as standby.
 
 examples:
   holdfast ps
@@ -60,7 +61,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 def _cells(row: Row, one: Testimony | None, now_s: float) -> tuple[str, ...]:
     replica = f" {row['replica']}" if row["replica"] else ""
-    marks = "".join(f" ({mark})" for mark in ("held", "orphan") if row[mark])
+    marks = "".join(f" ({mark})" for mark in ("held", "standby", "orphan") if row[mark])
     up = aged(max(0.0, now_s - row["started_s"])) if row["started_s"] and row["status"] != "stopped" else "-"
     return (
         f"{row['name']}/{row['component']}{replica}{marks}",
@@ -98,20 +99,20 @@ def _aligned(rows: Sequence[tuple[str, ...]], terminal: Terminal) -> list[str]:
 
 def services(view: FleetView) -> list[Row]:
     rows: list[Row] = []
-    placed: set[tuple[str, str]] = set()
+    placed: dict[tuple[str, str], set[str]] = {}  # components by service and node
     for address, entry in sorted(view.applied.table.entries.items()):
         if not address.startswith("service."):
             continue
         name = address.removeprefix("service.")
         node = entry.node if entry.node is not UNSET else ""
-        placed.add((name, node))
         found = content(view.applied.contents, entry.digest, address)
         service = msgspec.json.decode(found, type=Service)
+        placed[name, node] = {part.name for part in service.components}
         for part in service.components:
             rows += _rows(name, part.name, part.image, node, entry, view)
     for node, one in sorted(view.nodes.items()):
         for container in one.report.containers if one.report is not None and not one.is_old else ():
-            if (container.service, node) not in placed or _is_left_over(container, rows, node):
+            if container.component not in placed.get((container.service, node), ()):
                 rows.append(_row(container, one, node, container.image, orphan=not _stands_in(one, container.service)))
     return rows
 
@@ -124,7 +125,7 @@ def _rows(name: str, component: str, image: str, node: str, entry: Entry, view: 
         status = "stopped" if seen is not None else "unknown"
         none = ContainerState(name, component, status, image, entry.epoch)  # type: ignore[arg-type]
         return [_row(none, one, node, image, verified=seen is not None)]
-    return [_row(container, one, node, image, orphan=container.orphan) for container in seen]
+    return [_row(_as_written(each, entry, one), one, node, image, each.image, orphan=each.orphan) for each in seen]
 
 
 def _seen(one: Testimony | None, service: str, component: str) -> list[ContainerState] | None:
@@ -137,10 +138,15 @@ def _seen(one: Testimony | None, service: str, component: str) -> list[Container
     return sorted(mine, key=lambda container: (container.orphan, container.replica, container.started_s))
 
 
-def _is_left_over(container: ContainerState, rows: Sequence[Row], node: str) -> bool:
-    """Of a component that the service does not have any more."""
-    mine = [row for row in rows if (row["name"], row["node"]) == (container.service, node)]
-    return bool(mine) and all(row["component"] != container.component for row in mine)
+def _as_written(container: ContainerState, entry: Entry, one: Testimony | None) -> ContainerState:
+    """A runtime knows what it runs by digest; people know it by the name that was resolved to that digest, now or when
+    what still serves was applied."""
+    name, _, digest = container.image.partition("@sha256:")
+    written = [image for image, resolved in entry.images.items() if digest and resolved.endswith(digest)]
+    for state in one.report.services if one is not None and one.report is not None and not written else ():
+        if (state.service, state.serving) == (container.service, container.deployment):
+            written = [image for image in state.images if image.rpartition(":")[0] == name]
+    return replace(container, image=written[0]) if len(written) == 1 else container
 
 
 def _stands_in(one: Testimony, service: str) -> bool:
@@ -153,6 +159,7 @@ def _row(
     one: Testimony | None,
     node: str,
     image: str,
+    runs: str = "",
     orphan: bool = False,
     verified: bool = True,
 ) -> Row:
@@ -162,11 +169,13 @@ def _row(
         "node": node or None,
         "status": container.status,
         "image": container.image or image,
+        "digest": (runs or container.image).partition("@")[2],
         "epoch": container.epoch,
         "verified": verified,
         "age_s": round(one.age_s, 3) if one is not None and verified else None,
         "orphan": orphan,
         "held": _is_held(one, container.service),
+        "standby": one is not None and _stands_in(one, container.service),
         "id": container.id,
         "pid": container.pid,
         "ports": list(container.ports),

@@ -16,12 +16,14 @@ class StepLines:
         self._shown: set[tuple[str, str, str, float]] = set()
         self._frame = 0
 
+    def pass_over(self, seen: Sequence[Observed]) -> None:
+        self._shown |= {_key(one, step) for one in seen for step in one.steps if step.outcome != "running"}
+
     def show(self, seen: Sequence[Observed], now_s: float) -> None:
         for one in seen:
             for step in one.steps:
-                key = (one.node, one.service, step.name, step.at_s)
-                if step.outcome != "running" and key not in self._shown:
-                    self._shown.add(key)
+                if step.outcome != "running" and _key(one, step) not in self._shown:
+                    self._shown.add(_key(one, step))
                     self._terminal.remark(self._line(one, step))
         self._show_running(seen, now_s)
 
@@ -44,6 +46,10 @@ class StepLines:
         )
         more = f" (and {len(waiting) - 1} more)" if len(waiting) > 1 else ""
         self._terminal.live(_line(f"{FRAMES[self._frame]} {first.node}  {first.service}  {doing}{more}"))
+
+
+def _key(one: Observed, step: StepResult) -> tuple[str, str, str, float]:
+    return one.node, one.service, step.name, step.at_s
 
 
 def _line(words: str) -> str:

@@ -146,7 +146,7 @@ class Authentication:
         if parsed.to != self._to:
             raise Unauthenticated(
                 f"the request is refused: it is meant for the machine with key {parsed.to}, this one has {self._to}",
-                remedy='compare [fleet] hub_key in fleet.toml with "hub_key" of: holdfast hub init --json',
+                remedy="compare [fleet] hub_key in fleet.toml with the key that holdfast hub run and hub check print",
                 code="other_recipient",
             )
 

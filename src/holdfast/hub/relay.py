@@ -19,7 +19,7 @@ from holdfast.model.stream import ACTIONS
 
 KIB = 1024
 BUFFER_BYTES = 64 * KIB  # of one direction; what a connection still delivers after it was told to pause comes on top
-MEET_S = 30.0  # the first one waits so long for the second
+MEET_S = 45.0  # the first one waits so long for the second: a busy agent says a word every thirty
 EXPECTED_S = 120.0  # from the order on; then nobody can come any more
 EXPECTED_MAX = 1_024
 IDLE_S = 120.0  # both ends say more often that they are there

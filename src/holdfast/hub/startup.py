@@ -139,6 +139,7 @@ def _placements(member: Member, applied: Applied, at: Moment) -> Iterator[Status
         return
     spoken = {state.service for state in report.services}
     running = {container.service for container in report.containers if container.status == "running"}
+    ours = {container.service for container in report.containers if not container.orphan}
     placed = {
         address.removeprefix("service."): entry
         for address, entry in applied.table.entries.items()
@@ -151,7 +152,7 @@ def _placements(member: Member, applied: Applied, at: Moment) -> Iterator[Status
         entry = applied.table.entries.get(f"service.{name}")
         if f"service.{name}" in member.standby:
             continue
-        if entry is not None and entry.node is not UNSET:
+        if entry is not None and entry.node is not UNSET and name in ours:
             text = f"{name} was moved to {entry.node}; {member.name} serves it until it is proven there"
             yield _finding("still_moving", member, text, 0.0, f"service.{name}", name)
             continue

@@ -1,28 +1,34 @@
 """How often nodes speak: one set of figures, stretched with the size of the fleet. Pure."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Cadence(Struct, frozen=True):
-    """Seconds. `window_s` of silence make a node suspect (M-55), `probe_s` later it is unhealthy."""
+    """Seconds. `window_s` of silence make a node suspect (M-55), `probe_s` later it is unhealthy. No container gets more
+    than `start_s` to become healthy, whatever it declares; 0: as it declares."""
 
     poll_s: float = 10.0  # T-04: a long-poll is held at most so long
     heartbeat_s: float = 30.0  # M-53
     window_s: float = 90.0
     probe_s: float = 5.0
+    start_s: float = 0.0
 
 
 NORMAL = Cadence()
-FAST = Cadence(1.0, 1.0, 3.0, 1.0)  # `holdfast lab fast`
+FAST = Cadence(1.0, 1.0, 3.0, 1.0, 8.0)  # `holdfast lab fast`
 
 NODES_AT_FULL_PACE = 1000
 POLL_S_MAX = 300.0  # an agent takes no slower pace from a hub, whatever it says (W3)
 HEARTBEAT_S_MAX = 300.0
+START_S_MIN = 5.0  # a hub that says less would make every rollout fail
 
 
 def stretched(base: Cadence, nodes: int) -> Cadence:
     factor = max(1.0, nodes / NODES_AT_FULL_PACE)
-    return Cadence(base.poll_s * factor, base.heartbeat_s * factor, base.window_s * factor, base.probe_s)
+    return replace(
+        base, poll_s=base.poll_s * factor, heartbeat_s=base.heartbeat_s * factor, window_s=base.window_s * factor
+    )
 
 
 def bounded(said: Cadence) -> Cadence:
@@ -31,6 +37,6 @@ def bounded(said: Cadence) -> Cadence:
     def within(value: float, most: float) -> float:
         return min(max(value, 1.0), most)
 
-    return Cadence(
-        within(said.poll_s, POLL_S_MAX), within(said.heartbeat_s, HEARTBEAT_S_MAX), said.window_s, said.probe_s
-    )
+    start_s = max(said.start_s, START_S_MIN) if said.start_s else 0.0
+    poll_s, heartbeat_s = within(said.poll_s, POLL_S_MAX), within(said.heartbeat_s, HEARTBEAT_S_MAX)
+    return Cadence(poll_s, heartbeat_s, said.window_s, said.probe_s, start_s)

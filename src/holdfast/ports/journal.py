@@ -13,6 +13,10 @@ class Journal(Protocol):
         `makes` are names this operation is about to make: noted with it, so that none is ever made unknown (W10)."""
         ...
 
+    def use(self, use: OrderUse) -> bool:
+        """The same without an operation, for an order that changes nothing and leaves nothing to go on with."""
+        ...
+
     def step(self, operation: str, name: str, at_s: float, note: str = "") -> None: ...
 
     def steps(self, operation: str, steps: Sequence[StepRecord]) -> None:

@@ -70,9 +70,9 @@ def word(watch: Watch, container: Container, health: Health | UnsetType, now_s: 
         return "starting" if _comes_back(watch, container, health, now_s) else "failed"
     if watch.healthy:
         return "healthy" if watch.bad < BAD_MAX else "unhealthy"
-    if health is UNSET and now_s - watch.born_s >= STEADY_S:
-        return "healthy"
-    return "starting" if now_s - watch.since_s <= start_period_s(health) else "failed"
+    if health is UNSET:
+        return "healthy" if now_s - watch.born_s >= STEADY_S else "starting"
+    return "starting" if _in_time(watch, health, now_s) else "failed"
 
 
 def _comes_back(watch: Watch, container: Container, health: Health | UnsetType, now_s: float) -> bool:
@@ -80,15 +80,19 @@ def _comes_back(watch: Watch, container: Container, health: Health | UnsetType, 
     if watch.stopped or container.exit_code == 0 or container.restarts >= RESTARTS_MAX:
         return False
     down_s = now_s - (watch.down_s if watch.down_s is not None else now_s)
-    in_time = watch.healthy or now_s - watch.since_s <= start_period_s(health)
-    return down_s <= RETURN_S and in_time
+    return down_s <= RETURN_S and (watch.healthy or _in_time(watch, health, now_s))
 
 
-def start_period_s(health: Health | UnsetType) -> float:
-    return duration.milliseconds((START_PERIOD if health is UNSET else health).start_period) / 1000
+def _in_time(watch: Watch, health: Health | UnsetType, now_s: float) -> bool:
+    """Without a check there is no period to be late in: the runtime's own tries are the bound."""
+    return health is UNSET or now_s - watch.since_s <= duration.milliseconds(health.start_period) / 1000
 
 
-START_PERIOD = Health("tcp")  # the default one, for components without a check
+def capped(health: Health | UnsetType, start_s: float) -> Health | UnsetType:
+    """In a hurry (`lab fast`), nobody gets longer than this to start; 0: everybody as declared."""
+    if health is UNSET or not start_s or duration.milliseconds(health.start_period) <= start_s * 1000:
+        return health
+    return replace(health, start_period=f"{start_s:.0f}s")
 
 
 def pause_s(watch: Watch, health: Health) -> float:

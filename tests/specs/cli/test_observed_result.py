@@ -65,7 +65,7 @@ def test_json_is_one_document_at_the_end_with_every_step(tmp_path: Path) -> None
 
 def test_a_failed_deploy_is_exit_1_with_the_step_and_what_still_serves(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
-        broken = {
+        broken: dict[str, Any] = {
             "step": "healthy main 0",
             "code": "not_healthy",
             "message": "not healthy after 8 s",
@@ -347,7 +347,12 @@ def test_an_apply_of_the_whole_fleet_looks_at_its_nodes_only(tmp_path: Path) -> 
     async def story(one: Scene) -> None:
         asked: list[Any] = []
         looks = one.operator.held.nodes_named
-        one.operator.held.nodes_named = lambda names: (asked.append(names), looks(names))[1]  # type: ignore[method-assign]
+
+        def noted(names: Any) -> Any:
+            asked.append(names)
+            return looks(names)
+
+        one.operator.held.nodes_named = noted  # type: ignore[method-assign]
         one.then(lambda: one.says(one.state("converged")))
         deploys(one)
         assert set(asked) == {("w1",)}

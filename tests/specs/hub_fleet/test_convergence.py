@@ -24,7 +24,8 @@ def converged(one: Scene) -> set[int]:
 def deploys(one: Scene, phase: Any, code: int = 0, **versions: int) -> None:
     """The whole directory, and what then becomes of web."""
     one.operator.fleet = changed(one.operator.fleet, **versions)
-    more = {} if phase == "converged" else {"serving": "before", "serving_revision": 1, "step": "healthy main 0"}
+    more: dict[str, Any] = {"serving": "before", "serving_revision": 1, "step": "healthy main 0"}
+    more = {} if phase == "converged" else more
     one.then(lambda: one.says(one.state(phase, **more)))
     one.operator.does("apply", code=code)
 

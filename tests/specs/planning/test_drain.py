@@ -15,6 +15,7 @@ from holdfast.model.revision import Candidate, Table
 from holdfast.planning.compile import compile_revision
 from holdfast.planning.plan import Inputs, explain, plan, plan_drain, plan_rollback
 from tests.fleets.build import ALICE, commit, mailbox, operator_signer, sign, signed, small_fleet, small_service
+from tests.fleets.sealing import node_key, sealed_to
 
 BOB, BOB_SIGNER = operator_signer("bob", "apply")
 
@@ -180,3 +181,28 @@ def test_only_a_node_can_be_drained(address: str) -> None:
         hub.commit(forged(hub, address))
     assert caught.value.code == "revision_unsound"
     assert canonical.decode(canonical.encode(applied_at(hub).table), Table, "it") == applied_at(hub).table
+
+
+def secretive(*recipients: str) -> Applied:
+    """`web` on w1 with a secret sealed to these."""
+    main = replace(small_service("web").components[0], secrets=("db",))
+    fleet = small_fleet({"web": on("w1", replace(small_service("web"), components=(main,)))}, ("w1", "w2"))
+    fleet = replace(
+        fleet,
+        nodes={name: Node(name, ("worker",), key=node_key(name)) for name in ("w1", "w2")},
+        secrets={"db": sealed_to(*recipients)},
+    )
+    hub = mailbox()
+    commit(hub, fleet)
+    commit(hub, replace(fleet, services={"web": replace(small_service("web"), components=(main,))}))
+    return applied_at(hub)
+
+
+def test_a_service_goes_only_where_its_secrets_can_be_opened() -> None:
+    """S13: a hub cannot seal anything; the operator who can is told how."""
+    found = plan_drain("w1", secretive("w1", "w2"), {})
+    assert [c.address for c in found.changes] == ["node.w1", "service.web"] and not found.warnings
+    found = plan_drain("w1", secretive("w1"), {})
+    assert [c.address for c in found.changes] == ["node.w1"]
+    (warning,) = found.warnings
+    assert "w2 cannot open its secrets" in warning and "holdfast secret rotate db --keep && holdfast apply" in warning

@@ -16,7 +16,7 @@ from holdfast.model.secret import uses_of
 from holdfast.planning.compile import compile_revision
 from holdfast.planning.entry import check_service
 from holdfast.planning.header import Unsound
-from holdfast.planning.plan import plan, plan_rollback
+from holdfast.planning.plan import Inputs, plan, plan_rollback
 from holdfast.planning.table import serving_metadata
 from tests.fleets.build import ALICE, commit, digest_pinned, mailbox, operator_signer, sign, small_fleet
 from tests.fleets.sealing import CANARY, node_key, sealed_to
@@ -115,29 +115,36 @@ def test_a_node_that_has_not_joined_is_a_warning() -> None:
     assert any("w1, which has not joined yet" in warning for warning in found.warnings)
 
 
-def test_a_deploy_of_another_service_is_not_held_up() -> None:
-    from holdfast.planning.plan import Inputs
-
-    broken = fleet({"web": service("db"), "other": service(version=2)}, {"db": sealed_to("w2")})
-    start = applied(fleet({"web": service("db"), "other": service()}, {"db": W1}))
-    assert plan(broken, start, Inputs(only="service.other")).changes
-    with pytest.raises(Invalid):
-        plan(broken, start, Inputs(only="service.web"))
-
-
-def test_a_rollback_is_told_and_not_held_up() -> None:
-    """The node has another key since: what it could open then it cannot open now."""
+def gone_back() -> Applied:
+    """w1 has another key since, and a rollback brought back what only the old one opened."""
     hub = mailbox()
-    commit(hub, BASE)
+    start = replace(BASE, services={**BASE.services, "other": service()})
+    commit(hub, start)
     first = hub.applied()
     assert first is not None
     rekeyed = {**BASE.nodes, "w1": Node("w1", ("worker",), key=node_key("new w1"))}
-    commit(hub, replace(BASE, nodes=rekeyed, secrets={"db": sealed_to("new w1", "@ada")}))
+    commit(hub, replace(start, nodes=rekeyed, secrets={"db": sealed_to("new w1", "@ada")}))
     now = hub.applied()
     assert now is not None
     entries = {**now.table.entries, "service.web": first.table.entries["service.web"]}
     found = plan_rollback(Table(entries, now.table.tombstones), now)
     assert any("w1 cannot open the secret db" in warning for warning in found.warnings)
+    hub.commit(sign(candidate_of(found)))
+    back = hub.applied()
+    assert back is not None
+    return back
+
+
+def test_a_rollback_is_told_of_a_secret_that_does_not_open_and_is_not_held_up() -> None:
+    assert gone_back().table.entries["service.web"].secrets == {"db": canonical.digest(W1)}
+
+
+def test_a_deploy_of_another_service_is_not_held_up() -> None:
+    rekeyed = {**BASE.nodes, "w1": Node("w1", ("worker",), key=node_key("new w1"))}
+    then = replace(BASE, nodes=rekeyed, services={"web": service("db", version=2), "other": service(version=2)})
+    assert plan(then, gone_back(), Inputs(only="service.other")).changes
+    with pytest.raises(Invalid, match="w1 cannot open the secret db"):
+        plan(then, gone_back(), Inputs(only="service.web"))
 
 
 # ---- grades
@@ -179,6 +186,12 @@ def test_services_that_share_a_secret_rotate_it_together_with_grade_apply() -> N
     start = fleet({"web": service("db"), "db": service("db")}, {"db": W1})
     found = plan(replace(start, secrets={"db": sealed_to("w1", "@ada")}), applied(start))
     assert len(found.changes) == 2 and found.grade == "apply"
+
+
+def test_a_service_that_shares_a_secret_already_changes_with_grade_apply() -> None:
+    start = fleet({"web": service("db"), "db": service("db")}, {"db": W1})
+    then = fleet({"web": service("db", version=2), "db": service("db")}, {"db": W1})
+    assert only_change(start, then).grade == "apply"
 
 
 def test_a_renamed_service_takes_its_secret_along() -> None:

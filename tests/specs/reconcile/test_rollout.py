@@ -112,6 +112,12 @@ def test_routes_are_switched_once_every_newcomer_is_healthy_and_only_then_the_ol
     assert next_steps(V2, here(new, serving=V2, routed={"b"})) == ()
 
 
+def test_an_old_one_that_still_has_a_route_is_not_stopped() -> None:
+    """The agent was killed between the proxy and its journal, or somebody wrote the proxy by hand."""
+    old, new = seen(WEB1, "a"), seen(WEB2, "b", deployment="d2")
+    assert next_steps(V2, here(old, new, serving=V2, routed={"a"})) == (Switch(),)
+
+
 def test_without_a_proxy_there_is_nothing_to_drain_and_the_switch_is_still_noted() -> None:
     """T-33"""
     old, new = seen(WEB1, "a"), seen(WEB2, "b", deployment="d2")

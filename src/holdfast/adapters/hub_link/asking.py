@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TIMEOUT_S = 30.0
-SWITCH_S = 45.0  # a hub holds whoever comes first for thirty
+SWITCH_S = 60.0  # a hub holds whoever comes first for forty-five
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _URL = re.compile(
     r"(https?)://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(?::([0-9]{1,5}))?/?"

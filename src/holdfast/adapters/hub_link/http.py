@@ -23,20 +23,27 @@ from holdfast.wire import messages
 
 RECORDS_MAX = 1_000
 NAMES_MAX = 100
+KEPT_MAX, KEPT_BYTES_MAX = 1_000, 16 * 1024
 HEADS_MAX = 10_000_000  # one a minute for nineteen years
 
 
 class Contents(Mapping[str, bytes]):
-    """Contents by digest, fetched when asked for; `known` are those the applied revision itself names."""
+    """Contents by digest, fetched when asked for; `known` are those the applied revision itself names. A command that
+    waits asks for the same few again and again: these are kept."""
 
     def __init__(self, hub: HttpHub, known: Sequence[str]) -> None:
         self._hub = hub
         self._known = known
+        self._kept: dict[str, bytes] = {}
 
     def __getitem__(self, digest: str) -> bytes:
+        if digest in self._kept:
+            return self._kept[digest]
         found = self._hub.blob(digest)
         if found is None:
             raise KeyError(digest)
+        if len(self._kept) < KEPT_MAX and len(found) <= KEPT_BYTES_MAX:
+            self._kept[digest] = found
         return found
 
     def __iter__(self) -> Iterator[str]:

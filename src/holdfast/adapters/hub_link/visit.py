@@ -39,7 +39,8 @@ class Visit:
         if not peer:
             raise Invalid(
                 "the hub's certificate does not carry a key that requests can be addressed to",
-                remedy='write hub_key = "ssh-ed25519 …" into [fleet] of fleet.toml, as holdfast hub init prints it',
+                remedy='write hub_key = "ssh-ed25519 …" into [fleet] of fleet.toml, as holdfast hub init, hub run and '
+                "hub check print it",
                 code="hub_key_unknown",
             )
         session = self._sessions.session(self.fleet)

@@ -21,17 +21,21 @@ class MemoryJournal:
 
     def begin(self, operation: Operation, use: OrderUse | None = None, makes: Sequence[str] = ()) -> bool:
         assert operation.id not in self._operations, "an operation begins once"
-        if use is not None:
-            if use.id in self._uses or use.counter in self._counters or use.nonce in self._nonces:
-                return False
-            if use.counter <= self._highest - COUNTER_WINDOW:
-                return False
-            self._uses[use.id] = use
-            self._counters.add(use.counter)
-            self._nonces.add(use.nonce)
-            self._highest = max(self._highest, use.counter)
+        if use is not None and not self.use(use):
+            return False
         self._operations[operation.id] = JournalEntry(operation, (), None, None)
         self._made |= dict.fromkeys(makes, (operation.id, False))
+        return True
+
+    def use(self, use: OrderUse) -> bool:
+        if use.id in self._uses or use.counter in self._counters or use.nonce in self._nonces:
+            return False
+        if use.counter <= self._highest - COUNTER_WINDOW:
+            return False
+        self._uses[use.id] = use
+        self._counters.add(use.counter)
+        self._nonces.add(use.nonce)
+        self._highest = max(self._highest, use.counter)
         return True
 
     def step(self, operation: str, name: str, at_s: float, note: str = "") -> None:

@@ -41,6 +41,10 @@ class SqliteJournal:
             _forget_old(db)
         return True
 
+    def use(self, use: OrderUse) -> bool:
+        with self._file.transaction() as db:
+            return _first_use(db, use)
+
     def step(self, operation: str, name: str, at_s: float, note: str = "") -> None:
         self.steps(operation, [StepRecord(name, at_s, note)])
 

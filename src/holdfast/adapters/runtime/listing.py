@@ -6,8 +6,9 @@ from datetime import datetime
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from holdfast.adapters.runtime import process
+from holdfast.adapters.runtime import exit_code, process
 from holdfast.adapters.runtime.libpod import Libpod, Refused, filters
 from holdfast.adapters.runtime.process import Process
 from holdfast.model.container import Container, ContainerPhase, Published
@@ -108,7 +109,7 @@ class Listing:
     def __init__(self, libpod: Libpod) -> None:
         self._libpod = libpod
         self._lives: dict[str, _Life] = {}
-        self.conmon_pid = 0  # of some container: its command line says where podman keeps exit codes
+        self.exits: str | None = None  # the folder of exit codes, learnt from the first living supervisor
 
     async def containers(self) -> list[Container]:
         answer = await self._libpod.call("GET", "containers/json", params={"all": "true"}, timeout_s=LIST_S)
@@ -147,7 +148,7 @@ class Listing:
             details = await inspect(self._libpod, row.id)
         if details is None:  # gone meanwhile
             return
-        self.conmon_pid = details.state.conmon_pid or self.conmon_pid
+        self.exits = self.exits or exit_code.folder(details.state.conmon_pid)
         self._lives[row.id] = _Life(
             row.pid, row.started_at, row.state, process.of_container(row.id, row.pid, row.started_at),
             next(iter(details.addresses), ""), details.restart_count,
@@ -159,6 +160,8 @@ class Listing:
         alive = phase == "running" and life is not None and life.process is not None
         alive = alive and life is not None and process.known(row.pid) == life.process
         ports, found_dead = _published(row), phase == "running" and not alive
+        if found_dead and life is not None:
+            self._lives[row.id] = replace(life, process=None)  # told once; that number is never its own again
         return Container(
             id=row.id,
             name=row.names[0] if row.names else row.id[:12],

@@ -236,7 +236,7 @@ class MemoryRuntime:
         kept = self._there(id)
         self._enter("exec", kept.seen.name)
         if not kept.seen.running:
-            raise Failed(f"container {kept.seen.name} does not run", remedy="start it first", code="runtime")
+            raise Failed(f"container {kept.seen.name} does not run", remedy="start it first", code="not_running")
         await asyncio.sleep(min(kept.behaviour.exec_s, timeout_s))
         late = kept.behaviour.exec_s > timeout_s
         return Finished(TIMED_OUT, "not done in time, killed\n") if late else kept.behaviour.executes(command)

@@ -2,11 +2,10 @@
 writes. Here somebody ends the process and writes it."""
 
 import asyncio
-import os
 import signal
 import time
 
-from holdfast.adapters.runtime import process
+from holdfast.adapters.runtime import exit_code, process
 from holdfast.adapters.runtime.libpod import Libpod
 from holdfast.adapters.runtime.listing import Details, inspect
 from holdfast.adapters.runtime.process import Process
@@ -14,12 +13,21 @@ from holdfast.adapters.runtime.process import Process
 LOOK_S = 0.02
 KILL_S = 10.0
 STUCK = ("running", "stopping")
+DOWN = ("created", "configured", "initialized", "exited", "removing")
 KILLED = 137
 
 
 def is_orphan(details: Details) -> bool:
     """Podman counts on a supervisor that is not there."""
     return details.state.status in STUCK and process.known(details.state.conmon_pid) is None
+
+
+def is_down(details: Details) -> bool:
+    """And will not be up again by itself: `stopped` is podman's word for ended but not tidied up, and whoever tidies up
+    starts what crashed once more. By then podman has forgotten who that is."""
+    if details.state.status == "stopped":
+        return not process.with_argument(details.id)
+    return details.state.status in DOWN
 
 
 async def end(details: Details, grace_s: float) -> bool:
@@ -55,28 +63,7 @@ def _gone(found: Process | None) -> bool:
 
 async def settle(libpod: Libpod, details: Details, folder: str | None) -> bool:
     """Say for the dead supervisor that its container ended; whether podman believes it now."""
-    if folder is not None and not os.path.exists(os.path.join(folder, details.id)):
-        _write(os.path.join(folder, details.id), KILLED)
+    if folder is not None:
+        exit_code.leave(folder, details.id, KILLED)
     now = await inspect(libpod, details.id)
     return now is None or now.state.status not in STUCK
-
-
-def _write(path: str, code: int) -> None:
-    with open(f"{path}.new", "w", encoding="ascii") as file:
-        file.write(str(code))
-    os.rename(f"{path}.new", path)
-
-
-def exits_folder(conmon_pid: int) -> str | None:
-    """Where supervisors of this podman leave exit codes, from the command line of a living one."""
-    words = process.arguments(conmon_pid)
-    if "--exit-dir" in words[:-1]:
-        return words[words.index("--exit-dir") + 1]
-    return None
-
-
-def usual_exits_folder(runtime_dir: str | None) -> str | None:
-    for folder in ("/run/libpod/exits", f"{runtime_dir}/libpod/tmp/exits" if runtime_dir else ""):
-        if folder and os.path.isdir(folder):
-            return folder
-    return None

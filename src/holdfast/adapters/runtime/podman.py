@@ -5,15 +5,15 @@ import math
 import os
 import re
 import resource
-import signal
-from collections import deque
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from holdfast.adapters.runtime import creation, orphan, process, pulling, sealed_env
+from holdfast.adapters.runtime import creation, exit_code, orphan, pulling, sealed_env
+from holdfast.adapters.runtime.execution import TIMED_OUT, Execution
 from holdfast.adapters.runtime.frame import Frames, log_line
 from holdfast.adapters.runtime.happening import Happening
 from holdfast.adapters.runtime.libpod import Libpod, Refused
@@ -25,15 +25,13 @@ from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Progress
 
 SHORT_S = 10.0
 GLANCE_S = 1.0
+AGAIN_S = 0.02
 STOP_S = 30.0  # beyond the grace: killing and tidying up on a busy machine
-OUTPUT_BYTES_MAX = 64 * 1024
 OUTPUT_LINES = 100
-TIMED_OUT = 124  # the code of coreutils' timeout
 LIMITS_MAX = {"nofile": 1048576, "nproc": 32768}  # the latter is all that podman's service keeps for itself
 
 _port = re.compile(r":(\d+): bind: address already in use")
 _port_loose = re.compile(r"[:.](\d{2,5})\b(?!.*[:.]\d{2,5}\b)")
-_id = re.compile(r"[0-9a-f]{64}")
 
 
 class _Inspected(msgspec.Struct, frozen=True, rename="pascal"):
@@ -60,17 +58,16 @@ class Podman:
         self._listing = Listing(self._libpod)
         self._happening = Happening(self._libpod)
         self._limits = _limits()
-        self._exits: str | None = None
+        self._execution = Execution(
+            (*command, "--remote", "--url", f"unix://{at}") if socket else command, self._environ
+        )
 
     async def version(self) -> str:
         answer = await self._libpod.call("GET", "version", timeout_s=SHORT_S)
         return f"podman {msgspec.json.decode(answer.body).get('Version', '?')}"
 
     async def containers(self) -> Sequence[Container]:
-        found = await self._listing.containers()
-        if self._exits is None:
-            self._exits = orphan.exits_folder(self._listing.conmon_pid)
-        return found
+        return await self._listing.containers()
 
     async def container(self, id: str) -> Container | None:
         return await self._listing.container(id)
@@ -169,29 +166,30 @@ class Podman:
         return await orphan.settle(self._libpod, details, None)
 
     def _exits_folder(self) -> str | None:
-        return self._exits or orphan.usual_exits_folder(self._environ.get("XDG_RUNTIME_DIR"))
+        return self._listing.exits or exit_code.usual_folder(self._environ.get("XDG_RUNTIME_DIR"))
 
     async def stop(self, id: str, grace_s: float) -> None:
-        details = await inspect(self._libpod, id)
-        if details is None:
-            return
-        if orphan.is_orphan(details):
-            await self._stop_orphan(details, grace_s)
-            return
-        params = {"timeout": str(max(0, math.ceil(grace_s)))}
-        try:
-            await self._libpod.call("POST", f"containers/{id}/stop", params=params, timeout_s=grace_s + STOP_S)
-        except Refused as no:
-            if not no.absent and not await self._ended_after_all(id, grace_s):
-                raise _failed(f"container {id[:12]} does not stop", no) from no
+        """Asked again until it is down for good: one that has just crashed counts as stopped for podman, which then
+        starts it again all the same."""
+        give_up_s = time.monotonic() + grace_s + STOP_S
+        trouble = Refused(0, "", f"it runs still after {grace_s + STOP_S:g} s")
+        while (details := await inspect(self._libpod, id)) is not None and not orphan.is_down(details):
+            if orphan.is_orphan(details):
+                return await self._stop_orphan(details, grace_s)
+            if time.monotonic() > give_up_s:
+                raise _failed(f"container {details.name} does not stop", trouble) from trouble
+            try:
+                await self._stop(id, grace_s)
+            except Refused as no:  # it ended by itself meanwhile, or its supervisor did: the next look shows
+                trouble = no
+                await asyncio.sleep(AGAIN_S)
+        return None
 
-    async def _ended_after_all(self, id: str, grace_s: float) -> bool:
-        """The supervisor died under our hands, or podman stumbled over one that ended by itself."""
-        details = await inspect(self._libpod, id)
-        if details is not None and orphan.is_orphan(details):
-            await self._stop_orphan(details, grace_s)
-            return True
-        return details is None or details.state.status not in orphan.STUCK
+    async def _stop(self, id: str, grace_s: float) -> None:
+        params = {"timeout": str(max(0, math.ceil(grace_s)))}
+        done = await self._libpod.call("POST", f"containers/{id}/stop", params=params, timeout_s=grace_s + STOP_S)
+        if done.status == 304:
+            await asyncio.sleep(AGAIN_S)  # until podman has tidied up, or started it again
 
     async def _stop_orphan(self, details: Details, grace_s: float) -> None:
         if await orphan.end(details, grace_s) and await self._settle(details):
@@ -236,43 +234,15 @@ class Podman:
     # ---- commands ---------------------------------------------------------------------------------------------------
 
     async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished:
-        output: deque[bytes] = deque(maxlen=OUTPUT_LINES)
-        try:
-            asked = {"Cmd": await self._inside(id, command), "AttachStdout": True, "AttachStderr": True}
-            answer = await self._libpod.call("POST", f"containers/{id}/exec", body=asked)
-            session = str(msgspec.json.decode(answer.body)["Id"])
-            try:
-                await asyncio.wait_for(self._exec(session, output), timeout_s)
-            except TimeoutError:
-                await self._kill_exec(id, session)
-                return Finished(TIMED_OUT, f"{_text(output)}not done after {timeout_s:g} s, killed\n")
-            said = await self._exec_state(session)
-        except Refused as no:
-            raise _failed(f"no command runs in container {id[:12]}", no) from no
-        return Finished(int(said.get("ExitCode", -1)), _text(output))
-
-    async def _inside(self, id: str, command: Sequence[str]) -> list[str]:
-        """With the same variables as the container's own command."""
         details = await inspect(self._libpod, id)
-        sealed = details is not None and sealed_env.is_sealed(details.config.labels or {})
-        return sealed_env.wrapped(command) if sealed else list(command)
-
-    async def _exec(self, session: str, output: deque[bytes]) -> None:
-        frames = Frames()
-        path = f"exec/{session}/start"
-        async with self._libpod.open("POST", path, body={"Detach": False}, timeout_s=None) as answer:
-            async for piece in answer.content.iter_any():
-                output.extend(content for _, content in frames.feed(piece))
-
-    async def _exec_state(self, session: str) -> dict[str, Any]:
-        answer = await self._libpod.call("GET", f"exec/{session}/json", timeout_s=SHORT_S)
-        said: dict[str, Any] = msgspec.json.decode(answer.body)
-        return said
-
-    async def _kill_exec(self, id: str, session: str) -> None:
-        found = process.known(int((await self._exec_state(session)).get("Pid", 0)))
-        if found is not None and process.belongs(found, id):
-            process.send(found, signal.SIGKILL)
+        if details is None or details.process is None:
+            raise Failed(
+                f"container {id[:12]} does not run, so no command can run in it",
+                remedy="start the service first",
+                code="not_running",
+            )
+        sealed = sealed_env.is_sealed(details.config.labels or {})
+        return await self._execution.run(id, sealed_env.wrapped(command) if sealed else command, timeout_s)
 
     async def run(self, made: Made, timeout_s: float) -> Finished:
         once = msgspec.structs.replace(made, restart=False)
@@ -350,10 +320,6 @@ def _limits() -> dict[str, int]:
     asked = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
     hard = {kind: resource.getrlimit(number)[1] for kind, number in asked.items()}
     return {kind: LIMITS_MAX[kind] if most < 0 else min(most, LIMITS_MAX[kind]) for kind, most in hard.items()}
-
-
-def _text(pieces: Sequence[bytes] | deque[bytes]) -> str:
-    return b"".join(pieces)[-OUTPUT_BYTES_MAX:].decode("utf-8", errors="replace")
 
 
 def _failed(what: str, no: Refused) -> Failed:

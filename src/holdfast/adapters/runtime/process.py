@@ -55,6 +55,22 @@ def arguments(pid: int) -> list[str]:
     return [os.fsdecode(word) for word in _read(f"/proc/{pid}/cmdline").split(b"\0")] if pid > 0 else []
 
 
+def with_variable(setting: str) -> list[Process]:
+    """Everybody living whose environment has exactly this setting."""
+    return _with("environ", setting)
+
+
+def with_argument(word: str) -> list[Process]:
+    """Everybody living who was started with exactly this word among others."""
+    return _with("cmdline", word)
+
+
+def _with(file: str, word: str) -> list[Process]:
+    numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    marked = [pid for pid in numbers if word.encode() in _read(f"/proc/{pid}/{file}").split(b"\0")]
+    return [found for pid in marked if (found := known(pid)) is not None]
+
+
 def send(process: Process, number: signal.Signals) -> bool:
     """False if it is gone or not ours to signal. Held by a handle first, so that no newcomer with its number is hit."""
     if process.pid <= 1:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.ports.identity_key import IdentityKey
 
 CONNECT_S = 10.0
-MEET_S = 45.0  # the hub gives up after thirty
+MEET_S = 60.0  # the hub gives up after forty-five
 HANDSHAKE_S = 15.0
 BUFFER_BYTES = 64 * 1024
 REFUSAL_BYTES_MAX = 64 * 1024

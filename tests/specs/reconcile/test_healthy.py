@@ -1,0 +1,157 @@
+"""Healthy, and since when: one good answer makes it so, three bad ones in a row undo it (M-47, M-70, M-71, M-72)."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from holdfast.model.container import Container
+from holdfast.model.fleet import Health
+from holdfast.reconcile import healthy
+from holdfast.reconcile.healthy import BAD_MAX, RESTARTS_MAX, RETURN_S, STEADY_S, Watch
+
+HTTP = Health("http", start_period="10s", interval="2s")
+UP = Container("a", "web", "running", True, started_s=1.0)
+CRASHED = replace(UP, running=False, phase="exited", exit_code=1)
+
+
+def word(watch: Watch, container: Container, now_s: float, health: Health | UnsetType = HTTP) -> str:
+    return healthy.word(watch, container, health, now_s)
+
+
+def probed(watch: Watch, *answers: bool) -> Watch:
+    for ok in answers:
+        watch = healthy.probed(watch, ok)
+    return watch
+
+
+def test_it_starts_until_the_first_good_answer_however_many_bad_ones_came_before() -> None:
+    watch = healthy.begin(UP, 100.0)
+    assert word(watch, UP, 100.0) == "starting"
+    assert word(probed(watch, *[False] * 9), UP, 110.0) == "starting"
+    assert word(probed(watch, *[False] * 9, True), UP, 110.0) == "healthy"
+
+
+def test_one_that_is_not_healthy_when_its_start_period_is_over_has_failed_and_may_still_recover() -> None:
+    watch = healthy.begin(UP, 100.0)
+    assert word(watch, UP, 110.1) == "failed"
+    assert word(probed(watch, False), UP, 110.1) == "failed"
+    assert word(probed(watch, False, True), UP, 110.1) == "healthy"
+
+
+def test_three_bad_answers_in_a_row_make_it_unhealthy_and_one_good_one_heals() -> None:
+    watch = probed(healthy.begin(UP, 100.0), True)
+    assert word(probed(watch, False, False), UP, 200.0) == "healthy"
+    assert word(probed(watch, False, False, False), UP, 200.0) == "unhealthy"
+    assert word(probed(watch, False, False, True, False, False), UP, 200.0) == "healthy"
+    assert word(probed(watch, False, False, False, True), UP, 200.0) == "healthy"
+
+
+def test_without_a_check_it_is_healthy_once_it_has_lived_longer_than_a_crash_takes_to_come_back() -> None:
+    watch = healthy.begin(UP, 0.0)
+    assert word(watch, UP, STEADY_S / 2, UNSET) == "starting"
+    assert word(watch, UP, STEADY_S, UNSET) == "healthy"
+    again = replace(UP, started_s=2.0)
+    reborn = healthy.looked(watch, again, 500.0)
+    assert word(reborn, again, 500.0 + STEADY_S / 2, UNSET) == "starting", "another life counts from its own beginning"
+    assert word(healthy.looked(watch, CRASHED, 500.0), CRASHED, 500.0, UNSET) == "starting", "however long it lived"
+    assert STEADY_S > 0.15, "the runtime restarts within this"
+
+
+def test_a_container_that_was_only_made_has_not_failed() -> None:
+    created = Container("a", "web", "created")
+    assert word(healthy.begin(created, 0.0), created, 99.0) == "starting"
+
+
+def test_a_crash_is_the_runtimes_to_heal_for_a_short_while() -> None:
+    watch = healthy.looked(healthy.begin(UP, 100.0), CRASHED, 101.0)
+    assert word(watch, CRASHED, 101.0 + RETURN_S) == "starting"
+    assert word(watch, CRASHED, 101.1 + RETURN_S) == "failed"
+    later = healthy.looked(watch, CRASHED, 101.0 + RETURN_S)
+    assert later == watch, "looking again does not make it younger"
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        replace(CRASHED, exit_code=0),
+        replace(CRASHED, restarts=RESTARTS_MAX),
+        replace(CRASHED, exit_code=0, phase="other"),
+    ],
+)
+def test_what_the_runtime_will_not_bring_back_has_failed_at_once(ended: Container) -> None:
+    assert word(healthy.looked(healthy.begin(UP, 100.0), ended, 101.0), ended, 101.0) == "failed"
+
+
+def test_what_we_stopped_ourselves_does_not_come_back_until_we_start_it() -> None:
+    watch = healthy.stopped(probed(healthy.begin(UP, 100.0), True))
+    killed = replace(CRASHED, exit_code=143)
+    down = healthy.looked(watch, killed, 101.0)
+    assert word(down, killed, 101.0) == "failed"
+    assert word(healthy.begin(UP, 102.0), UP, 102.0) == "starting"
+
+
+def test_crashes_on_the_way_do_not_renew_the_start_period() -> None:
+    watch = healthy.looked(healthy.begin(UP, 100.0), CRASHED, 105.0)
+    again = replace(UP, started_s=2.0, restarts=1)
+    watch = healthy.looked(watch, again, 105.2)
+    assert word(watch, again, 109.9) == "starting"
+    assert word(watch, again, 110.1) == "failed"
+    late = healthy.looked(watch, CRASHED, 110.1)
+    assert word(late, CRASHED, 110.1) == "failed", "nor is a return waited for after it"
+
+
+def test_one_that_was_healthy_and_crashed_starts_anew() -> None:
+    watch = probed(healthy.begin(UP, 100.0), True)
+    down = healthy.looked(watch, CRASHED, 500.0)
+    assert word(down, CRASHED, 500.1) == "starting"
+    again = replace(UP, started_s=2.0)
+    up = healthy.looked(down, again, 500.2)
+    assert word(up, again, 500.3) == "starting" and word(up, again, 510.3) == "failed"
+    assert word(probed(up, True), again, 510.3) == "healthy"
+
+
+def test_a_restart_that_nobody_saw_is_still_another_life() -> None:
+    watch = probed(healthy.begin(UP, 100.0), True)
+    again = replace(UP, started_s=2.0)
+    assert word(healthy.looked(watch, again, 101.0), again, 101.0) == "starting"
+    assert healthy.looked(watch, UP, 101.0) == watch
+
+
+def test_probes_are_eager_while_it_starts_and_then_keep_the_declared_pace() -> None:
+    watch = healthy.begin(UP, 100.0)
+    pauses = []
+    for _ in range(8):
+        pauses.append(healthy.pause_s(watch, HTTP))
+        watch = probed(watch, False)
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+    assert healthy.pause_s(probed(watch, True), HTTP) == 2.0
+    assert healthy.pause_s(replace(watch, probes=10**9), HTTP) == 2.0
+
+
+EVENTS = st.lists(st.sampled_from(["good", "bad", "crash", "up", "wait"]), max_size=30)
+
+
+@given(events=EVENTS, health=st.sampled_from([HTTP, UNSET]))
+def test_a_verdict_is_always_one_of_four_words_and_healthy_only_with_a_reason(events: list[str], health: Any) -> None:
+    now_s, container = 100.0, UP
+    watch = healthy.begin(container, now_s)
+    good, bad_in_row = False, 0
+    for event in events:
+        now_s += 0.1 if event != "wait" else 4.0
+        if event == "crash":
+            container, good, bad_in_row = replace(CRASHED, started_s=container.started_s), False, 0
+        elif event == "up" and not container.running:
+            container = replace(UP, started_s=now_s)
+        elif event in ("good", "bad") and container.running:
+            good, bad_in_row = good or event == "good", 0 if event == "good" else bad_in_row + 1
+            watch = healthy.probed(watch, event == "good")
+        watch = healthy.looked(watch, container, now_s)
+        verdict = healthy.word(watch, container, health, now_s)
+        if health is not UNSET:
+            assert (verdict == "healthy") is (container.running and good and bad_in_row < BAD_MAX)
+            assert (verdict == "unhealthy") is (container.running and good and bad_in_row >= BAD_MAX)
+        assert verdict in ("starting", "healthy", "unhealthy", "failed")
