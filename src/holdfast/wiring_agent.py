@@ -194,7 +194,7 @@ def build_agent(
         runtime,
         MemoryProxy(box.clock),
         NetworkProber(runtime.exec),
-        Secrets(acceptance, opener, DirectorySecretFiles(os.path.join(running.run_dir, "secrets"))),
+        Secrets(acceptance, opener, DirectorySecretFiles(os.path.join(running.run_dir, "secrets", member.node))),
         os.path.abspath(running.data_dir),
         _say,
     )

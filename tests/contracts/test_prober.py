@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.adapters.prober import grpc_health
 from holdfast.adapters.prober.memory import MemoryProber
@@ -328,7 +329,9 @@ def test_answers_come_in_their_order_and_the_last_one_stays() -> None:
         prober, sick = MemoryProber(), Verdict(False, "starting")
         prober.answers["web"] = [sick, sick, Verdict(True)]
         assert [(await prober.probe(container(), HTTP)).ok for _ in range(4)] == [False, False, True, True]
+        prober.script("hello:sick", sick)
+        assert not (await prober.probe(replace(container("new"), image="hello:sick"), TCP)).ok
         assert (await prober.probe(container("other"), TCP)).ok
-        assert list(prober.asked) == ["web"] * 4 + ["other"]
+        assert list(prober.asked) == ["web"] * 4 + ["new", "other"]
 
     asyncio.run(scene())

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import bcrypt
 import pytest
@@ -19,6 +19,8 @@ import pytest
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.runtime import creation, pulling, sealed_env
 from holdfast.adapters.runtime.frame import Frames, log_line
+from holdfast.adapters.runtime.libpod import Answer, Libpod, Refused
+from holdfast.adapters.runtime.listing import Listing
 from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
 from holdfast.adapters.runtime.podman import Podman
 from holdfast.adapters.runtime.process import Process, arguments, known, send
@@ -404,7 +406,7 @@ def test_what_ended_well_or_is_not_to_be_restarted_stays_down(scene: Scene) -> N
     scene.do(story())
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.03, 0.06, 0.1, 0.15])
+@pytest.mark.parametrize("after_s", [0.0, 0.06, 0.15])
 def test_stopping_ends_a_row_of_restarts(scene: Scene, after_s: float) -> None:
     """At whatever moment: two of a kind that may never run at once depend on it."""
 
@@ -974,6 +976,11 @@ def test_an_image_is_pulled_by_its_digest_with_the_nodes_credential(real: Podman
 
 
 @pytest.mark.lab
+def test_a_reference_with_tag_and_digest_means_the_digest(real: PodmanScene, shelf: Shelf) -> None:
+    assert real.do(pulled(shelf, f"{shelf.host}/app:2@{shelf.digest}", shelf.auth_file))
+
+
+@pytest.mark.lab
 @pytest.mark.parametrize("guess", [True, False], ids=["a wrong password", "none"])
 def test_without_the_right_credential_nothing_is_pulled(real: PodmanScene, shelf: Shelf, guess: bool) -> None:
     with pytest.raises(Failed) as told:
@@ -1005,6 +1012,7 @@ def test_a_registry_that_is_away_is_asked_later(real: PodmanScene, shelf: Shelf)
             "image_forbidden",
         ),
         ("writing blob: Digest did not match, expected sha256:1, got sha256:2", "image_broken"),
+        ('short-name "app" did not resolve to an alias', "image_unknown"),
         ("pinging container registry h: Get: dial tcp: i/o timeout", "registry_away"),
         ("reading blob: received unexpected HTTP status: 503 Service Unavailable", "registry_away"),
         ("writing blob: storing blob to file: no space left on device", "disk_full"),
@@ -1076,6 +1084,68 @@ def test_without_limits_none_are_asked_for() -> None:
     assert body["resource_limits"] == {} and "networks" not in body and "secrets" not in body
     assert body["r_limits"] == [{"type": "nofile", "soft": 5, "hard": 5}]
     assert creation.body(made("one", restart=False), {})["restart_policy"] == "no"
+
+
+class Told:
+    """Answers as podman's list and inspection give them, for one container."""
+
+    def __init__(self, socket: Path, pid: int, started_s: int) -> None:
+        self.socket = str(socket)
+        row: dict[str, Any] = {
+            "Id": "a" * 64,
+            "Names": ["one"],
+            "State": "running",
+            "Created": "2026-11-16T04:05:44.9549Z",
+        }
+        row |= {"Pid": pid, "StartedAt": started_s}
+        row |= {"Ports": [{"container_port": 80, "host_port": 20001, "host_ip": "192.0.2.7", "range": 1}]}
+        inspected: dict[str, Any] = {"Id": "a" * 64, "Name": "one", "State": {"Status": "running", "Pid": pid}}
+        inspected |= {"NetworkSettings": {"Networks": {"podman": {"IPAddress": "10.88.0.9"}}}}
+        self._answers = {"containers/json": [row], f"containers/{'a' * 64}/json": inspected}
+        self.stumbles = 0
+
+    async def call(self, method: str, path: str, **more: Any) -> Answer:
+        if self.stumbles > 0:
+            self.stumbles -= 1
+            raise Refused(500, "no such container", "container vanished")
+        return Answer(200, json.dumps(self._answers[path]).encode())
+
+    def seen(self) -> Container:
+        return asyncio.run(Listing(cast(Libpod, self)).containers())[0]
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    child = subprocess.Popen(["sleep", "100"])
+    yield child.pid
+    child.kill()
+    child.wait(10)
+
+
+def test_a_number_that_is_somebody_elses_by_now_is_no_life(tmp_path: Path, sleeper: int) -> None:
+    (tmp_path / "socket").touch()
+    now_s = int(time.time())
+    assert Told(tmp_path / "socket", sleeper, now_s).seen().running
+    for stranger in (Told(tmp_path / "socket", sleeper, now_s - 100), Told(tmp_path / "socket", 0, now_s)):
+        found = stranger.seen()
+        assert (found.running, found.phase, found.pid, found.address) == (False, "exited", 0, "")
+
+
+def test_a_list_that_stumbles_is_asked_for_once_more(tmp_path: Path, sleeper: int) -> None:
+    told = Told(tmp_path / "socket", sleeper, int(time.time()))
+    told.stumbles = 1
+    assert told.seen().running
+    told.stumbles = 2
+    with pytest.raises(TryLater, match="vanished"):
+        told.seen()
+
+
+def test_a_rootless_container_is_reached_where_it_is_published(tmp_path: Path, sleeper: int) -> None:
+    socket = tmp_path / "socket"
+    socket.touch()
+    assert Told(socket, sleeper, int(time.time())).seen().address == "10.88.0.9"
+    os.chown(socket, 1000, 1000)
+    assert Told(socket, sleeper, int(time.time())).seen().address == "192.0.2.7"
 
 
 # ---- memory alone: its knobs ----------------------------------------------------------------------------------------

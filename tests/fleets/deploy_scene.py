@@ -126,13 +126,16 @@ class DeployScene:
 
     def inside(self, *words: str) -> str:
         """Straight into the node, without a command line of ours."""
-        done = subprocess.run(
+        done = self._enter(*words)
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        return done.stdout
+
+    def _enter(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [*lab_node.entering(self._init), *words],
             env={**self.env, **podman_files.variables()}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=CALL_S,
         )  # fmt: skip
-        assert done.returncode == 0, f"{words}: {done.stderr}"
-        return done.stdout
 
     def podman(self, *words: str) -> str:
         return self.inside("podman", *words)
@@ -171,10 +174,16 @@ class DeployScene:
     # ---- what is there
 
     def containers(self, service: str = "") -> list[Running]:
-        listed = json.loads(self.podman("ps", "--all", "--format", "json") or "[]")
-        ids = [each["Id"] for each in listed if not service or (each["Labels"] or {}).get(LABEL) == service]
-        found = json.loads(self.podman("inspect", "--type", "container", *ids)) if ids else []
-        return sorted(map(_running, found), key=lambda one: one.started_s)
+        """All at one moment: one that goes while podman is asked for details means asking again."""
+        for _ in range(20):
+            listed = json.loads(self.podman("ps", "--all", "--format", "json") or "[]")
+            ids = [each["Id"] for each in listed if not service or (each["Labels"] or {}).get(LABEL) == service]
+            done = self._enter("podman", "inspect", "--type", "container", *ids) if ids else None
+            if done is None or done.returncode == 0:
+                found = json.loads(done.stdout) if done is not None else []
+                return sorted(map(_running, found), key=lambda one: one.started_s)
+            assert "no such container" in done.stderr, done.stderr
+        raise AssertionError("containers come and go all the time")
 
     def one(self, service: str) -> Running:
         """The only container of that service, which runs."""
@@ -318,7 +327,7 @@ class Meddler:
         calls = ",".join(dict.fromkeys(fault.partition(":")[0] for fault in faults))
         words = ["strace", "-f", "-qq", "-e", "signal=none", "-o", str(log), "-e", f"trace={calls}"]
         words += [word for fault in faults for word in ("-e", f"inject={fault}")]
-        self._tracer = subprocess.Popen([*words, "-p", str(pid)], stderr=subprocess.DEVNULL)
+        self._tracer = subprocess.Popen([*words, "-p", str(pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_until(self._is_there, 10, "strace holds the agent")
 
     def _is_there(self) -> bool:
@@ -332,8 +341,13 @@ class Meddler:
         return self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
 
     def leave(self) -> None:
+        """Of a process that died under it strace does not always let go by itself."""
         self._tracer.terminate()
-        self._tracer.wait(10)
+        try:
+            self._tracer.wait(1 if self.has_killed() else 10)
+        except subprocess.TimeoutExpired:
+            self._tracer.kill()
+            self._tracer.wait(10)
 
 
 def is_alive(pid: int) -> bool:

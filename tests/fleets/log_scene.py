@@ -272,7 +272,7 @@ class LogScene:
 
 
 @contextmanager
-def log_scene(home: Path) -> Iterator[LogScene]:
+def log_scene(home: Path, pinned: bool = True) -> Iterator[LogScene]:
     """Two nodes, joined and pinned; `web` runs on one of them, `api` on the other."""
     hub = mailbox(clock=SystemClock())
     commit(hub, two_services())
@@ -280,7 +280,8 @@ def log_scene(home: Path) -> Iterator[LogScene]:
         scene = LogScene(serving.enter_context(served(hub, pace=FAST)), home)
         scene.stop_hub = serving.close
         try:
-            scene.apply()
+            if pinned:
+                scene.apply()
             scene.web()
             yield scene
         finally:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -16,20 +17,30 @@ import pytest
 
 from holdfast.lab import node as lab_node
 from tests.fleets.deploy_scene import NODE, DeployScene, deploy_scene, is_alive
+from tests.lab.product import PYTHON
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
-TAKEN = range(20000, 20040)
+PORTS = range(20_000, 32_000)  # of which the agent chooses
 HOLD = """
-import socket, sys
+import resource, socket, sys
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+first, last, free = map(int, sys.argv[1:])
 held = []
-for port in range(*map(int, sys.argv[1:3])):
-    one = socket.socket(); one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+for port in range(first, last):
+    if free and port % free == 0:
+        continue
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        one.bind(("0.0.0.0", port)); one.listen(); held.append(one)
+        one.bind(("0.0.0.0", port))
+        one.listen(1)
+        held.append(one)
     except OSError:
-        pass
-print(len(held), flush=True); sys.stdin.read()
+        one.close()  # a container has it
+print(len(held), flush=True)
+sys.stdin.read()
 """
 
 
@@ -106,22 +117,40 @@ def test_podmans_service_may_die_at_any_time(scene: DeployScene) -> None:
     assert json.loads(scene.answer(scene.one("served")))["version"] == "2"
 
 
-def test_a_port_that_is_taken_is_not_used(scene: DeployScene) -> None:
-    """T-28: the agent chooses the node's side of a port; somebody else's is left to him."""
-    words = [*lab_node.entering(int(scene.made.node(NODE)["pids"]["node"])), "python3", "-c", HOLD]
-    holder = subprocess.Popen(
-        [*words, str(TAKEN.start), str(TAKEN.stop)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+@contextmanager
+def ports_taken(scene: DeployScene, all_but_every: int) -> Iterator[None]:
+    """Somebody listens on the agent's ports, except on every so-manieth (0: on all of them)."""
+    words = [*lab_node.entering(int(scene.made.node(NODE)["pids"]["node"])), PYTHON, "-c", HOLD]
+    words += [str(PORTS.start), str(PORTS.stop), str(all_but_every)]
+    holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout is not None
-        assert int(holder.stdout.readline()) > 20
-        scene.hello("ports", "hello:1", replicas=2)
-        scene.deploy("ports").ok()
-        assert all(scene.answers(one) for one in scene.containers("ports"))
-        outside = {int(door.rpartition(":")[2]) for one in scene.containers("ports") for _, door in one.ports}
-        assert len(outside) == 2
+        assert int(holder.stdout.readline()) > len(PORTS) // 2
+        yield
     finally:
         holder.communicate()
+
+
+def test_a_port_that_is_taken_is_not_used(scene: DeployScene) -> None:
+    """T-28: the agent chooses the node's side of a port; somebody else's is left to him."""
+    with ports_taken(scene, all_but_every=3):
+        scene.hello("ports", "hello:1", replicas=3)
+        scene.deploy("ports").ok()
+        found = scene.containers("ports")
+        outside = {int(door.rpartition(":")[2]) for one in found for _, door in one.ports}
+        assert len(outside) == 3 and all(port % 3 == 0 for port in outside)
+        assert all(scene.answers(one) for one in found)
+
+
+def test_without_a_free_port_the_deploy_fails_and_says_whom_to_look_for(scene: DeployScene) -> None:
+    with ports_taken(scene, all_but_every=0):
+        scene.hello("crowded", "hello:1")
+        failed = scene.deploy("crowded")
+        assert failed.code == 1, failed
+        assert "port" in failed.err and "taken" in failed.err and "ss -ltnp" in failed.err, failed.err
+        assert scene.containers("crowded") == []
+    scene.run("restart", "crowded", "--yes").ok()
+    assert scene.answers(scene.one("crowded")), "an operator's word is enough to try again"
 
 
 def test_an_image_that_left_the_registry_is_a_clear_error(scene: DeployScene, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ class Running(Puppet):
         self.told: list[tuple[float, tuple[str, ...] | None]] = []
         self.released: list[tuple[float, tuple[str, ...]]] = []
         self.task: asyncio.Task[None] | None = None
+        self.has_looked = True  # at its containers
 
     def deployment(self, service: str) -> str:
         applied = self.rig.hub.applied()
@@ -42,7 +43,7 @@ class Running(Puppet):
 
     def report(self) -> bytes:
         states = tuple(self.services[name] for name in sorted(self.services))
-        containers = tuple(ContainerState(state.service, "main", "running") for state in states)
+        containers = tuple(ContainerState(state.service, "main", "running") for state in states if self.has_looked)
         return self.a_report(services=states, containers=containers)
 
     def start(self) -> None:
@@ -141,13 +142,36 @@ def test_a_home_dies_is_stood_in_for_once_and_gets_its_service_back_when_it_runs
         w1.start()
         await asyncio.sleep(120)
         assert w3.stands_in == (WEB,), "back, but it does not run it yet"
+        w1.has_looked = False
         w1.runs("web")
+        await asyncio.sleep(60)
+        assert w3.stands_in == (WEB,), "an agent that has just started says how it was before"
+        w1.has_looked = True
         assert await until(loop, lambda: w3.stands_in == (), 41) <= 41
         del w3.services["web"]
         await asyncio.sleep(60)
         assert w3.changes() == [(), (WEB,), ()] and "failed_over" not in findings(rig)
 
     scene(story, listed("w3", "w2"))
+
+
+def test_a_node_is_told_at_once_whether_it_holds_a_line_or_asks_a_moment_later() -> None:
+    async def story(loop: VirtualLoop, rig: Rig, nodes: list[Running]) -> None:
+        w1, w2, _ = nodes
+        w1.die()
+        await until(loop, lambda: bool(rig.desk._registry.members["w2"].standby), WINDOW_S + 1)
+        assert await until(loop, lambda: w2.stands_in == (WEB,), 1) <= 0.2, "its bell was rung"
+        w1.start()
+        await until(loop, lambda: w2.stands_in == (), 11)
+        w1.die()
+        await asyncio.sleep(80)
+        w2.die()
+        await until(loop, lambda: bool(rig.desk._registry.members["w2"].standby), WINDOW_S + 1)
+        asked_s = loop.time()
+        assert (await w2.says(wait_s=10.0)).standby == (WEB,) and loop.time() == asked_s, "it was news"
+        assert (await w2.says(wait_s=10.0)).standby == (WEB,) and loop.time() == asked_s + 10.0, "it was not any more"
+
+    scene(story, listed("w2"))
 
 
 def test_a_home_that_was_only_cut_off_proves_itself_with_its_first_word() -> None:
@@ -166,14 +190,18 @@ def test_a_home_that_was_only_cut_off_proves_itself_with_its_first_word() -> Non
     scene(story, listed("w2"))
 
 
-def test_a_restarted_hub_changes_nothing_while_it_warms_up_and_nothing_after() -> None:
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_restarted_hub_changes_nothing_while_it_warms_up_and_nothing_after(reported: bool) -> None:
+    """Also if it dies before the node could say that it stands in."""
+
     async def story(loop: VirtualLoop, rig: Rig, nodes: list[Running]) -> None:
         w1, w2, w3 = nodes
         w3.die()  # the first choice is away at first, so that another choice would be seen
         await asyncio.sleep(200)
         w1.die()
         await until(loop, lambda: w2.stands_in == (WEB,), WINDOW_S + 1)
-        w2.runs("web", standby=True)
+        if reported:
+            w2.runs("web", standby=True)
         w3.start()
         await asyncio.sleep(100)
         w2.die()

@@ -113,7 +113,7 @@ class Conversation:
 
 def targets(digest: str) -> dict[str, str]:
     """Every path with something real in it."""
-    values = {"{number}": "1", "{digest}": digest, "{token}": "0123456789abcdef"}
+    values = {"{number}": "1", "{digest}": digest, "{token}": "0123456789abcdef", "{order}": "0" * 32}
     found = {}
     for route in ROUTES:
         filled = route.path

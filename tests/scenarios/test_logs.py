@@ -7,30 +7,41 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from holdfast.adapters.audit_log.memory import MemoryAuditLog
 from holdfast.adapters.clock.loop import LoopClock
+from holdfast.adapters.clock.system import SystemClock
+from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.runtime.memory import Behaviour, MemoryRuntime
 from holdfast.agent import streams
+from holdfast.agent.answers import Answers
 from holdfast.agent.log_feed import LogFeed
+from holdfast.agent.stream_orders import StreamOrders
 from holdfast.agent.streams import STREAMS_MAX, Streams, converse
-from holdfast.cli import logs
-from holdfast.errors import Conflict, HoldfastError, Limited, TryLater
+from holdfast.agent.time import NodeTime
+from holdfast.cli import log_call, logs
+from holdfast.cli.log_call import Call, Inbox
+from holdfast.cli.log_merge import Merging
+from holdfast.errors import Conflict, Failed, HoldfastError, Limited, TryLater
+from holdfast.model.audit import AuditEntry, Event
 from holdfast.model.certificate import Issued
 from holdfast.model.container import Container, ContainerSpec, labels_of
 from holdfast.model.fleet import Thresholds
 from holdfast.model.order import VerifiedOrder
 from holdfast.model.stream import ALIVE_S, SILENT_S, Alive, CaughtUp, Ended, Frame, LogsWanted, Said
 from holdfast.model.trust import of
-from holdfast.ports.runtime import Made
-from holdfast.ports.stream_link import Channel
+from holdfast.ports.runtime import LogLine, Made
+from holdfast.ports.stream_link import Channel, Pinned, StreamCut
 from holdfast.trust import orders
 from holdfast.wire.stream import Frames, written
 from tests.fleets.build import ALICE, START_S, operator_signer
 from tests.fleets.log_scene import Command, LogScene, log_scene, two_services, wait
-from tests.fleets.streams import logs_order
+from tests.fleets.streams import Certified, logs_order
 from tests.fleets.virtual import VirtualLoop, run
 
 FLEET = "f" * 64
@@ -207,6 +218,43 @@ def test_with_a_tail_following_begins_after_it() -> None:
         assert await one.after(2) == ["3", "x", "4"]
         assert await two.after(0) == ["2", "3", "x", "x", "4"]
         assert await none.after(0) == ["4"]
+
+    scene(story)
+
+
+class InSeconds(MemoryRuntime):
+    """Like podman: a line carries the second in which it was written, and `since` counts in seconds as well."""
+
+    def say(self, id: str, text: str, error: bool = False) -> None:
+        super().say(id, text, error)
+        lines = self._kept[id].lines
+        lines[-1] = structs.replace(lines[-1], at_s=float(int(lines[-1].at_s)))
+
+    async def logs(self, id: str, tail: int | None, since_s: float, follow: bool) -> AsyncGenerator[LogLine, None]:
+        async for line in super().logs(id, tail, float(int(since_s)), follow):
+            yield line
+
+
+@pytest.mark.parametrize("wanted", [{}, {"tail": 0}, {"tail": 2}, {"tail": 5}, {"ago_s": 0.4}, {"ago_s": 3.0}], ids=str)
+def test_times_in_whole_seconds_lose_nothing_and_repeat_nothing(wanted: dict[str, Any]) -> None:
+    """Whoever begins to listen in the middle of a second hears what is said in the rest of it."""
+
+    async def story(node: Node) -> None:
+        node.runtime = InSeconds(node.clock)
+        node.runtime.here.add("img")
+        a = await node.begun()
+        for number in range(20):
+            node.says(a, f"old {number % 3}")
+            await asyncio.sleep(0.17)
+        heard = Following(node.feed(follow=True, **wanted))
+        await asyncio.sleep(0.01)
+        for number in range(20):
+            node.says(a, f"new {number}")
+            await asyncio.sleep(0.17)
+        found = await heard.after(3)
+        assert [text for text in found if text.startswith("new")] == [f"new {number}" for number in range(20)]
+        told = sum(text.startswith("old") for text in found)
+        assert told == {"{}": 20, "{'tail': 0}": 0, "{'tail': 2}": 2, "{'tail': 5}": 5}.get(str(wanted), told)
 
     scene(story)
 
@@ -655,3 +703,171 @@ def test_a_hub_that_dies_ends_a_stream_with_a_clear_word(tmp_path: Path) -> None
         scene.stop_hub()
         trouble = following.ended(6).trouble()
         assert trouble["code"] == "stream_cut" and "--since" in trouble["remedy"]
+
+
+def test_a_node_with_another_certificate_than_the_pinned_one_shows_nothing(whole: LogScene, tmp_path: Path) -> None:
+    """Exit 7: whatever runs there, operators did not sign for it. Exit 5 as long as the revision pins none."""
+    agent, id = whole.web()
+    agent.says(id, "not for you")
+    opening = agent.agent.orders.opening
+    real = opening.streams
+    assert real is not None
+    other = Certified(tmp_path / "other", agent.node)
+    link: Any = real._link
+    opening.streams = Streams(link, agent.runtime, lambda: other.shown, SystemClock(), lambda event, fields: None)
+    try:
+        found = whole.run("logs", "web", "--json", code=7)
+        assert found.trouble()["code"] == "stream_forged" and found.out == ""
+    finally:
+        opening.streams = real
+    assert "not for you" in whole.run("logs", "web").out
+
+
+def test_a_node_whose_certificates_nobody_signed_for_yet_is_not_asked(tmp_path: Path) -> None:
+    with log_scene(tmp_path, pinned=False) as scene:
+        agent, id = scene.web()
+        agent.says(id, "too early")
+        scene.reported(agent.node, 1)
+        found = scene.run("logs", "web", "--json", code=5)
+        assert found.trouble()["code"] == "not_pinned" and "holdfast apply" in found.trouble()["remedy"]
+        assert found.out == ""
+
+
+# ---- orders that open streams
+
+
+def opening(node: Node, journal: MemoryJournal, meeting: Meeting) -> tuple[StreamOrders, Answers, MemoryAuditLog]:
+    world: Any = SimpleNamespace(journal=journal, audit=MemoryAuditLog(node.clock), clock=node.clock)
+    answers = Answers(journal)
+    found = StreamOrders(world, answers, NodeTime(node.clock, journal))
+    found.streams = station(node, meeting, [])
+    return found, answers, world.audit
+
+
+def test_an_order_that_is_delivered_again_opens_no_second_stream_and_has_the_same_answer() -> None:
+    """I-27; after a restart it is one that was used before."""
+
+    async def story(node: Node) -> None:
+        await node.begun()
+        journal, meeting = MemoryJournal(), Meeting()
+        orders_, answers, audit = opening(node, journal, meeting)
+        wanted = proof(follow=True)
+        hurried: list[int] = []
+        orders_.hurry = lambda: hurried.append(1)
+        assert orders_.begin(wanted, 1) is None and orders_.known(wanted.order.id, 2)
+        await asyncio.sleep(1)
+        assert answers.waiting()[0].outcome == "done" and hurried == [1]
+        answers.taken([wanted.order.id])
+        assert orders_.known(wanted.order.id, 3) and answers.waiting()[0].attempt == 3
+        assert len(meeting.papers) == 1 and len(list(audit.lines(0, 10))) == 1
+        again, _, _ = opening(node, journal, meeting)
+        assert not again.known(wanted.order.id, 4)
+        refusal = again.begin(wanted, 4)
+        assert refusal is not None and refusal.code == "replayed"
+        assert journal.entries() == [] and journal.highest_counter() == wanted.order.counter
+
+    scene(story)
+
+
+def test_without_an_audit_log_that_can_be_written_nobody_reads() -> None:
+    class Full(MemoryAuditLog):
+        def append(self, event: Event, durable: bool = True) -> AuditEntry:
+            raise Failed("no space is left", remedy="free some", code="no_space")
+
+    async def story(node: Node) -> None:
+        await node.begun()
+        meeting = Meeting()
+        orders_, answers, _ = opening(node, MemoryJournal(), meeting)
+        orders_._world.audit = Full(node.clock)  # type: ignore[misc]
+        orders_.begin(proof(), 1)
+        await asyncio.sleep(1)
+        assert answers.waiting()[0].code == "no_space" and meeting.papers == []
+
+    scene(story)
+
+
+# ---- several nodes as one
+
+
+def test_lines_of_several_nodes_wait_for_whoever_is_behind_and_for_nobody_else() -> None:
+    merging = Merging(["w1", "w2"])
+    for number in (1, 4):
+        merging.add("w1", line(number))
+    assert merging.next() is None, "w2 may still have something older"
+    for number in (2, 5):
+        merging.add("w2", line(number))
+    assert [merging.next() for _ in range(4)] == [("w1", line(1)), ("w2", line(2)), ("w1", line(4)), None]
+    merging.caught_up("w1")
+    assert merging.next() == ("w2", line(5))
+    merging.add("w1", line(9))
+    assert merging.next() is None
+    merging.caught_up("w2")
+    assert merging.next() == ("w1", line(9)) and merging.next() is None
+    merging.add("w2", line(3))
+    assert merging.next() == ("w2", line(3)), "nobody waits any more"
+
+
+def test_a_terminal_that_does_not_read_makes_the_threads_wait() -> None:
+    inbox = Inbox(["w1"])
+    taken = 0
+    while inbox.put("w1", line(taken), 0.01):
+        taken += 1
+        assert taken < 10_000
+    assert 0 < taken < 1_000
+    inbox.late(["w1"])
+    assert inbox.take(10, 0.0) == [("w1", line(number)) for number in range(10)]
+    assert inbox.put("w1", line(taken), 0.01)
+
+
+def test_what_a_node_says_last_is_shown_also_if_it_has_left_by_then() -> None:
+    inbox = Inbox(["w1", "w2"])
+    inbox.put("w1", line(2), 0.0)
+    inbox.leave("w1", None)
+    assert inbox.take(9, 0.0) == [], "w2 may have an older one"
+    inbox.leave("w2", TryLater("gone", remedy="wait"))
+    inbox.leave("w2", None)
+    assert inbox.take(9, 0.0) == [("w1", line(2))]
+    assert [why is None for why in inbox.left.values()] == [True, False], "the first reason counts"
+
+
+def test_a_silent_or_broken_stream_is_an_error_and_a_slow_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_call, "SILENT_S", 0.2)
+    monkeypatch.setattr(log_call, "TICK_S", 0.05)
+
+    class Told:
+        """Says what is in the list, then nothing."""
+
+        def __init__(self, *said: bytes | None) -> None:
+            self.said = list(said)
+            self.heard: list[bytes] = []
+
+        def key(self) -> Any: ...
+
+        def call(self, order: str, key: Any, node: Any) -> "Told":
+            return self
+
+        def read(self, at_most_s: float) -> bytes | None:
+            time.sleep(0.01)
+            return self.said.pop(0) if self.said else None
+
+        def write(self, content: bytes) -> None:
+            self.heard.append(content)
+
+        def close(self) -> None: ...
+
+    def ends(*said: bytes | None) -> HoldfastError | None:
+        inbox, told_ = Inbox(["w1"]), Told(*said)
+        key: Any = None
+        call = Call(told_, "o", key, Pinned("w1", b"", ""), inbox)
+        call.run()
+        assert told_.heard or None not in said, "it says that it is there"
+        return inbox.left["w1"]
+
+    assert ends(written([line(1), Alive()]), None, written([Ended()])) is None
+    for silent in ((), (written([line(1)]), b"")):
+        trouble = ends(*silent)
+        assert isinstance(trouble, StreamCut) and trouble.exit_code == 6
+    failed = ends(written([Ended("runtime_away", "podman does not answer", "wait")]))
+    assert isinstance(failed, Failed) and failed.message == "w1: podman does not answer"
+    nonsense = ends(b"{}\n")
+    assert nonsense is not None and nonsense.exit_code == 7

@@ -31,6 +31,8 @@ HOOK_FAILED = "hook_failed"
 CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
 CRASHES_FREE = 3  # so often something that ends is started again at once
 BACK_OFF_S_MAX = 60.0
+CALM_S = 90.0
+CRASHING = "crash_loop"
 
 
 class Crew:
@@ -195,7 +197,30 @@ class Crew:
         """Started again after it had ended by itself."""
         now_s = self.world.clock.monotonic_s()
         lately = [at_s for at_s in self._starts.get(container.id, []) if now_s - at_s < 600.0]
-        self._starts[container.id] = [*lately, now_s][-10:]
+        self._starts[container.id] = lately = [*lately, now_s][-10:]
+        if len(lately) > CRASHES_FREE:
+            self._findings.add(
+                CRASHING,
+                f"{container.component} {container.replica} of {container.service} ends again and again "
+                f"({len(lately)} times within ten minutes); it is started ever more rarely",
+                f"holdfast logs {container.service}",
+                f"service.{container.service}",
+            )
+
+    def settle_crashes(self) -> None:
+        """What has lived for a minute again is not crashing any more."""
+        now_s = self.world.clock.monotonic_s()
+        ours = {one.id: one for one in self.yard.ours()}
+        crashing = set()
+        for id, starts in list(self._starts.items()):
+            one = ours.get(id)
+            if one is None or (one.running and now_s - starts[-1] > CALM_S):
+                del self._starts[id]
+            elif len(starts) > CRASHES_FREE:
+                crashing.add(f"service.{one.service}")
+        for found in self._findings.all():
+            if found.code == CRASHING and found.address not in crashing:
+                self._findings.clear(CRASHING, found.address)
 
     def forgive(self, containers: Iterable[Container]) -> None:
         """Somebody asked for it by name: everything may be tried again at once."""

@@ -1,13 +1,15 @@
 """What the containers of one service say: first what they said, in order of time, then as it happens.
 
 A container that is replaced is followed by its successor; one that was started again goes on where it was. Nothing is
-told twice: where the two readings of a log meet, lines are counted, because many may carry the same time.
+told twice: where the two readings of a log meet, lines are counted, because many carry the same time (podman tells it
+in whole seconds).
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from heapq import heappop, heappush
+from math import floor
 
 from holdfast.errors import Failed, HoldfastError, TryLater
 from holdfast.model.container import LABEL_FLEET, Container
@@ -25,25 +27,28 @@ PAUSE_S = 0.1  # between two looks, however much ends
 class Mark:
     """How far a container's log was told: up to this time, and so many lines of exactly that time."""
 
-    def __init__(self, at_s: float) -> None:
+    def __init__(self, at_s: float, is_cut: bool = False) -> None:
         self.at_s = at_s
         self.lines = 0
-        self.newest: list[str] = []  # their texts, as long as they are all that was told
+        self.is_cut = is_cut  # by a tail: of that time only the last lines were told, perhaps
+        self._texts: list[str] = []
 
     def note(self, line: LogLine) -> None:
+        if line.at_s < self.at_s:
+            return
         if line.at_s > self.at_s:
-            self.newest = [line.text] if not self.lines else []
-            self.at_s, self.lines = line.at_s, 1
-        elif line.at_s == self.at_s:
-            self.lines += 1
-            if self.newest:
-                self.newest.append(line.text)
+            self.is_cut = self.is_cut and self.lines == 0
+            self.at_s, self.lines, self._texts = line.at_s, 0, []
+        self.lines += 1
+        if self.is_cut:
+            self._texts.append(line.text)
 
     def recount(self, texts: Sequence[str]) -> None:
-        """Of all lines of that time, a tail showed the last ones alone: those before them count as told, too."""
-        size = len(self.newest)
-        ends = [end for end in range(len(texts), size - 1, -1) if list(texts[end - size : end]) == self.newest]
+        """All lines of that time: those before the ones that were told count as told, too."""
+        size = len(self._texts)
+        ends = [end for end in range(len(texts), size - 1, -1) if list(texts[end - size : end]) == self._texts]
         self.lines = ends[0] if ends else self.lines
+        self.is_cut, self._texts = False, []
 
 
 class Reading:
@@ -67,7 +72,6 @@ class LogFeed:
         self._fleet = fleet
         self._service = service
         self._wanted = wanted
-        self._now_s = now_s
         self._since_s = max(wanted.since_s, now_s - wanted.ago_s if wanted.ago_s else 0.0)
         self._readings: dict[str, Reading] = {}
         self._lines: asyncio.Queue[Said] = asyncio.Queue(WAITING_LINES)
@@ -84,8 +88,8 @@ class LogFeed:
     async def frames(self, first: Sequence[Container]) -> AsyncGenerator[Frame, None]:
         """`first` are the containers that are here now. Without `follow` it ends when everything was told."""
         for container in first:
-            start_s = self._now_s if self._wanted.tail == 0 else self._since_s
-            self._readings[container.id] = Reading(container, Mark(start_s))
+            mark = Mark(floor(self._since_s), is_cut=self._wanted.tail is not None)
+            self._readings[container.id] = Reading(container, mark)
         async with aclosing(self._backlog(first)) as told:
             async for said in told:
                 yield said
@@ -98,8 +102,6 @@ class LogFeed:
     # ---- what was said
 
     async def _backlog(self, first: Sequence[Container]) -> AsyncGenerator[Said, None]:
-        if self._wanted.tail == 0:
-            return
         sources = [self._told(each) for each in first]
         async with aclosing(merged(sources)) as told:
             async for index, line in told:
@@ -107,21 +109,22 @@ class LogFeed:
                     continue
                 reading = self._readings[first[index].id]
                 reading.mark.note(line)
-                yield _said(reading.container, line)
-        if self._wanted.tail is not None and self._wanted.follow:
+                if self._wanted.tail != 0:
+                    yield _said(reading.container, line)
+        if self._wanted.follow:
             for reading in list(self._readings.values()):
                 await self._recount(reading.mark, reading.container)
 
     async def _recount(self, mark: Mark, container: Container) -> None:
-        if mark.newest:
+        if mark.is_cut and mark.lines:
             lines = self._runtime.logs(container.id, None, mark.at_s, False)
             with suppress(Failed):
                 mark.recount([line.text async for line in lines if line.at_s == mark.at_s])
-            mark.newest = []
 
     async def _told(self, container: Container) -> AsyncGenerator[LogLine, None]:
         with suppress(Failed):  # it went while we looked: the others still have something to say
-            async for line in self._runtime.logs(container.id, self._wanted.tail, self._since_s, False):
+            tail = self._wanted.tail if self._wanted.tail != 0 else 1  # not told, but marked: following begins after it
+            async for line in self._runtime.logs(container.id, tail, self._since_s, False):
                 yield line
 
     # ---- what is being said

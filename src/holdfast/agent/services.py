@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.agent import showing
@@ -35,11 +36,17 @@ from holdfast.reconcile.stages import Agenda, Look, Work
 
 LOOK_S = 10.0  # at least so often everything is looked at (T-04); events say the rest
 PASS_S_MAX = 300.0  # T-07
+DOWN_S = 0.5  # while something does not run that should
 AGAIN_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # between passes that did not get there
 RETIRED_S = 600.0  # so often the sizes of what was left behind are looked up
 STANDBY_FACT = "standby"
 RUNTIME = "runtime_unavailable"
 DRIFT = "drift"
+
+
+class Pause(Struct, frozen=True):
+    at_most_s: float = LOOK_S
+    deaf: bool = False  # also if something happens
 
 
 class Services:
@@ -135,24 +142,25 @@ class Services:
         self._is_kept = True
         while True:
             try:
-                pause_s = await self._pass()
+                pause = await self._pass()
                 self._findings.clear(RUNTIME)
             except HoldfastError as trouble:
                 self._findings.add_trouble(RUNTIME, trouble)
                 self.runtime = ""
-                pause_s = self._back_off()
+                pause = self._back_off()
             except Exception as trouble:  # a mistake of ours must not keep every other service from being looked after
                 self._findings.add(
                     "internal_error", f"{type(trouble).__name__}: {trouble}", "report this, with the log"
                 )
                 self._world.say("internal_error", {"message": repr(trouble)})
-                pause_s = self._back_off()
+                pause = self._back_off()
             self._end_pass()
-            await self._rest(pause_s)
+            await self._rest(pause)
 
-    def _back_off(self) -> float:
+    def _back_off(self) -> Pause:
+        """What happens meanwhile is no reason to try again sooner: most of it, it did itself."""
         self._tries += 1
-        return AGAIN_S[min(self._tries, len(AGAIN_S)) - 1]
+        return Pause(AGAIN_S[min(self._tries, len(AGAIN_S)) - 1], deaf=True)
 
     def _end_pass(self) -> None:
         if self.busy:
@@ -161,7 +169,7 @@ class Services:
         if not self._bell.is_set():
             self._calm.set()
 
-    async def _rest(self, at_most_s: float | None) -> None:
+    async def _rest(self, pause: Pause) -> None:
         """Until somebody rings, something happened to a container, or it is time to look anyway."""
         if self._bell.is_set():
             self._bell.clear()
@@ -169,7 +177,7 @@ class Services:
         rung = asyncio.ensure_future(self._bell.wait())
         waiting: set[asyncio.Future[Any]] = {rung}
         if self._is_needed():
-            waiting.add(asyncio.ensure_future(self._stirred(at_most_s)))
+            waiting.add(asyncio.ensure_future(self._stirred(pause)))
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -178,13 +186,12 @@ class Services:
             await asyncio.gather(*waiting, return_exceptions=True)
         self._bell.clear()
 
-    async def _stirred(self, at_most_s: float | None) -> bool:
-        """What happens while it backs off is no reason to try again sooner: most of it, it did itself."""
-        if at_most_s is not None:
-            await asyncio.sleep(at_most_s)
+    async def _stirred(self, pause: Pause) -> bool:
+        if pause.deaf:
+            await asyncio.sleep(pause.at_most_s)
             return True
         try:
-            return await self._world.runtime.changed(LOOK_S)
+            return await self._world.runtime.changed(pause.at_most_s)
         except HoldfastError:
             await asyncio.sleep(1.0)
             return True
@@ -228,16 +235,18 @@ class Services:
         else:
             self._findings.clear("content_missing")
 
-    async def _pass(self) -> float | None:
-        """How soon to look again; None: when something happens."""
+    async def _pass(self) -> Pause:
+        """How soon to look again."""
         wanted = self._frozen()
         if wanted is None:
-            return None
+            return Pause()
         await self._look_after_retired()
         if not self._is_needed():
-            return None
+            return Pause()
         if not self.runtime:
             self.runtime = await self._world.runtime.version()
+            await self.crew.yard.look()
+            self._world.secrets.forget_all_but([one.name for one in self.crew.yard.all()])
         await self.crew.yard.look()
         self._adopt(wanted)
         self.vitals.follow_all(self.crew.yard.ours(), self._parts(wanted))
@@ -252,16 +261,19 @@ class Services:
             agenda = await self._agenda(wanted)
         return self._pace(wanted, agenda)
 
-    def _pace(self, wanted: Desired, agenda: Agenda) -> float | None:
+    def _pace(self, wanted: Desired, agenda: Agenda) -> Pause:
         left = {work.service for work in agenda.work}
-        if left != self._unrest:
-            self._unrest = left
+        down = self._down(wanted)
+        if left | down != self._unrest:
+            self._unrest = left | down
             self.changed()
         if not left:
             self._tries = 0
             self._guard = Guard()
             self._findings.clear("no_progress")
-            return self.crew.next_try_s(self.crew.yard.ours())
+            self.crew.settle_crashes()
+            next_s = self.crew.next_try_s(self.crew.yard.ours())
+            return Pause(min(LOOK_S if next_s is None else next_s, DOWN_S if down else LOOK_S))
         seen = [(one.name, one.phase, one.running) for one in self.crew.yard.ours()]
         self._guard = self._guard.after(fingerprint(seen, [f"{work.stage} {work.service}" for work in agenda.work]))
         reason = self._guard.reason()
@@ -271,6 +283,12 @@ class Services:
                 "no_progress", f"{names}: {reason}", "holdfast agent journal on the node; holdfast status"
             )
         return self._back_off()
+
+    def _down(self, wanted: Desired) -> set[str]:
+        """Services of which something that must run does not: podman may bring it back, or the agent will."""
+        stopped = {one.service for one in self.crew.yard.ours() if not one.running}
+        on = {name for name in stopped & wanted.guests.keys() if wanted.guests[name].active}
+        return {name for name in on if not self.records.of(name).held}
 
     async def _work_off(self, wanted: Desired, work: Sequence[Work]) -> None:
         """Stage by stage; what does not end in its time goes on in its lane."""

@@ -1,6 +1,6 @@
 """What an agent uses of the world, handed to it by wiring: ports, and two small callbacks. Names no product."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from msgspec import Struct
@@ -64,6 +64,10 @@ class SecretDelivery(Protocol):
 
     def forget(self, name: str) -> None:
         """The container is gone."""
+        ...
+
+    def forget_all_but(self, names: Collection[str]) -> None:
+        """After a start: others went while nobody looked."""
         ...
 
 

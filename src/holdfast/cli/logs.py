@@ -218,11 +218,12 @@ class Listening:
         began_s = clock.monotonic_s()
         ask_s = began_s + ASK_AGAIN_S / 3
         while True:
+            is_over = len(inbox.left) == len(self._names)  # asked first: whoever left has said everything
             found = inbox.take(BATCH, 0.2)
             if found:
                 self._box.terminal.say("\n".join(self._lines.text(node, said) for node, said in found))
                 self._box.terminal.flush()
-            elif len(inbox.left) == len(self._names):
+            elif is_over:
                 return
             now_s = clock.monotonic_s()
             if inbox.pending and now_s - began_s > GRACE_S:

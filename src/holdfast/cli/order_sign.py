@@ -11,7 +11,7 @@ from holdfast.cli.order_fleet import OrderFleet
 from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Failed, Invalid, NotPermitted
-from holdfast.model import duration, ssh_key
+from holdfast.model import duration, ssh_key, stream
 from holdfast.model.order import ACTIONS, EXPIRY_S_MAX, NAMESPACE, SignedOrder
 from holdfast.model.trust import Trust
 from holdfast.ports.signer import Signer
@@ -182,6 +182,12 @@ def check_action(action: str) -> None:
             f"there is no action {action!r}",
             remedy=f"{hint}one of: {', '.join(name for name, known in ACTIONS.items() if known.built)}",
             code="unknown_action",
+        )
+    if action in stream.ACTIONS:
+        raise Invalid(
+            f"an order for {action} opens a stream to the one who gives it, and cannot be given by hand",
+            remedy=f"holdfast {action} SERVICE",
+            code="not_by_hand",
         )
     if not rule.built:
         raise Invalid(

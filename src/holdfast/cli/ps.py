@@ -111,7 +111,7 @@ def services(view: FleetView) -> list[Row]:
         for part in service.components:
             rows += _rows(name, part.name, part.image, node, entry, view)
     for node, one in sorted(view.nodes.items()):
-        for container in one.report.containers if one.report is not None and not one.is_old else ():
+        for container in one.report.containers if one.report is not None and not _is_past(one) else ():
             if container.component not in placed.get((container.service, node), ()):
                 rows.append(_row(container, one, node, container.image, orphan=not _stands_in(one, container.service)))
     return rows
@@ -130,7 +130,7 @@ def _rows(name: str, component: str, image: str, node: str, entry: Entry, view: 
 
 def _seen(one: Testimony | None, service: str, component: str) -> list[ContainerState] | None:
     """None when the node makes no claim about any container, or made it on a better day."""
-    if one is None or one.report is None or one.is_old:
+    if one is None or one.report is None or _is_past(one):
         return None
     if not (one.report.containers or one.report.runtime or one.report.services):
         return None
@@ -147,6 +147,11 @@ def _as_written(container: ContainerState, entry: Entry, one: Testimony | None) 
         if (state.service, state.serving) == (container.service, container.deployment):
             written = [image for image in state.images if image.rpartition(":")[0] == name]
     return replace(container, image=written[0]) if len(written) == 1 else container
+
+
+def _is_past(one: Testimony) -> bool:
+    """Said on a better day: what it runs now nobody knows."""
+    return one.is_old or one.status == "unhealthy"
 
 
 def _stands_in(one: Testimony, service: str) -> bool:

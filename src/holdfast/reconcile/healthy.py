@@ -23,6 +23,10 @@ RETURN_S = 1.0  # by then the runtime has brought back what it will; after a boo
 EAGER_S = 0.05  # first pause between probes of one that starts; grows to the declared interval
 
 
+STEADY_PROBES = 10
+EASE_S = 5.0  # fifty containers asked every second cost more than everything else an agent does at rest
+
+
 class Watch(Struct, frozen=True):
     """One container as followed so far. `since_s` is when it began to start; crashes on the way do not renew it."""
 
@@ -96,6 +100,9 @@ def capped(health: Health | UnsetType, start_s: float) -> Health | UnsetType:
 
 
 def pause_s(watch: Watch, health: Health) -> float:
-    """Until the next probe: eager while it starts, so that a deploy does not wait for a slow interval."""
-    interval_s = duration.milliseconds(health.interval) / 1000
-    return interval_s if watch.healthy else min(interval_s, EAGER_S * 2 ** min(watch.probes, 16))
+    """Until the next probe: eager while it starts, so that a deploy does not wait for a slow interval; at ease with one
+    that has been well for a while, until its first bad answer."""
+    interval_s = float(duration.milliseconds(health.interval)) / 1000
+    if not watch.healthy:
+        return min(interval_s, EAGER_S * float(2 ** min(watch.probes, 16)))
+    return max(interval_s, EASE_S) if watch.bad == 0 and watch.probes >= STEADY_PROBES else interval_s

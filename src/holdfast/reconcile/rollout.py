@@ -340,8 +340,7 @@ def _stop(view: View, seen: Seen) -> Stop:
 def _which(view: View, seen: Seen) -> Which:
     if view.resting or view.retired:
         return ""
-    failed = view.here.failed and seen.container.labels.get(LABEL_DEPLOYMENT) == view.here.failed
-    return "failed" if failed else "old"
+    return "failed" if seen.container.labels.get(LABEL_DEPLOYMENT) == view.here.failed else "old"
 
 
 def _removals(view: View) -> Iterator[Step]:

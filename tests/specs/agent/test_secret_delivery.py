@@ -24,8 +24,9 @@ from holdfast.model.trust import Trust
 from holdfast.planning.documents import FleetDocument
 from holdfast.planning.plan import plan
 from holdfast.planning.table import serving_metadata
-from tests.fleets.agents import Lone, PaperHub, applied_after, key_of, turn
+from tests.fleets.agents import Lone, PaperHub, applied_after, turn
 from tests.fleets.build import ALICE, digest_pinned, operator_signer, sign, small_fleet
+from tests.fleets.desks import key_of
 from tests.fleets.sealing import CANARY, node_key, node_opener, sealed_to
 from tests.fleets.virtual import VirtualLoop, run
 

@@ -92,6 +92,7 @@ DUTIES = {
     "keep the registry of nodes": "join",
     "hear how they are": "check-in",
     "carry signed orders": "order",
+    "carry what an order opens, unread": "stream",
     "shut a node out": "revoke",
     "say how the fleet is": "read-nodes",
     "say how the hub is": "read-status",
@@ -127,9 +128,10 @@ def test_the_hub_has_no_hands() -> None:
 
 
 def test_nothing_of_a_node_reaches_another_through_the_hub() -> None:
-    """M-60, I-15: no relay: what nodes may ask for is their own."""
+    """M-60, I-15: no relay between nodes: what they may ask for is their own, and at the other end of a stream is the
+    operator who ordered it (tests/contracts/test_relay.py)."""
     of_nodes = {name for name, kinds in permissions.ALLOWED.items() if "node" in kinds and "anonymous" not in kinds}
-    assert of_nodes == {"join", "check-in", "salvage", "read-head", "read-links", "read-own-content"}
+    assert of_nodes == {"join", "check-in", "salvage", "stream", "read-head", "read-links", "read-own-content"}
 
 
 # ---- one program per host

@@ -180,6 +180,7 @@ class World:
         assert not room.container.running
         room.recreate = step.part.recreate  # may be declared anew for the same container
         self._check_writers(room)
+        self._check_put_aside(room)
         room.container = replace(room.container, running=True, phase="running")
         room.word = "starting"
         self.tried.add(step.container.id)
@@ -193,6 +194,15 @@ class World:
             assert not sources & {mount.source for mount in other.spec.mounts}, "two writers"
             generations = room.spec.component == other.spec.component and room.spec != other.spec
             assert not (room.recreate and generations), "two generations of a part that is replaced in place"
+
+    def _check_put_aside(self, room: Guestroom) -> None:
+        """On the way forward another image never writes into data that was not put aside."""
+        if self.target is None or is_settled(self.target, self.serving):
+            return
+        sources = {mount.source for mount in room.spec.mounts}
+        for other in self.rooms.values():
+            if other.spec.image != room.spec.image and sources & {mount.source for mount in other.spec.mounts}:
+                assert room.spec.component in self.checkpoints.get(self.attempt, set()), "no checkpoint"
 
     def _awaithealthy(self, step: AwaitHealthy) -> None:
         for one in step.containers:
@@ -249,9 +259,20 @@ class World:
         self.drained |= {one.id for one in step.containers}
 
     def _stop(self, step: Stop) -> None:
+        self._check_beside()
         room = self.rooms[step.container.id]
         room.container = replace(room.container, running=False, phase="exited", exit_code=143)
         room.word = "failed"
+
+    def _check_beside(self) -> None:
+        """Before the switch nothing is stopped unless everything that could be started beside it is healthy."""
+        target = self.target
+        if target is None or self.held or not target.active or is_settled(target, self.serving):
+            return
+        keepers = keepers_of(target, self.here())
+        for part in target.parts:
+            for replica in range(part.replicas if not part.recreate else 0):
+                self._check_proven(part, replica, keepers[part.spec.component, replica])
 
     def _remove(self, step: Remove) -> None:
         room = self.rooms.pop(step.container.id)

@@ -119,6 +119,8 @@ def test_a_restart_that_nobody_saw_is_still_another_life() -> None:
     again = replace(UP, started_s=2.0)
     assert word(healthy.looked(watch, again, 101.0), again, 101.0) == "starting"
     assert healthy.looked(watch, UP, 101.0) == watch
+    down = healthy.looked(watch, CRASHED, 101.0)
+    assert word(healthy.looked(down, UP, 102.0), UP, 102.0) == "starting", "seen down is enough"
 
 
 def test_probes_are_eager_while_it_starts_and_then_keep_the_declared_pace() -> None:
@@ -129,6 +131,7 @@ def test_probes_are_eager_while_it_starts_and_then_keep_the_declared_pace() -> N
         watch = probed(watch, False)
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
     assert healthy.pause_s(probed(watch, True), HTTP) == 2.0
+    assert healthy.pause_s(probed(healthy.begin(UP, 100.0), True), HTTP) == 2.0
     assert healthy.pause_s(replace(watch, probes=10**9), HTTP) == 2.0
 
 

@@ -81,6 +81,14 @@ def test_hooks_before_run_one_after_the_other_and_before_anything_new_is_made() 
 def test_hooks_before_are_over_once_their_deployment_serves() -> None:
     web = part(pre_deploy=("migrate",))
     assert next_step(guest(web), here(seen(web, "a"), serving=guest(web))) is None
+    assert next_step(guest(web), here(seen(web, "a"), serving=guest(web), images=frozenset())) is None, "nor a pull"
+
+
+def test_a_hook_of_a_container_that_is_there_already_needs_its_image_too() -> None:
+    web = part(pre_deploy=("migrate",))
+    again = guest(web, deployment="d2")
+    assert next_step(again, here(seen(web, "a"), serving=guest(web), images=frozenset())) == Pull("web:1", "web:1")
+    assert next_step(again, here(seen(web, "a"), serving=guest(web))) == Hook(web, "pre_deploy")
 
 
 def test_all_newcomers_are_made_and_started_before_the_first_wait() -> None:
@@ -166,6 +174,17 @@ def test_a_newcomer_that_will_not_do_fails_the_attempt(word: Word, running: bool
     assert isinstance(step, Fail)
     assert (step.container, step.name) == (new.container, "healthy web 0")
     assert step.why == (rollout.WHY[word] if running else rollout.ENDED)
+
+
+def test_a_newcomer_found_stopped_is_started_before_it_is_judged() -> None:
+    """Left by an attempt that was overtaken, or by an agent that was killed."""
+    left = down(WEB2, "b", deployment="d2")
+    assert names(V2, here(seen(WEB1, "a"), left, serving=V1)) == ["start web 0"]
+
+
+def test_a_good_word_about_one_that_does_not_run_is_not_believed() -> None:
+    dead = seen(WEB2, "b", "healthy", running=False, deployment="d2")
+    assert isinstance(next_step(V2, here(seen(WEB1, "a"), dead, serving=V1, tried={"b"})), Fail)
 
 
 def test_one_failing_newcomer_is_enough_whatever_the_others_still_do() -> None:
@@ -275,6 +294,12 @@ def test_the_old_writer_is_not_stopped_for_one_that_cannot_even_be_made() -> Non
     assert names(guest(DB2, deployment="d2"), here(seen(DB1, "b"), serving=guest(DB1))) == ["create db 0"]
 
 
+def test_a_part_that_asks_for_it_is_replaced_in_place_without_data_too() -> None:
+    one, two = part("job", "1", recreate=True), part("job", "2", recreate=True)
+    picture = here(seen(one, "a"), made(two, "b"), serving=guest(one))
+    assert names(guest(two, deployment="d2"), picture) == ["stop old job 0"]
+
+
 def test_an_old_writer_that_the_runtime_may_bring_back_is_stopped_too() -> None:
     crashed = seen(DB1, "b", "starting", running=False)
     picture = here(crashed, made(DB2, "d"), serving=guest(DB1))
@@ -357,6 +382,8 @@ def test_of_two_containers_in_one_place_the_better_is_kept() -> None:
         picture = here(down(WEB1, "a"), better, serving=V1)
         assert names(V1, picture) == ["remove old web 0"]
         assert next_steps(V1, picture)[0] == Remove(down(WEB1, "a").container, "old")
+    one_well = here(seen(WEB1, "a", "starting"), seen(WEB1, "z"), serving=V1)
+    assert next_step(V1, one_well) == Stop(seen(WEB1, "a").container, "old")
     both = here(seen(WEB1, "a"), seen(WEB1, "z"), serving=V1, routed={"z"})
     assert next_step(V1, both) == Drain((seen(WEB1, "a").container,)), "the one with the route"
 
@@ -375,8 +402,17 @@ def test_replicas_and_components_that_left_the_file_go_last() -> None:
     assert names(target, here(kept, extra, job, serving=target)) == ["stop old job 0", "stop old web 1"]
 
 
+def test_one_that_goes_is_drained_also_when_it_is_ill_and_stopped_also_when_it_may_come_back() -> None:
+    ill, new = seen(WEB1, "a", "unhealthy"), seen(WEB2, "b")
+    assert next_step(V2, here(ill, new, serving=V2, routed={"b"})) == Drain((ill.container,))
+    crashed = seen(WEB1, "a", "starting", running=False)
+    assert names(V2, here(crashed, new, serving=V2, routed={"b"})) == ["stop old web 0"]
+
+
 def test_a_network_that_nobody_needs_any_more_is_removed_last() -> None:
     assert next_step(V1, here(seen(WEB1, "a"), serving=V1, networks={"n"})) == RemoveNetwork("n")
+    member = part(network="n")
+    assert next_step(guest(member), here(seen(member, "a"), serving=guest(member), networks={"n"})) is None
 
 
 # ---- off, and gone --------------------------------------------------------------------------------------------------
@@ -418,6 +454,7 @@ def test_a_retired_service_is_unrouted_drained_stopped_removed_and_its_network_l
     assert names(None, stopped) == ["remove db 0", "remove web 0"]
     assert names(None, here(routed=(), networks={"n"})) == ["remove network n"]
     assert names(None, here(routed=())) == []
+    assert names(None, here(b, held=True)) == ["remove db 0"], "a hold does not keep it here"
 
 
 # ---- the table as a whole -------------------------------------------------------------------------------------------

@@ -39,6 +39,14 @@ def test_each_route_has_the_published_ports_of_its_healthy_containers_sorted() -
     )
 
 
+def test_backends_are_sorted_however_many_there_are() -> None:
+    """I-22"""
+    many = part(replicas=9)
+    picture = here(*(at(seen(many, str(n), replica=n), (8080, 29000 - n), (9090, n + 1)) for n in range(9)))
+    (route,) = routes.routes(guest(many), picture)
+    assert [backend.port for backend in route.backends] == list(range(28992, 29001))
+
+
 def outside(*containers: Seen, routed: tuple[str, ...] = ()) -> list[int]:
     found = routes.routes(SHOP, here(*containers, routed=routed))
     return [backend.port for backend in found[1].backends]
@@ -51,6 +59,8 @@ def test_one_that_is_ill_gets_nothing_while_another_is_well() -> None:
     assert outside(A, down(WEB, "b", replica=1)) == [20001]
     assert outside(A, replace(B, health="starting")) == [20001]
     assert outside(A, replace(B, health="starting"), routed=("b",)) == [20001, 20003], "an agent that started anew"
+    back_soon = seen(WEB, "b", "starting", replica=1, running=False)
+    assert outside(A, back_soon, routed=("a", "b")) == [20001], "not while it has no process"
     assert outside(replace(A, health="unhealthy"), ill) == [20001, 20003], "a route to nobody helps nobody"
 
 

@@ -86,7 +86,7 @@ def test_secrets_are_files_named_like_them_unless_said_otherwise_and_a_rotated_o
         (Resources(), 0, 0),
         (Resources(cpu="2"), 2000, 0),
         (Resources(cpu="0.5", memory="512Mi"), 500, 512 << 20),
-        (Resources(cpu="0.001", memory="2GiB"), 1, 2 << 30),
+        (Resources(cpu="1.001", memory="2GiB"), 1001, 2 << 30),
         (Resources(cpu="1.255", memory="1024"), 1255, 1024),
         (Resources(memory="64KiB"), 0, 64 << 10),
         (Resources(memory="100B"), 0, 100),

@@ -8,7 +8,7 @@ from holdfast.errors import NotPermitted, Unauthenticated
 from holdfast.model.principal import KINDS, Kind, Principal
 from holdfast.trust.permissions import ALLOWED, OPERATIONS, PROOFS, PUBLIC, document, may
 
-NODE = frozenset({"read-head", "read-links", "read-own-content", "join", "check-in", "salvage"})
+NODE = frozenset({"read-head", "read-links", "read-own-content", "join", "check-in", "salvage", "stream"})
 FOUNDER = frozenset(
     {"read-head", "read-status", "read-applied", "read-history", "read-observations", "read-damage", "commit"}
 )

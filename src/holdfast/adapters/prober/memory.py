@@ -12,8 +12,8 @@ NOTHING = Verdict(False, "nothing listens there")
 
 
 class MemoryProber:
-    """`answers` by the name of a container or its image: given one after the other, the last one for good; whoever has none is well
-    as long as it runs. `slow_s` is how long one takes; longer than its timeout is no answer."""
+    """`answers` by the name of a container or its image: given one after the other, the last one for good; whoever has
+    none is well as long as it runs. `slow_s` is how long one takes; longer than its timeout is no answer."""
 
     def __init__(self) -> None:
         self.answers: dict[str, list[Verdict]] = {}

@@ -1,6 +1,7 @@
 """Where the supervisors of containers leave exit codes for podman: one file a container, in one folder."""
 
 import os
+from contextlib import suppress
 
 from holdfast.adapters.runtime import process
 
@@ -21,9 +22,10 @@ def usual_folder(runtime_dir: str | None) -> str | None:
 
 
 def leave(folder: str, id: str, code: int) -> None:
-    """What the supervisor itself said before stays."""
+    """What the supervisor itself said before stays. Where nothing can be written, podman gives up by itself later."""
     path = os.path.join(folder, id)
     if not os.path.exists(path):
-        with open(f"{path}.new", "w", encoding="ascii") as file:
-            file.write(str(code))
-        os.rename(f"{path}.new", path)
+        with suppress(OSError):
+            with open(f"{path}.new", "w", encoding="ascii") as file:
+                file.write(str(code))
+            os.rename(f"{path}.new", path)

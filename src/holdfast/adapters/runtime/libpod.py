@@ -74,10 +74,9 @@ class Libpod:
         data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = CALL_S,
-        silence_s: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer to be read as it comes. Anything but 2xx and 304 is Refused; nobody there is TryLater."""
-        limits = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S, sock_read=silence_s)
+        limits = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S)
         sent = data if body is None else msgspec.json.encode(body)
         told = {**(headers or {}), **({"Content-Type": "application/json"} if body is not None else {})}
         try:
@@ -131,6 +130,11 @@ def away(what: str) -> TryLater:
         remedy="holdfast doctor; or start it by hand: podman system service --time=0 unix://SOCKET",
         code="runtime_away",
     )
+
+
+def stumbled(no: Refused) -> TryLater:
+    """A mere look was refused: podman's own trouble, such as something that vanished under its hands."""
+    return TryLater(f"podman cannot look: {no.message}", remedy="it is tried again by itself", code="runtime_trouble")
 
 
 def filters(wanted: Mapping[str, Sequence[str]]) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.adapters.runtime import exit_code, process
-from holdfast.adapters.runtime.libpod import Libpod, Refused, filters
+from holdfast.adapters.runtime.libpod import Libpod, Refused, filters, stumbled
 from holdfast.adapters.runtime.process import Process
 from holdfast.model.container import Container, ContainerPhase, Published
 
@@ -112,8 +112,7 @@ class Listing:
         self.exits: str | None = None  # the folder of exit codes, learnt from the first living supervisor
 
     async def containers(self) -> list[Container]:
-        answer = await self._libpod.call("GET", "containers/json", params={"all": "true"}, timeout_s=LIST_S)
-        rows = _rows.decode(answer.body)
+        rows = await self._rows({"all": "true"})
         gate = asyncio.Semaphore(TOGETHER)
         await asyncio.gather(*(self._look_closer(row, gate) for row in rows if not self._is_known(row)))
         self._lives = {row.id: self._lives[row.id] for row in rows if row.id in self._lives}
@@ -122,14 +121,22 @@ class Listing:
     async def container(self, id: str) -> Container | None:
         """By id or name; the same row as in the list of all."""
         asked = {"id": [id]} if _is_id(id) else {"name": [f"^{id}$"]}
-        params = {"all": "true", "filters": filters(asked)}
-        answer = await self._libpod.call("GET", "containers/json", params=params, timeout_s=LIST_S)
-        for row in _rows.decode(answer.body):
+        for row in await self._rows({"all": "true", "filters": filters(asked)}):
             if not self._is_known(row):
                 await self._look_closer(row, asyncio.Semaphore(1))
             return self._container(row)
         self._lives.pop(id, None)
         return None
+
+    async def _rows(self, params: dict[str, str]) -> list[_Row]:
+        """Podman's list stumbles over a container that goes while it is being listed: then it is asked once more."""
+        for _ in range(2):
+            try:
+                answer = await self._libpod.call("GET", "containers/json", params=params, timeout_s=LIST_S)
+                return _rows.decode(answer.body)
+            except Refused as no:
+                trouble = stumbled(no)
+        raise trouble
 
     def anybody_gone(self) -> bool:
         """Whether a process that was seen alive is gone; nothing but /proc is asked."""
@@ -202,7 +209,7 @@ async def inspect(libpod: Libpod, id: str) -> Details | None:
     except Refused as no:
         if no.absent:
             return None
-        raise
+        raise stumbled(no) from no
     return _details.decode(answer.body)
 
 

@@ -1,37 +1,31 @@
 """Podman as the runtime of a node, over its REST socket. Touches only what it is told to, and never data."""
 
 import asyncio
-import math
 import os
-import re
 import resource
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from holdfast.adapters.runtime import creation, exit_code, orphan, pulling, sealed_env
+from holdfast.adapters.runtime import creation, pulling, refusal, sealed_env
+from holdfast.adapters.runtime.ending import Ending
 from holdfast.adapters.runtime.execution import TIMED_OUT, Execution
 from holdfast.adapters.runtime.frame import Frames, log_line
 from holdfast.adapters.runtime.happening import Happening
-from holdfast.adapters.runtime.libpod import Libpod, Refused
-from holdfast.adapters.runtime.listing import Details, Listing, inspect
+from holdfast.adapters.runtime.libpod import Libpod, Refused, stumbled
+from holdfast.adapters.runtime.listing import Listing, inspect
 from holdfast.adapters.runtime.service import Foreign, Service
 from holdfast.errors import Failed
 from holdfast.model.container import Container
-from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Progress
+from holdfast.ports.runtime import Finished, LogLine, Made, Progress
 
 SHORT_S = 10.0
 GLANCE_S = 1.0
-AGAIN_S = 0.02
-STOP_S = 30.0  # beyond the grace: killing and tidying up on a busy machine
+LOG_S = 30.0
 OUTPUT_LINES = 100
 LIMITS_MAX = {"nofile": 1048576, "nproc": 32768}  # the latter is all that podman's service keeps for itself
-
-_port = re.compile(r":(\d+): bind: address already in use")
-_port_loose = re.compile(r"[:.](\d{2,5})\b(?!.*[:.]\d{2,5}\b)")
 
 
 class _Inspected(msgspec.Struct, frozen=True, rename="pascal"):
@@ -58,12 +52,16 @@ class Podman:
         self._listing = Listing(self._libpod)
         self._happening = Happening(self._libpod)
         self._limits = _limits()
+        self._ending = Ending(self._libpod, self._listing, self._environ.get("XDG_RUNTIME_DIR"))
         self._execution = Execution(
             (*command, "--remote", "--url", f"unix://{at}") if socket else command, self._environ
         )
 
     async def version(self) -> str:
-        answer = await self._libpod.call("GET", "version", timeout_s=SHORT_S)
+        try:
+            answer = await self._libpod.call("GET", "version", timeout_s=SHORT_S)
+        except Refused as no:
+            raise stumbled(no) from no
         return f"podman {msgspec.json.decode(answer.body).get('Version', '?')}"
 
     async def containers(self) -> Sequence[Container]:
@@ -83,7 +81,7 @@ class Podman:
         except Refused as no:
             if no.absent:
                 return False
-            raise _failed("podman cannot look", no) from no
+            raise stumbled(no) from no
         return True
 
     async def pull(self, reference: str, progress: Progress) -> None:
@@ -95,14 +93,14 @@ class Podman:
             await self._libpod.call("POST", "networks/create", body=wanted)
         except Refused as no:
             if no.status != 409:
-                raise _failed(f"no network {name}", no) from no
+                raise refusal.failed(f"no network {name}", no) from no
 
     async def remove_network(self, name: str) -> None:
         try:
             await self._libpod.call("DELETE", f"networks/{name}")
         except Refused as no:
             if not no.absent and "being used" not in no.cause:
-                raise _failed(f"network {name} stays", no) from no
+                raise refusal.failed(f"network {name} stays", no) from no
 
     # ---- a container's life -----------------------------------------------------------------------------------------
 
@@ -124,20 +122,20 @@ class Podman:
         except Refused as no:
             if "name is already in use" in no.cause or no.status == 409:
                 return await self._id_of(made.name, no)
-            raise _not_made(made, no) from no
+            raise refusal.not_made(made, no) from no
         return str(msgspec.json.decode(answer.body)["Id"])
 
     async def _image(self, made: Made) -> sealed_env.Image:
         try:
             answer = await self._libpod.call("GET", f"images/{made.spec.reference}/json")
         except Refused as no:
-            raise _not_made(made, no) from no
+            raise refusal.not_made(made, no) from no
         return msgspec.json.decode(answer.body, type=_Inspected).config
 
     async def _id_of(self, name: str, no: Refused) -> str:
         details = await inspect(self._libpod, name)
         if details is None:
-            raise _failed(f"{name} is neither there nor free", no) from no
+            raise refusal.failed(f"{name} is neither there nor free", no) from no
         return details.id
 
     async def start(self, id: str) -> None:
@@ -145,87 +143,24 @@ class Podman:
             try:
                 answer = await self._libpod.call("POST", f"containers/{id}/start")
             except Refused as no:
-                if again and no.cause == "container state improper" and await self._settled(id):
+                if again and no.cause == "container state improper" and await self._ending.settled(id):
                     continue
-                raise _not_started(id, no) from no
-            if answer.status != 304 or not again or not await self._settled(id):
+                raise refusal.not_started(id, no) from no
+            if answer.status != 304 or not again or not await self._ending.settled(id):
                 return
 
-    async def _settled(self, id: str) -> bool:
-        """Whether podman took a dead one for running and knows better now."""
-        details = await inspect(self._libpod, id)
-        if details is None or not orphan.is_orphan(details) or details.process is not None:
-            return False
-        return await self._settle(details)
-
-    async def _settle(self, details: Details) -> bool:
-        if await orphan.settle(self._libpod, details, self._exits_folder()):
-            return True
-        with suppress(Refused):  # podman gives up waiting for the dead supervisor after five seconds
-            await self._libpod.call("POST", f"containers/{details.id}/stop", params={"timeout": "0"})
-        return await orphan.settle(self._libpod, details, None)
-
-    def _exits_folder(self) -> str | None:
-        return self._listing.exits or exit_code.usual_folder(self._environ.get("XDG_RUNTIME_DIR"))
-
     async def stop(self, id: str, grace_s: float) -> None:
-        """Asked again until it is down for good: one that has just crashed counts as stopped for podman, which then
-        starts it again all the same."""
-        give_up_s = time.monotonic() + grace_s + STOP_S
-        trouble = Refused(0, "", f"it runs still after {grace_s + STOP_S:g} s")
-        while (details := await inspect(self._libpod, id)) is not None and not orphan.is_down(details):
-            if orphan.is_orphan(details):
-                return await self._stop_orphan(details, grace_s)
-            if time.monotonic() > give_up_s:
-                raise _failed(f"container {details.name} does not stop", trouble) from trouble
-            try:
-                await self._stop(id, grace_s)
-            except Refused as no:  # it ended by itself meanwhile, or its supervisor did: the next look shows
-                trouble = no
-                await asyncio.sleep(AGAIN_S)
-        return None
-
-    async def _stop(self, id: str, grace_s: float) -> None:
-        params = {"timeout": str(max(0, math.ceil(grace_s)))}
-        done = await self._libpod.call("POST", f"containers/{id}/stop", params=params, timeout_s=grace_s + STOP_S)
-        if done.status == 304:
-            await asyncio.sleep(AGAIN_S)  # until podman has tidied up, or started it again
-
-    async def _stop_orphan(self, details: Details, grace_s: float) -> None:
-        if await orphan.end(details, grace_s) and await self._settle(details):
-            return
-        raise Failed(
-            f"container {details.name} has lost its supervisor and does not end",
-            remedy=f"podman rm --force {details.name} on the node",
-            code="stuck",
-        )
+        await self._ending.stop(id, grace_s)
 
     async def remove(self, id: str) -> None:
-        details = await inspect(self._libpod, id)
-        if details is None:
-            return
-        try:
-            await self._delete(id)
-        except Refused as no:
-            if not await self._settled(id):
-                raise _failed(f"container {details.name} stays", no) from no
-            with suppress(Refused):
-                await self._delete(id)
-
-    async def _delete(self, id: str) -> None:
-        """Neither by force nor with volumes: what is mounted is somebody's data."""
-        try:
-            await self._libpod.call("DELETE", f"containers/{id}", params={"v": "false", "force": "false"})
-        except Refused as no:
-            if not no.absent:
-                raise
+        await self._ending.remove(id)
 
     async def _keep_secret(self, name: str, content: bytes) -> None:
         await self._forget_secret(name)
         try:
             await self._libpod.call("POST", "secrets/create", params={"name": name}, data=content)
         except Refused as no:
-            raise _failed(f"podman does not keep the secret {name}", no) from no
+            raise refusal.failed(f"podman does not keep the secret {name}", no) from no
 
     async def _forget_secret(self, name: str) -> None:
         with suppress(Refused):
@@ -279,7 +214,7 @@ class Podman:
         except TimeoutError:
             return None
         except Refused as no:
-            raise _failed(f"nobody can wait for container {id[:12]}", no) from no
+            raise refusal.failed(f"nobody can wait for container {id[:12]}", no) from no
         return int(answer.body)
 
     async def _gone(self, id: str) -> None:
@@ -290,7 +225,7 @@ class Podman:
         params = {"stdout": "true", "stderr": "true", "timestamps": "true", "follow": str(follow).lower()}
         params |= {"tail": str(tail)} if tail is not None else {}
         params |= {"since": str(int(since_s))} if since_s > 0 else {}
-        limit_s = None if follow else STOP_S
+        limit_s = None if follow else LOG_S
         frames = Frames()
         try:
             async with self._libpod.open("GET", f"containers/{id}/logs", params=params, timeout_s=limit_s) as answer:
@@ -298,7 +233,7 @@ class Podman:
                     for stream, content in frames.feed(piece):
                         yield log_line(id, stream, content)
         except Refused as no:
-            raise _failed(f"no log of container {id[:12]}", no) from no
+            raise refusal.failed(f"no log of container {id[:12]}", no) from no
 
     async def changed(self, at_most_s: float) -> bool:
         """A dead supervisor sends no event, so now and then the processes themselves are looked at."""
@@ -320,30 +255,3 @@ def _limits() -> dict[str, int]:
     asked = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
     hard = {kind: resource.getrlimit(number)[1] for kind, number in asked.items()}
     return {kind: LIMITS_MAX[kind] if most < 0 else min(most, LIMITS_MAX[kind]) for kind, most in hard.items()}
-
-
-def _failed(what: str, no: Refused) -> Failed:
-    return Failed(f"{what}: {no.message}", remedy="podman ps --all on the node shows what is there", code="runtime")
-
-
-def _not_made(made: Made, no: Refused) -> Failed:
-    if "image not known" in no.cause or "no such image" in no.cause:
-        return Failed(
-            f"{made.spec.reference} is not on this node, so {made.name} cannot be made",
-            remedy="deploy again: the image is pulled first",
-            code="image_missing",
-        )
-    return _failed(f"{made.name} cannot be made", no)
-
-
-def _not_started(id: str, no: Refused) -> Exception:
-    if "address already in use" in no.message:
-        found = _port.search(no.message) or _port_loose.search(no.message)
-        return PortTaken(int(found[1]) if found else 0)
-    if no.absent and "no such container" in no.cause:
-        return Failed(f"container {id[:12]} is gone", remedy="deploy again", code="container_gone")
-    return Failed(
-        f"container {id[:12]} cannot start: {no.message}",
-        remedy="correct command, volumes or image in the service's file; then deploy again",
-        code="start_failed",
-    )

@@ -13,12 +13,11 @@ from holdfast.adapters.runtime.libpod import Libpod, Refused
 from holdfast.errors import Failed, HoldfastError, TryLater
 from holdfast.ports.runtime import Progress
 
-PULL_S = 1800.0
-SILENCE_S = 180.0  # one big layer is one line of progress
+PULL_S = 1800.0  # one bound for all of it: a big layer is a single line of progress, so silence says nothing
 LINE_BYTES_MAX = 1024 * 1024
 
 # Whatever is not in this table may be the network's fault and is tried again.
-UNKNOWN = ("manifest unknown", "name unknown", "not found", "repository name not known")
+UNKNOWN = ("manifest unknown", "name unknown", "not found", "repository name not known", "short-name")
 FORBIDDEN = ("unauthorized", "authentication required", "denied", "403 (forbidden)", "401 (unauthorized)")
 BROKEN = ("digest did not match", "does not match", "digest mismatch", "invalid reference format", "unsupported digest")
 
@@ -36,9 +35,7 @@ async def pull(libpod: Libpod, reference: str, auth_files: Sequence[str], progre
     params = {"reference": reference}
     error = ""
     try:
-        async with libpod.open(
-            "POST", "images/pull", params=params, headers=headers, timeout_s=PULL_S, silence_s=SILENCE_S
-        ) as answer:
+        async with libpod.open("POST", "images/pull", params=params, headers=headers, timeout_s=PULL_S) as answer:
             held = b""
             async for piece in answer.content.iter_any():
                 *whole, held = (held + piece).split(b"\n")

@@ -1,0 +1,94 @@
+"""`holdfast logs` with real processes: podman's logs through an agent, a hub and a command, and each of them killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fleets.deploy_scene import DeployScene, deploy_scene
+from tests.fleets.lab import command
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+LINES = 3_000
+CHATTY = f"""ARG REGISTRY
+FROM $REGISTRY/hello:1
+ENTRYPOINT ["/bin/sh", "-c", "i=0; while [ $i -lt {LINES} ]; do echo line $i; i=$((i+1)); done; exec /bin/hello"]
+"""
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployScene]:
+    with deploy_scene(tmp_path_factory.mktemp("logs")) as lab:
+        lab.build(tmp_path_factory.mktemp("chatty"), "chatty:1", CHATTY)
+        lab.hello("chatty", "chatty:1")
+        lab.deploy("chatty").ok()
+        lab.hello("calm", "hello:1")
+        lab.deploy("calm").ok()
+        yield lab
+
+
+@contextmanager
+def following(scene: DeployScene, room: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
+    """A command that goes on, once it has shown something; and what it has shown so far."""
+    shown = room / "shown"
+    with shown.open("w") as out:
+        process = subprocess.Popen(
+            command("logs", *words, "-f"), cwd=scene.made.home, env=scene.env, stdin=subprocess.DEVNULL, stdout=out,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    try:
+        wait(lambda: shown.stat().st_size > 0)
+        yield process, shown.read_text
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def wait(true: Callable[[], object], at_most_s: float = 20.0) -> None:
+    until_s = time.monotonic() + at_most_s
+    while not true():
+        assert time.monotonic() < until_s, "it never came true"
+        time.sleep(0.05)
+
+
+def texts(shown: str) -> list[str]:
+    return [line.partition(" | ")[2] for line in shown.splitlines()]
+
+
+def test_everything_a_container_wrote_is_shown_once_and_in_order(scene: DeployScene) -> None:
+    found = scene.run("logs", "chatty").ok().out
+    assert texts(found)[:LINES] == [f"line {number}" for number in range(LINES)]
+    assert {line.partition(" | ")[0] for line in found.splitlines()} == {"w1 chatty/web.0"}
+    assert texts(scene.run("logs", "chatty/web", "--tail", "3").ok().out) == texts(found)[-3:]
+    assert scene.run("logs", "chatty", "--json").ok().out.count("\n") == len(texts(found))
+
+
+def test_following_goes_on_over_an_update_and_ends_with_ctrl_c(scene: DeployScene, tmp_path: Path) -> None:
+    with following(scene, tmp_path, "calm") as (process, shown):
+        scene.hello("calm", "hello:2")
+        scene.deploy("calm").ok()
+        wait(lambda: "hello 2" in shown())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+    assert texts(shown()) == ["hello 1 serves on 8080", "hello 2 serves on 8080"]
+
+
+@pytest.mark.parametrize("dies", ["agent", "hub"])
+def test_whoever_dies_in_between_ends_the_stream_with_exit_6(scene: DeployScene, tmp_path: Path, dies: str) -> None:
+    with following(scene, tmp_path, "calm") as (process, _):
+        try:
+            scene.run("lab", "kill", *(("hub",) if dies == "hub" else ("w1", "--agent"))).ok()
+            assert process.wait(30) == 6
+        finally:
+            scene.run("lab", "start", "hub" if dies == "hub" else "w1").ok()
+    assert process.stderr is not None
+    said = process.stderr.read()
+    assert "was cut" in said and "remedy: repeat the command" in said
+    scene.await_true(lambda: scene.run("logs", "calm", "--tail", "1").code == 0, 30.0, "it never came back")
