@@ -23,7 +23,7 @@ from holdfast.adapters.runtime.libpod import Answer, Libpod, Refused
 from holdfast.adapters.runtime.listing import Listing
 from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
 from holdfast.adapters.runtime.podman import Podman
-from holdfast.adapters.runtime.process import Process, arguments, known, send
+from holdfast.adapters.runtime.process import Process, arguments, known, send, with_argument
 from holdfast.errors import Failed, TryLater
 from holdfast.model.container import Container, ContainerSpec, Mount, Published
 from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Runtime
@@ -455,6 +455,18 @@ def test_one_without_its_supervisor_can_be_stopped_and_removed(scene: Scene) -> 
     scene.do(story())
 
 
+def test_one_without_its_supervisor_that_does_not_listen_is_killed(scene: Scene) -> None:
+    async def story() -> None:
+        id = await started(scene.runtime, "one", DEAF)
+        found = await seen(scene.runtime, id)
+        await asyncio.sleep(0.2)  # until the trap is set
+        scene.kill_supervisor(found)
+        await scene.runtime.stop(id, 0.5)
+        assert known(found.pid) is None and (await seen(scene.runtime, id)).exit_code == 137
+
+    scene.do(story())
+
+
 def test_a_dead_one_without_its_supervisor_can_be_removed(scene: Scene) -> None:
     async def story() -> None:
         id = await started(scene.runtime, "one")
@@ -665,8 +677,8 @@ def test_components_of_a_service_find_each_other_by_name(real: PodmanScene) -> N
     async def story() -> None:
         await real.runtime.ensure_network("hf-web", LABELS)
         serve = ("sh", "-c", "echo hello > /tmp/index.html; exec httpd -f -p 8080 -h /tmp")
-        await started(real.runtime, "db", serve, component="db", network="hf-web")
-        id = await started(real.runtime, "app", network="hf-web")
+        await started(real.runtime, "hf-one", serve, component="db", network="hf-web")
+        id = await started(real.runtime, "hf-two", network="hf-web")
         for _ in range(20):
             finished = await real.runtime.exec(id, ["wget", "-q", "-O", "-", "http://db:8080/"], 5.0)
             if finished.code == 0:
@@ -809,8 +821,9 @@ def test_a_killed_service_is_started_again_and_nobody_notices(real: PodmanScene,
             os.kill(first, signal.SIGKILL)
             while known(first) is not None:
                 await asyncio.sleep(0.01)
+            await asyncio.gather(*(podman.version() for _ in range(5)))
             assert (await seen(podman, id)).running
-            assert service_pid(tmp_path) != first
+            assert [one.pid for one in with_argument(f"unix://{tmp_path}/podman.sock")] == [service_pid(tmp_path)]
             assert await waiting, "whoever waits is woken after a gap"
             last = service_pid(tmp_path)
         assert known(last) is None and list(tmp_path.iterdir()) == []
@@ -1057,7 +1070,8 @@ def test_log_lines_have_their_time_and_text(content: bytes, at_s: float, text: s
 
 def test_nobody_signals_the_first_process_or_nobody_or_a_namesake() -> None:
     assert known(0) is None and known(-1) is None
-    assert not send(Process(0, 0), signal.SIGCONT) and not send(Process(1, 0), signal.SIGCONT)
+    first = known(1)
+    assert first is not None and not send(first, signal.SIGCONT) and not send(Process(0, 0), signal.SIGCONT)
     child = subprocess.Popen(["sleep", "100"])
     try:
         process = known(child.pid)

@@ -294,7 +294,9 @@ class EventKiller:
         self.pid = pid
         self.at = ""  # what had just happened
         self._left = n
-        self._events = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self._events = subprocess.Popen(
+            words, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        )
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
@@ -312,11 +314,11 @@ class EventKiller:
         return bool(self.at) and not is_alive(self.pid)
 
     def leave(self) -> None:
-        self._events.kill()
+        os.killpg(self._events.pid, signal.SIGKILL)  # podman is a child of what entered the node
         self._events.wait(10)
         self._thread.join(10)
-        if self._events.stdout is not None:
-            self._events.stdout.close()
+        assert not self._thread.is_alive() and self._events.stdout is not None
+        self._events.stdout.close()
 
 
 class Meddler:

@@ -3,6 +3,7 @@ with it. Several at once do not know of each other; the machine's own podman is 
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast.adapters.runtime.process import known
+from holdfast.lab import cgroups
 
 IMAGE = "localhost/busybox:1"
 TOOLS = (
@@ -32,6 +34,8 @@ TOOLS = (
     "ps",
     "hostname",
 )
+
+_ID = re.compile(r"\b[0-9a-f]{64}\b")
 
 _CONTAINERS = """\
 [containers]
@@ -133,6 +137,9 @@ class ThrowAway:
             self.podman("rm", "--all", "--force", "--time", "0")
         space = os.readlink(f"/proc/{self.holder}/ns/mnt")
         _until(lambda: not _kill(_members(space)), 10)
+        events = self.root / "run" / "libpod" / "events" / "events.log"
+        ids = set(_ID.findall(events.read_text())) if events.exists() else set()
+        cgroups.remove(sorted(ids))  # the empty groups of those that lost their supervisor
         for path in self.root.rglob("merged"):
             subprocess.run(["umount", "-l", str(path)], capture_output=True, check=False)
         shutil.rmtree(self.root, ignore_errors=True)

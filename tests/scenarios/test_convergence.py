@@ -78,7 +78,9 @@ def check(scene: Scene, wanted: Mapping[str, Service]) -> None:
             assert not any(one.running for one in here)
             continue
         assert state.phase in ("converged", "failed")
-        slots = {(p.spec.component, r, p.digest) for p in serving.parts for r in range(p.replicas)} if serving else set()
+        slots = (
+            {(p.spec.component, r, p.digest) for p in serving.parts for r in range(p.replicas)} if serving else set()
+        )
         assert {(one.component, one.replica, one.spec) for one in here} == slots
         bad = any(c.image in {image(name) for name in BAD} for c in wanted[state.service].components)
         assert bad or state.phase == "converged", "only what is bad may fail"

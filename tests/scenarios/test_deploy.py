@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.runtime.memory import Behaviour, Image
-from holdfast.errors import Failed, TryLater
+from holdfast.errors import Failed
 from holdfast.model.container import Container
 from holdfast.model.fleet import Hooks, Node, Service, Volume
 from holdfast.ports.prober import Verdict

@@ -89,7 +89,8 @@ def test_over_http_a_word_wakes_whoever_waits_within_a_few_milliseconds() -> Non
         speaking.join()
         assert heard is not None and heard.nodes == ("w1",) and woken_s < 0.5, woken_s
         assert [view.name for view in link.nodes_named(("w1",)).nodes] == ["w1"]
-        assert {view.name for view in link.nodes().nodes} == {"w1", "w2"}
+        for answer in (link.nodes(), link.nodes_named(("w1", "w2")), link.nodes_named([f"n{n}" for n in range(200)])):
+            assert {view.name for view in answer.nodes} == {"w1", "w2"}
         assert hub.check_in(w1, "w1", heartbeat=True).status == 200
         began_s = time.monotonic()
         assert link.news(heard.at, 0.2).nodes == () and time.monotonic() - began_s >= 0.2, "nothing new was said"  # type: ignore[union-attr]
@@ -121,7 +122,7 @@ def test_a_hub_that_stops_lets_sleepers_go() -> None:
         time.sleep(0.3)
         ended.append(time.monotonic())
     asking.join(10)
-    assert not asking.is_alive() and time.monotonic() - ended[0] < 8
+    assert not asking.is_alive() and time.monotonic() - ended[0] < 4
 
 
 def test_history_says_which_revisions_converged() -> None:

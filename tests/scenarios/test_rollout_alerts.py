@@ -248,7 +248,12 @@ def test_one_crash_that_heals_is_no_alarm_and_a_crash_loop_is_one() -> None:
         heart = asyncio.create_task(life.w1.lives())
         await life.says(converged(life.rig), containers=(container(started_s=1.0),))
         await life.says(converged(life.rig), containers=(container("stopped", started_s=1.0),))
+        await asyncio.sleep(10)
         await life.says(converged(life.rig), containers=(container(started_s=2.0),))
+        await asyncio.sleep(22)
+        await life.says(
+            converged(life.rig), containers=(container(started_s=2.0),), address="x"
+        )  # 32 s after the crash
         await asyncio.sleep(100)
         assert life.said == []
         for at in range(3, 10):  # dies every six seconds, and is never seen dead

@@ -5,7 +5,7 @@ before; nothing is remembered in between that a crash could lose.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -29,6 +29,8 @@ PORT_TRIES = 5
 STEPS_MAX = 1000  # no service needs so many; a table that goes in circles must not go on for ever
 TAIL_LINES = 20
 
+_WHEN = ("pre_deploy", "post_deploy")
+
 Perform = Callable[[Any], Awaitable[None]]
 
 
@@ -46,6 +48,7 @@ class Rollout:
         self._tried: set[str] = set()
         self._drained: set[str] = set()
         self._checkpoints: set[str] = set()
+        self._removed: set[str] = set()  # networks
         self._performers: Mapping[type, Perform] = {
             steps.Pull: self._pull,
             steps.MakeNetwork: self._make_network,
@@ -173,21 +176,32 @@ class Rollout:
         seen = tuple(crew.vitals.seen(one, self._health_of(one)) for one in containers)
         guests = [guest for guest in (target, record.serving) if guest is not None]
         parts = [part for guest in guests for part in guest.parts]
-        networks = {part.spec.network for part in parts if part.spec.network}
         return Here(
             containers=seen,
             strangers=crew.yard.strangers(self._service),
             serving=record.serving,
             routed=await self._routed(containers),
             images=await crew.images_here({part.spec.reference for part in parts}),
-            networks=frozenset(networks & crew.networks),
-            hooks=frozenset(_hook(text) for text in record.hooks),
+            networks=self._networks(parts),
+            hooks=self._hooks_done(),
             checkpoints=frozenset(self._checkpoints),
             tried=frozenset(self._tried | crew.backing_off(containers)),
             drained=frozenset(self._drained),
             failed=record.failed,
             held=record.held,
         )
+
+    def _networks(self, parts: Sequence[Part]) -> frozenset[str]:
+        """Those known to be there; one that is left behind, also by an agent that did not make it."""
+        named = {part.spec.network for part in parts if part.spec.network}
+        known = named & self._crew.networks
+        return frozenset(known if self._wanted is not None else (known | named) - self._removed)
+
+    def _hooks_done(self) -> frozenset[tuple[str, str]]:
+        """On the way back nothing is run again: what served had its hooks when it was new."""
+        if self.target is not None and self.target is not self._wanted:
+            return frozenset((part.spec.component, when) for part in self.target.parts for when in _WHEN)
+        return frozenset(_hook(text) for text in self._record.hooks)
 
     def _health_of(self, container: Container) -> Part | None:
         for guest in (self.target, self._wanted, self._record.serving):
@@ -226,6 +240,7 @@ class Rollout:
     async def _remove_network(self, step: steps.RemoveNetwork) -> None:
         await self._world.runtime.remove_network(step.network)
         self._crew.networks.discard(step.network)
+        self._removed.add(step.network)
 
     async def _hook(self, step: steps.Hook) -> None:
         """In the image of the component, never on the host. Without its volumes before: the old one still has them."""
@@ -320,10 +335,9 @@ class Rollout:
 
     async def _checkpoint(self, step: steps.Checkpoint) -> None:
         assert self._operation is not None and self._wanted is not None
-        await self._crew.checkpoint(
-            self._service, f"{self._wanted.deployment}-{step.part.spec.component}", self._operation
-        )
-        self._checkpoints.add(step.part.spec.component)
+        component, at = step.part.spec.component, int(self._operation.begun_s)  # a later attempt finds other data
+        await self._crew.checkpoint(self._service, f"{self._wanted.deployment}-{component}-{at}", self._operation)
+        self._checkpoints.add(component)
 
     async def _switch(self, step: steps.Switch) -> None:
         target, record = self.target, self._record

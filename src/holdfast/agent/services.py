@@ -36,6 +36,7 @@ from holdfast.reconcile.stages import Agenda, Look, Work
 
 LOOK_S = 10.0  # at least so often everything is looked at (T-04); events say the rest
 PASS_S_MAX = 300.0  # T-07
+SOON_S = 0.05  # never sooner
 DOWN_S = 0.5  # while something does not run that should
 AGAIN_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # between passes that did not get there
 RETIRED_S = 600.0  # so often the sizes of what was left behind are looked up
@@ -84,6 +85,7 @@ class Services:
         self._calm = asyncio.Event()
         self._calm.set()
         self._is_kept = False
+        self._has_looked = False  # since this process began: before that it knows of nothing
         self._tries = 0
         self._unrest: set[str] = set()  # services that are not yet where they must be
         self._guard = Guard()
@@ -262,6 +264,7 @@ class Services:
         return self._pace(wanted, agenda)
 
     def _pace(self, wanted: Desired, agenda: Agenda) -> Pause:
+        self._has_looked = True
         left = {work.service for work in agenda.work}
         down = self._down(wanted)
         if left | down != self._unrest:
@@ -273,7 +276,8 @@ class Services:
             self._findings.clear("no_progress")
             self.crew.settle_crashes()
             next_s = self.crew.next_try_s(self.crew.yard.ours())
-            return Pause(min(LOOK_S if next_s is None else next_s, DOWN_S if down else LOOK_S))
+            soon_s = min(LOOK_S if next_s is None else next_s, DOWN_S if down else LOOK_S)
+            return Pause(max(soon_s, SOON_S))
         seen = [(one.name, one.phase, one.running) for one in self.crew.yard.ours()]
         self._guard = self._guard.after(fingerprint(seen, [f"{work.stage} {work.service}" for work in agenda.work]))
         reason = self._guard.reason()
@@ -361,10 +365,10 @@ class Services:
 
     def _adopt_serving(self, name: str, guest: Guest) -> None:
         """Everything that is wanted is here already: it serves, and must not be torn down like a first attempt."""
-        slots = sum(part.replicas for part in guest.parts)
-        here = [one for one in self.crew.yard.of(name) if one.spec in {part.digest for part in guest.parts}]
+        slots = {(part.spec.component, n, part.digest) for part in guest.parts for n in range(part.replicas)}
+        here = {(one.component, one.replica, one.spec) for one in self.crew.yard.of(name)}
         record = self.records.of(name)
-        if record.serving is None and len(here) >= slots:
+        if record.serving is None and slots <= here:
             revision = record.applied_revision
             self.records.keep(name, replace(record, serving=guest, serving_revision=revision))
 
@@ -489,7 +493,8 @@ class Services:
         )
 
     def _is_at_rest(self, service: str) -> bool:
-        return service not in self._unrest and not self._lanes.is_busy(service) and not self._bell.is_set()
+        calm = self._has_looked and not self._bell.is_set()
+        return calm and service not in self._unrest and not self._lanes.is_busy(service)
 
     @property
     def running(self) -> int | None:

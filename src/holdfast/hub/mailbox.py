@@ -162,7 +162,9 @@ class Mailbox(ReadingMailbox):
             self._writable.commit(Transaction(expect={}, put={}, blobs=good))  # over what rotted there
         table, manifests = applied.table, applied.header.manifests
         stays = [f for f in self._findings if lost_digest(f, table, manifests) not in asked]
-        self._findings = tuple(f for f in stays if f.code != SECRET_CODE or self._damaged(table.entries[f.address].needs))
+        self._findings = tuple(
+            f for f in stays if f.code != SECRET_CODE or self._damaged(table.entries[f.address].needs)
+        )
         return len(good)
 
 

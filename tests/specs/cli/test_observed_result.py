@@ -192,8 +192,30 @@ def test_an_old_word_of_the_same_deployment_does_not_end_the_wait(tmp_path: Path
             one.operator.held.lie = lambda view: view
             one.says(one.state("converged"))
 
+        def replays() -> None:
+            one.operator.held.lie = lambda view: old if view.name == "w1" else view
+
         one.then(lambda: None, lambda: None, honest)
         deploys(one, 1)
+        assert one.operator.held.then == []
+        one.then(lambda: one.says(one.state("converged")))
+        deploys(one, 2)
+        one.then(lambda: one.says(one.state("settling")), replays, lambda: None, honest)
+        deploys(one, 1)
+        assert one.operator.held.then == [], "a receipt does not make older words new"
+
+    scene(tmp_path, story)
+
+
+def test_what_was_applied_before_is_not_the_result(tmp_path: Path) -> None:
+    """The node has signed for the revision, and has not yet looked at its services again."""
+
+    async def story(one: Scene) -> None:
+        before = one.state("converged")
+        one.then(
+            lambda: one.says(before), lambda: one.says(before, address="x"), lambda: one.says(one.state("converged"))
+        )
+        deploys(one)
         assert one.operator.held.then == []
 
     scene(tmp_path, story)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from holdfast.ledger import keys
 from holdfast.model.deployment import ServiceState
 from holdfast.model.revision import Head
+from holdfast.ports.ledger_store import Transaction
 from tests.fleets.build import small_fleet
 from tests.fleets.commands import Scene, changed, scene
 
@@ -63,9 +64,13 @@ def test_what_a_silent_node_reported_before_still_counts(tmp_path: Path) -> None
 
     async def story(one: Scene) -> None:
         one.says(one.state("converged"))
-        one.rig.commit(replace(one.operator.fleet, settings=replace(one.operator.fleet.settings, parallel=2)))
-        one.rig.desk._follow()
-        assert converged(one) == {1, 2}
+        again = one.rig.restarted()
+        again.store.submit(Transaction(expect={}, put={}, delete=(keys.report("w1"),)))  # its word is not here any more
+        again = again.restarted()
+        again.commit(replace(one.operator.fleet, settings=replace(one.operator.fleet.settings, parallel=2)))
+        again.desk._follow()
+        known = [Head(record.number, record.digest) for record in again.hub.records(0, 100)]
+        assert set(again.desk.converged(known)) == {1, 2}
 
     scene(tmp_path, story)
 
