@@ -5,7 +5,7 @@ import sys
 
 for row in json.load(sys.stdin)["services"]:
     if row["component"] == sys.argv[1] and row["ports"]:
-        print(row["ports"][0].split("→")[0])
+        sys.stdout.write(row["ports"][0].split("→")[0] + "\n")
         break
 else:
     sys.exit(f"{sys.argv[1]} has no published port")

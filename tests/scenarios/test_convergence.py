@@ -86,7 +86,7 @@ def check(scene: Scene, wanted: Mapping[str, Service]) -> None:
         assert bad or state.phase == "converged", "only what is bad may fail"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=st.lists(fleets, min_size=1, max_size=4), crash=st.integers(0, 3))
 def test_any_desired_after_any_other_converges_and_then_rests_i_23(
     history: list[dict[str, Service]], crash: int

@@ -24,7 +24,7 @@ from holdfast.agent.log_feed import LogFeed
 from holdfast.agent.stream_orders import StreamOrders
 from holdfast.agent.streams import STREAMS_MAX, Streams, converse
 from holdfast.agent.time import NodeTime
-from holdfast.cli import log_call, logs
+from holdfast.cli import issuers, log_call, logs
 from holdfast.cli.log_call import Call, Inbox
 from holdfast.cli.log_merge import Merging
 from holdfast.errors import Conflict, Failed, HoldfastError, Limited, TryLater
@@ -731,6 +731,15 @@ def test_a_node_whose_certificates_nobody_signed_for_yet_is_not_asked(tmp_path: 
         found = scene.run("logs", "web", "--json", code=5)
         assert found.trouble()["code"] == "not_pinned" and "holdfast apply" in found.trouble()["remedy"]
         assert found.out == ""
+
+
+def test_an_issuer_that_a_hub_puts_in_the_place_of_the_pinned_one_is_not_believed(
+    whole: LogScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then it could answer with certificates of its own: the digest in the signed revision decides."""
+    other = Certified(tmp_path / "other", whole.web()[0].node)
+    monkeypatch.setattr(issuers, "reported", lambda view: other.pinned.issuer)
+    assert whole.run("logs", "web", "--json", code=5).trouble()["code"] == "not_pinned"
 
 
 # ---- orders that open streams

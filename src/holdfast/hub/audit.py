@@ -9,7 +9,7 @@ from holdfast.hub import reading
 from holdfast.hub.boot import inspect
 from holdfast.hub.history import follow, from_the_start, pass_over
 from holdfast.ledger import keys
-from holdfast.ledger.readiness import CONTENT_CODES, SECRET_CODE, Finding, finding, from_error
+from holdfast.ledger.readiness import CONTENT_CODES, SECRET_LOST, Finding, finding, from_error
 from holdfast.model.applied import needed
 from holdfast.model.revision import Head
 from holdfast.ports.high_water import HighWater
@@ -74,7 +74,7 @@ def _litter(store: LedgerReader, head: Head) -> list[Finding]:
 
 def _is_known(trouble: HoldfastError, findings: list[Finding]) -> bool:
     """A content that is damaged now cannot be judged in the revision that brought it either: one fault, one finding."""
-    return trouble.code in CONTENT_CODES and any(f.code in (*CONTENT_CODES, SECRET_CODE) for f in findings)
+    return trouble.code in CONTENT_CODES and any(f.code in (*CONTENT_CODES, SECRET_LOST) for f in findings)
 
 
 def _finding(trouble: HoldfastError) -> Finding:

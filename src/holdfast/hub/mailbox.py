@@ -10,7 +10,7 @@ from holdfast.ledger import keys
 from holdfast.ledger.readiness import (
     CONTENT_CODES,
     MANIFEST_CODES,
-    SECRET_CODE,
+    SECRET_LOST,
     Finding,
     finding,
     lost_digest,
@@ -163,7 +163,7 @@ class Mailbox(ReadingMailbox):
         table, manifests = applied.table, applied.header.manifests
         stays = [f for f in self._findings if lost_digest(f, table, manifests) not in asked]
         self._findings = tuple(
-            f for f in stays if f.code != SECRET_CODE or self._damaged(table.entries[f.address].needs)
+            f for f in stays if f.code != SECRET_LOST or self._damaged(table.entries[f.address].needs)
         )
         return len(good)
 

@@ -60,7 +60,7 @@ ROWS: dict[str, tuple[Level, str]] = {
 
 # What is said of contents that the ledger cannot give.
 CONTENT_CODES = ("blob_missing", "blob_damaged")
-SECRET_CODE = "secret_missing"
+SECRET_LOST = "secret_missing"  # noqa: S105 (the name of a finding)
 MANIFEST_CODES = ("manifest_missing", "manifest_damaged")
 
 # Without these nothing can be served at all, so their damage is global.
@@ -105,7 +105,7 @@ def content_findings(
             found.append(finding("blob_damaged", f"the content of {address} does not match its digest", address))
         elif lost := [name for name, digest in entry.secrets.items() if actual.get(digest) != digest]:
             text = f"the secret {lost[0]} of {address} is not in the ledger as it was applied"
-            found.append(finding(SECRET_CODE, text, address))
+            found.append(finding(SECRET_LOST, text, address))
         elif kind_of(address) == "policy" and (entry.applies_to is UNSET or not entry.applies_to):
             found.append(finding("binding_missing", f"nothing says where {address} applies", address))
     for node, digest in manifests.items():

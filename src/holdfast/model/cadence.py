@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 
 class Cadence(Struct, frozen=True):
-    """Seconds. `window_s` of silence make a node suspect (M-55), `probe_s` later it is unhealthy. No container gets more
-    than `start_s` to become healthy, whatever it declares; 0: as it declares."""
+    """Seconds. `window_s` of silence make a node suspect (M-55), `probe_s` later it is unhealthy. No container gets
+    more than `start_s` to become healthy, whatever it declares; 0: as it declares."""
 
     poll_s: float = 10.0  # T-04: a long-poll is held at most so long
     heartbeat_s: float = 30.0  # M-53
