@@ -196,6 +196,7 @@ class Machine:
         self.acceptance = MemoryAcceptance()
         self.storage = MemoryStorage(node)
         self.audit = MemoryAuditLog(self.clock)
+        self.data_dir = ROOT
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
         self.proxy = MemoryProxy(self.clock)
@@ -221,7 +222,7 @@ class Machine:
             self.proxy,
             self.prober,
             self.secrets,
-            ROOT,
+            self.data_dir,
             lambda name, fields: self.said.append((name, fields)),
         )
 
@@ -259,6 +260,7 @@ class Lone:
         self.storage = MemoryStorage(node)
         self.audit: Any = MemoryAuditLog(self.clock)
         self.certificates: Any = NoCertificates()
+        self.data_dir = ROOT
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
         self.said: list[tuple[str, dict[str, object]]] = []
@@ -286,7 +288,7 @@ class Lone:
             MemoryProxy(self.clock),
             MemoryProber(),
             Secrets(self.acceptance, MemoryOpener(self.key.line), MemorySecretFiles()),
-            ROOT,
+            self.data_dir,
             lambda name, fields: self.said.append((name, fields)),
         )
         return Agent(world, self.membership)

@@ -172,7 +172,9 @@ class Rig:
         content = canonical.encode(Revocation(self.fleet_id, node, key, self.now_s()))
         return SignedRevocation(content, (ALICE_SIGNER.sign(content, REVOKE_NAMESPACE),))
 
-    def order(self, node: str, counter: int = 1, action: str = "ping", expires_s: int = 900) -> SignedOrder:
+    def order(
+        self, node: str, counter: int = 1, action: str = "ping", expires_s: int = 900, target: str = ""
+    ) -> SignedOrder:
         arguments = canonical.encode({})
         id = sha256(f"{node} {counter} {action}".encode()).hexdigest()[:32]
         order = Order(
@@ -180,7 +182,7 @@ class Rig:
             self.fleet_id,
             id,
             node,
-            f"node.{node}",
+            target or f"node.{node}",
             action,
             canonical.digest(arguments),
             counter,

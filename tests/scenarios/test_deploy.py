@@ -383,3 +383,52 @@ def test_a_crash_of_the_agent_after_any_call_ends_with_exactly_one_copy_i_28_r_0
     while not run(at):
         at += 1
     assert at > 5, "every change was cut once"
+
+
+def test_a_full_disk_is_told_at_once_keeps_the_old_serving_and_is_got_over_r_05() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        old = scene.one()
+        journal = scene.machine.journal
+        begin = journal.begin
+
+        def full(*given: object, **named: object) -> bool:
+            raise Failed("no space is left on the disk", remedy="free some: df", code="no_space")
+
+        journal.begin = full  # type: ignore[method-assign, assignment]
+        scene.apply({"web": service(2)})
+        state = await scene.settled("failed", at_most_s=10)
+        assert state.code == "no_space" and scene.one() == old and state.serving_revision == 1
+        journal.begin = begin  # type: ignore[method-assign]
+        state = await scene.settled(at_most_s=90)
+        assert state.images == (image(2),)
+
+    play({"web": service()}, story)
+
+
+def test_a_new_process_that_sets_routes_again_writes_nothing_down() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        operations = len(scene.machine.journal.entries())
+        await scene.kill()
+        scene.machine.proxy.lose()
+        scene.start()
+        await scene.settled()
+        await until(scene.rig, lambda: len(scene.machine.proxy.applied) == 2)
+        assert len(scene.machine.journal.entries()) == operations
+
+    play({"web": service()}, story)
+
+
+def test_nothing_is_called_converged_before_the_first_look() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        await scene.kill()
+        scene.machine.runtime.power_cut()
+        scene.machine.runtime.away = True
+        scene.start()
+        await asyncio.sleep(5)
+        state = scene.state()
+        assert state is None or state.phase == "settling"
+
+    play({"web": service()}, story)

@@ -18,7 +18,7 @@ from holdfast.agent.yard import MADE, Yard
 from holdfast.errors import HoldfastError
 from holdfast.gate import copies
 from holdfast.model.audit import Event
-from holdfast.model.container import LABEL_FLEET, LABEL_SERVICE, Container, ContainerSpec
+from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, LABEL_SERVICE, Container, ContainerSpec
 from holdfast.model.fleet import Node
 from holdfast.model.journal import Operation, Outcome
 from holdfast.ports.runtime import Finished, Made
@@ -55,6 +55,7 @@ class Crew:
         self.yard = Yard(world.runtime, world.journal, membership.fleet, changed)
         self.images: set[str] = set()  # known to be here
         self.networks: set[str] = set()
+        self.under_way: set[str] = set()  # operations
         self.attempts: dict[str, Attempt] = {}  # the newest of each service
         self.address = LOOPBACK
         self.proxy: ProxyKind = "internal"
@@ -78,9 +79,11 @@ class Crew:
     def begin(self, operation: Operation, names: Collection[str]) -> None:
         self.world.journal.begin(operation, None, [MADE + name for name in sorted(set(names))])
         self.yard.note(names)
+        self.under_way.add(operation.id)
 
     def finish(self, operation: Operation, attempt: Attempt, outcome: Outcome) -> None:
         """A disk that fails now changes nothing that was done: the next start finds it unfinished, and looks."""
+        self.under_way.discard(operation.id)
         try:
             self.world.journal.steps(operation.id, attempt.records())
             self.world.journal.finish(operation.id, outcome)
@@ -120,7 +123,7 @@ class Crew:
     async def tail(self, id: str, lines: int) -> list[str]:
         """The last it said; silence where nobody can be asked."""
         found: list[str] = []
-        with suppress(HoldfastError, TimeoutError):
+        with suppress(HoldfastError, TimeoutError, ValueError):
             async with asyncio.timeout(5.0):
                 async for line in self.world.runtime.logs(id, lines, 0.0, False):
                     found.append(line.text.rstrip()[:300])
@@ -156,7 +159,7 @@ class Crew:
         """To its end, and gone afterwards."""
         self.prepare_mounts(spec)
         mounts, secret_env = self.world.secrets.prepare(name, spec.secrets)
-        labels = {LABEL_FLEET: self._me.fleet, "holdfast.infrastructure": "hook"}
+        labels = {LABEL_FLEET: self._me.fleet, LABEL_INFRASTRUCTURE: "hook"}
         try:
             return await self.world.runtime.run(Made(name, spec, labels, mounts, secret_env, restart=False), at_most_s)
         finally:

@@ -16,6 +16,7 @@ class Lanes:
         self._parallel = parallel
         self._places = asyncio.Semaphore(parallel)
         self.running: set[asyncio.Task[None]] = set()
+        self._overdue: set[asyncio.Task[None]] = set()  # nobody waits for these any more
 
     def resize(self, parallel: int) -> None:
         """For whoever begins from now on."""
@@ -49,7 +50,11 @@ class Lanes:
                 del self._waiting[lane], self._turns[lane]
 
     async def quiet(self, at_most_s: float) -> bool:
-        """Wait for everything under way; False if something still is."""
-        if self.running:
-            await asyncio.wait(set(self.running), timeout=at_most_s)
+        """Wait for everything under way that was not given up; False if something still is."""
+        if awaited := self.running - self._overdue:
+            await asyncio.wait(awaited, timeout=at_most_s)
         return not self.running
+
+    def give_up(self) -> None:
+        """What runs now goes on, and the next piece of work does not wait for it (C-35)."""
+        self._overdue = set(self.running)

@@ -262,7 +262,7 @@ class Agent:
         self._beat_due_s = min(self._beat_due_s, self.world.clock.monotonic_s() + self.cadence.heartbeat_s)
 
     def _operations(self) -> tuple[str, ...]:
-        return tuple(sorted(self.orders.under_way)) if self.orders.under_way else ()
+        return tuple(sorted(self.orders.under_way | self.services.crew.under_way))
 
     # ---- processing
 
@@ -277,6 +277,7 @@ class Agent:
                 await self._work(answer, orders)
             self.findings.clear("processing_timeout")
         except TimeoutError:
+            self.lanes.give_up()
             self.findings.add(
                 "processing_timeout",
                 f"work took longer than {PROCESSING_S_MAX:.0f} s; what is under way goes on",

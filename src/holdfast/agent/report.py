@@ -71,6 +71,7 @@ class Reporter:
             serving=shown[1],
             containers=services.containers(),
             services=services.states(),
+            left=services.left(),
             retired=services.retired,
             runtime=services.runtime,
             parked=accepting.parked,

@@ -88,6 +88,7 @@ class Rollout:
     async def run(self) -> None:
         """Until at rest. Raises what keeps it from getting there; a failed attempt that went back is no such thing."""
         outcome: Outcome = "failed"
+        self._doubt()
         try:
             for _ in range(STEPS_MAX):
                 step = rollout.next_step(self.target, await self.here())
@@ -105,10 +106,20 @@ class Rollout:
         finally:
             self._close(outcome)
 
+    def _doubt(self) -> None:
+        """Somebody may have pruned images or networks since they were seen last."""
+        for guest in (self._wanted, self._record.serving):
+            for part in guest.parts if guest is not None else ():
+                self._crew.images.discard(part.spec.reference)
+                self._crew.networks.discard(part.spec.network)
+
     async def _take(self, step: steps.Step) -> None:
         if isinstance(step, steps.Fail):
             message = await self._last_words(step)
             self._fail(step.name, "unhealthy", message, f"holdfast logs {self._service}; mend it and deploy again")
+            return
+        if isinstance(step, steps.Switch | steps.AwaitHealthy) and self._operation is None and not self._is_attempt:
+            await self._performers[type(step)](step)  # of a new process, that knows no routes yet: nothing is changed
             return
         self._begin()
         self._attempt.begin(step.name)
@@ -156,9 +167,10 @@ class Rollout:
             return
         kind = "deploy" if self._wanted is not None else "retire"
         arguments = {"deployment": self._wanted.deployment} if self._wanted is not None else {}
-        self._operation = self._crew.operation(kind, self._service, arguments)
+        operation = self._crew.operation(kind, self._service, arguments)
         names = [name for guest in (self._wanted, self._record.serving) if guest for name in _names(guest)]
-        self._crew.begin(self._operation, names)
+        self._crew.begin(operation, names)
+        self._operation = operation
         self._crew.watch(self._service, self._attempt)
 
     def _close(self, outcome: Outcome) -> None:
@@ -286,6 +298,7 @@ class Rollout:
         container, part = step.container, step.part
         for tried in range(1, PORT_TRIES + 1):
             try:
+                self._crew.prepare_mounts(part.spec)  # who had it until now could have put a link there since it was made
                 self._world.secrets.prepare(container.name, part.spec.secrets)
                 await self._world.runtime.start(container.id)
                 break

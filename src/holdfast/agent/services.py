@@ -26,16 +26,17 @@ from holdfast.agent.strays import Strays
 from holdfast.agent.time import NodeTime
 from holdfast.agent.vitals import Vitals
 from holdfast.agent.world import World
-from holdfast.errors import Failed, HoldfastError
-from holdfast.model.container import Guest, name_of
+from holdfast.errors import Failed, HoldfastError, TryLater
+from holdfast.model.container import Container, Guest, name_of
 from holdfast.model.deployment import ServiceState
-from holdfast.model.report import ContainerState, RetiredData
+from holdfast.model.report import ContainerState, Departure, RetiredData
 from holdfast.reconcile import leaving, stages
+from holdfast.reconcile.here import Word
 from holdfast.reconcile.progress import Guard, fingerprint
 from holdfast.reconcile.stages import Agenda, Look, Work
 
 LOOK_S = 10.0  # at least so often everything is looked at (T-04); events say the rest
-PASS_S_MAX = 300.0  # T-07
+PASS_S_MAX = 295.0  # T-07: over before whoever waits for it in PROCESSING gives up
 SOON_S = 0.05  # never sooner
 DOWN_S = 0.5  # while something does not run that should
 AGAIN_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # between passes that did not get there
@@ -43,6 +44,11 @@ RETIRED_S = 600.0  # so often the sizes of what was left behind are looked up
 STANDBY_FACT = "standby"
 RUNTIME = "runtime_unavailable"
 DRIFT = "drift"
+
+
+def _nobody_knows(container: Container) -> Word:
+    """Of a container that was seen on a better day."""
+    return "starting"
 
 
 class Pause(Struct, frozen=True):
@@ -88,6 +94,7 @@ class Services:
         self._has_looked = False  # since this process began: before that it knows of nothing
         self._tries = 0
         self._unrest: set[str] = set()  # services that are not yet where they must be
+        self._stuck: dict[str, HoldfastError] = {}  # why, where waiting alone will not help
         self._guard = Guard()
         self._retired_due_s = 0.0
 
@@ -111,7 +118,11 @@ class Services:
             return
         listed = frozenset(named) & manifest.standby.keys()
         if listed != self._standby:
-            self._world.journal.set_aside(STANDBY_FACT, msgspec.json.encode(sorted(listed)))
+            try:
+                self._world.journal.set_aside(STANDBY_FACT, msgspec.json.encode(sorted(listed)))
+            except HoldfastError as trouble:  # no reason to fall silent: the hub says it again
+                self._findings.add_trouble("state_unwritable", trouble)
+                return
             self._standby = listed
             self._world.say("standby", {"services": sorted(listed)})
             self.follow()
@@ -148,7 +159,8 @@ class Services:
                 self._findings.clear(RUNTIME)
             except HoldfastError as trouble:
                 self._findings.add_trouble(RUNTIME, trouble)
-                self.runtime = ""
+                self.runtime, self._has_looked = "", False  # what was seen before may not be so any more
+                self.changed()
                 pause = self._back_off()
             except Exception as trouble:  # a mistake of ours must not keep every other service from being looked after
                 self._findings.add(
@@ -218,30 +230,45 @@ class Services:
         """Which revision brought what; a new deployment starts without the old one's failure, and lifts a hold."""
         self.crew.follow(wanted.node)
         self._lanes.resize(wanted.settings.parallel)
-        for name, guest in wanted.guests.items():
-            record = self.records.of(name)
-            if record.applied != guest.deployment:
-                fresh = replace(
-                    record,
-                    applied=guest.deployment,
-                    applied_revision=wanted.revision,
-                    failure=None,
-                    held=False,
-                    hooks=(),
-                )
-                self.records.keep(name, fresh)
-                self.crew.served(name)  # of an older one nobody needs to hear any more
-                self.crew.attempts.pop(name, None)
+        self._note_deployments(wanted)
+        for name in self.crew.attempts.keys() - wanted.guests.keys() - set(self.records.services()):
+            del self.crew.attempts[name]  # it left with an earlier revision
         if wanted.trouble is not None:
             self._findings.add_trouble("content_missing", wanted.trouble)
         else:
             self._findings.clear("content_missing")
+
+    def _note_deployments(self, wanted: Desired) -> None:
+        """A disk that is full now must not make one inherit a hold, or the hooks that ran for the one before."""
+        for name in sorted(self._unnoted(wanted)):
+            deployment = wanted.guests[name].deployment
+            fresh = replace(
+                self.records.of(name),
+                applied=deployment,
+                applied_revision=wanted.revision,
+                failure=None,
+                held=False,
+                hooks=(),
+            )
+            try:
+                self.records.keep(name, fresh)
+            except HoldfastError as trouble:
+                self._stuck[name] = trouble
+                continue
+            self.crew.served(name)  # of an older one nobody needs to hear any more
+            self.crew.attempts.pop(name, None)
+            self._stuck.pop(name, None)
+
+    def _unnoted(self, wanted: Desired) -> set[str]:
+        """Services of which it could not be written down what is wanted: nothing is begun with those."""
+        return {name for name, guest in wanted.guests.items() if self.records.of(name).applied != guest.deployment}
 
     async def _pass(self) -> Pause:
         """How soon to look again."""
         wanted = self._frozen()
         if wanted is None:
             return Pause()
+        self._note_deployments(wanted)
         await self._look_after_retired()
         if not self._is_needed():
             return Pause()
@@ -266,7 +293,7 @@ class Services:
     def _pace(self, wanted: Desired, agenda: Agenda) -> Pause:
         self._has_looked = True
         left = {work.service for work in agenda.work}
-        down = self._down(wanted)
+        down = self._down(wanted) | self._unnoted(wanted)
         if left | down != self._unrest:
             self._unrest = left | down
             self.changed()
@@ -312,10 +339,17 @@ class Services:
             address = f"service.{service}"
             try:
                 await rollout.run()
+                self._stuck.pop(service, None)
                 self._findings.clear("service_waits", address)
             except HoldfastError as trouble:
+                if not isinstance(trouble, TryLater):
+                    self._stuck[service] = trouble
                 self._findings.add_trouble("service_waits", trouble, address)
                 self._world.say("service_waits", {"service": service, "code": trouble.code, "message": trouble.message})
+            except Exception as trouble:  # as in `run`: of a lane nobody else would hear it
+                message = f"{address}: {type(trouble).__name__}: {trouble}"[:500]
+                self._findings.add("internal_error", message, "report this, with the log", address)
+                self._world.say("internal_error", {"service": service, "message": repr(trouble)[:500]})
             finally:
                 if not ended.done():
                     ended.set_result(None)
@@ -327,7 +361,7 @@ class Services:
 
     async def _agenda(self, wanted: Desired) -> Agenda:
         names = sorted(wanted.guests.keys() | self._leaving(wanted))
-        busy = {name for name in names if self._lanes.is_busy(name)}
+        busy = {name for name in names if self._lanes.is_busy(name)} | self._unnoted(wanted)
         looks = [await self._look_at(wanted, name) for name in names if name not in busy]
         return stages.work(looks, busy=busy, mode=wanted.node.reconcile)
 
@@ -450,6 +484,9 @@ class Services:
                 remedy="holdfast ps shows where it is",
                 code="not_found",
             )
+        self._note_deployments(wanted)
+        if service in self._unnoted(wanted):
+            raise self._stuck[service]
         return self.records.of(service)
 
     def _forgive(self, service: str, record: Record) -> None:
@@ -473,7 +510,22 @@ class Services:
                 remedy=failure.remedy,
                 code=failure.code,
             )
+        self._refuse_ill(service, done)
         return f"service.{service} is {done}"
+
+    def _refuse_ill(self, service: str, done: str) -> None:
+        """What was started and does not answer is not called started."""
+        wanted = self._frozen()
+        if wanted is None or not wanted.guests[service].active:
+            return
+        for one in self.crew.yard.of(service):
+            if not one.running or self.vitals.word(one) in ("failed", "unhealthy"):
+                why = self.vitals.why(one.id) or "it does not stay up"
+                raise Failed(
+                    f"service.{service} was {done}, but {one.component} {one.replica} is not healthy: {why}",
+                    remedy=f"holdfast logs {service}",
+                    code="unhealthy",
+                )
 
     # ---- telling
 
@@ -482,15 +534,24 @@ class Services:
         ours = yard.ours()
         ids = {one.id for one in ours}
         others = [one for one in yard.all() if one.id not in ids and self.strays.is_shown(one)]
-        return showing.containers(ours, others, self.vitals.word)
+        return showing.containers(ours, others, self.vitals.word if self.runtime else _nobody_knows)
 
     def states(self) -> tuple[ServiceState, ...]:
         wanted = self._wanted
         if wanted is None:
             return ()
         return showing.states(
-            wanted.guests, self.records.of, self.crew.attempts, self._is_at_rest, wanted.standby, wanted.revision
+            wanted.guests,
+            self.records.of,
+            self.crew.attempts,
+            self._is_at_rest,
+            self._stuck,
+            wanted.standby,
+            wanted.revision,
         )
+
+    def left(self) -> tuple[Departure, ...]:
+        return showing.left(self._wanted.guests, self.crew.attempts) if self._wanted is not None else ()
 
     def _is_at_rest(self, service: str) -> bool:
         calm = self._has_looked and not self._bell.is_set()

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from holdfast.agent.attempts import Attempt
-from holdfast.agent.records import Record
+from holdfast.agent.records import Failure, Record
+from holdfast.errors import HoldfastError
 from holdfast.model.container import LABEL_DEPLOYMENT, LABEL_EPOCH, Container, Guest
 from holdfast.model.deployment import Phase, ServiceState
-from holdfast.model.report import ContainerState
+from holdfast.model.report import ContainerState, Departure
 from holdfast.reconcile.here import Word
 
 STATUS = {"starting": "unknown", "healthy": "running", "unhealthy": "unhealthy", "failed": "unhealthy"}
@@ -33,10 +36,21 @@ def container(one: Container, word: Word, orphan: bool) -> ContainerState:
 
 
 def state(
-    guest: Guest, record: Record, attempt: Attempt | None, at_rest: bool, standby: bool, revision: int
+    guest: Guest,
+    record: Record,
+    attempt: Attempt | None,
+    at_rest: bool,
+    stuck: HoldfastError | None,
+    standby: bool,
+    revision: int,
 ) -> ServiceState:
+    """`stuck`: the agent cannot go on and says so, though it tries again by itself: a full disk may be mended."""
     serving = record.serving
     failure = record.failure if record.failed == guest.deployment else None
+    if failure is None and stuck is not None and not at_rest:
+        step = attempt.step if attempt is not None else ""
+        failure = Failure(guest.deployment, step, stuck.code, stuck.message, stuck.remedy, 0.0)
+        at_rest, record = True, replace(record, failure=failure)
     return ServiceState(
         guest.service,
         phase(guest, record, at_rest),
@@ -82,10 +96,16 @@ def states(
     record: Callable[[str], Record],
     attempts: Mapping[str, Attempt],
     at_rest: Callable[[str], bool],
+    stuck: Mapping[str, HoldfastError],
     standby: frozenset[str],
     revision: int,
 ) -> tuple[ServiceState, ...]:
     return tuple(
-        state(guest, record(name), attempts.get(name), at_rest(name), name in standby, revision)
+        state(guest, record(name), attempts.get(name), at_rest(name), stuck.get(name), name in standby, revision)
         for name, guest in sorted(guests.items())
     )
+
+
+def left(guests: Mapping[str, Guest], attempts: Mapping[str, Attempt]) -> tuple[Departure, ...]:
+    """What was done about services that are not wanted here any more."""
+    return tuple(Departure(name, one.told()) for name, one in sorted(attempts.items()) if name not in guests)

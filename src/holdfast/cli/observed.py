@@ -100,10 +100,10 @@ def _unknown(one: Awaited, message: str, remedy: str) -> Observed:
 
 def _left(one: Awaited, state: ServiceState | None, report: "Report") -> Observed:
     left = [container for container in report.containers if container.service == one.service]
-    if state is None and not left:
-        return Observed(one.service, one.node, "retired")
-    steps = state.steps if state is not None else ()
-    return _parked(one, report) or Observed(one.service, one.node, "settling", _under_way(state), steps=steps)
+    steps = next((gone.steps for gone in report.left if gone.service == one.service), ())
+    if state is None and not left and not _running(steps):
+        return Observed(one.service, one.node, "retired", steps=steps)
+    return _parked(one, report) or Observed(one.service, one.node, "settling", _running(steps), steps=steps)
 
 
 def _deployed(one: Awaited, state: ServiceState | None, report: "Report") -> Observed:
@@ -135,7 +135,11 @@ def _parked(one: Awaited, report: "Report") -> Observed | None:
 def _under_way(state: ServiceState | None) -> str:
     if state is None:
         return ""
-    return state.step or next((step.name for step in state.steps if step.outcome == "running"), "")
+    return state.step or _running(state.steps)
+
+
+def _running(steps: Sequence[StepResult]) -> str:
+    return next((step.name for step in steps if step.outcome == "running"), "")
 
 
 def _failed_step(state: ServiceState) -> str:

@@ -62,6 +62,7 @@ def _check_services(
         service_rules.check_writers(file, service, flaws)
         secrets.check_service(file, service, sealed, flaws)
         service_rules.check_volumes(file, service, declared.storage_names if declared else None, flaws)
+        service_rules.check_nesting(file, name, service, flaws)
         if declared:
             service_rules.check_nodes(file, service, nodes, declared.node_names, flaws)
         checked[name] = health.complete(file, service, flaws)

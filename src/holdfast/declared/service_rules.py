@@ -8,6 +8,7 @@ from holdfast.declared import names, spelling
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.nodes import is_edge_only
 from holdfast.declared.words import Path, shown
+from holdfast.model import mounts
 from holdfast.model.fleet import Node, Service
 
 
@@ -74,6 +75,14 @@ def check_writers(file: str, service: Service, flaws: Flaws) -> None:
     if with_data and service.failover:
         what = "a service with volumes cannot fail over by itself: its data would stay behind"
         flaws.add_checked(file, ("failover",), what, "remove failover; holdfast migrate will move data")
+
+
+def check_nesting(file: str, name: str, service: Service, flaws: Flaws) -> None:
+    """Whoever may write into the outer one could put a link to anywhere in the place of the inner one."""
+    inside = mounts.nested(service, name)
+    if inside is not None:
+        what = f"{shown(inside[0])} is mounted from inside {shown(inside[1])}, which is mounted too"
+        flaws.add_checked(file, ("components",), what, "mount only the outer one, or two that lie side by side")
 
 
 def check_volumes(file: str, service: Service, storage: Set[str] | None, flaws: Flaws) -> None:

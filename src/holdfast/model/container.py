@@ -14,6 +14,20 @@ LABEL_DEPLOYMENT = "holdfast.deployment"
 LABEL_EPOCH = "holdfast.epoch"
 LABEL_SPEC = "holdfast.spec"  # digest of the spec it was made from: drift is seen without asking for details
 LABEL_REPLICA = "holdfast.replica"
+LABEL_INFRASTRUCTURE = "holdfast.infrastructure"  # what a node needs itself, and what runs once; no service's
+LABEL_SEALED = "holdfast.sealed-env"  # the names of secret variables: commands run inside later get them too
+# An image has labels, too, and a container inherits whichever it is not given: these are ours to give, all of them.
+OUR_LABELS = (
+    LABEL_FLEET,
+    LABEL_SERVICE,
+    LABEL_COMPONENT,
+    LABEL_DEPLOYMENT,
+    LABEL_EPOCH,
+    LABEL_SPEC,
+    LABEL_REPLICA,
+    LABEL_INFRASTRUCTURE,
+    LABEL_SEALED,
+)
 
 
 class Mount(Struct, frozen=True, omit_defaults=True):
@@ -132,8 +146,9 @@ class Container(Struct, frozen=True, omit_defaults=True):
 
 
 def name_of(spec: ContainerSpec, digest: str, replica: int) -> str:
-    """The same for the same thing, so that after a crash it is found and not made twice."""
-    return f"hf-{spec.fleet[:6]}-{spec.service}-{spec.component}-{replica}-{digest[:8]}"
+    """The same for the same thing, so that after a crash it is found and not made twice. Names of services and
+    components have no underscore, so no service can make one of another's names, and with it get at its secrets."""
+    return f"hf-{spec.fleet[:6]}-{spec.service}_{spec.component}-{replica}-{digest[:8]}"
 
 
 def labels_of(spec: ContainerSpec, digest: str, deployment: str, replica: int) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.model.deployment import ServiceState
+from holdfast.model.deployment import ServiceState, StepResult
 from holdfast.model.revision import NO_HEAD, Head
 
 PULSE_NAMESPACE = "holdfast-pulse"
@@ -88,6 +88,13 @@ class RetiredData(Struct, frozen=True, omit_defaults=True):
     removed_in: int = 0  # revision; 0 where nobody knows
 
 
+class Departure(Struct, frozen=True, omit_defaults=True):
+    """A service that is leaving this node or has left it, step by step (D-24); until the next revision."""
+
+    service: str
+    steps: tuple[StepResult, ...]
+
+
 class Report(Struct, frozen=True, omit_defaults=True):
     """Changes rarely. Times in it are moments, not ages, so that an unchanged node has an unchanged report."""
 
@@ -103,6 +110,7 @@ class Report(Struct, frozen=True, omit_defaults=True):
     serving: str = ""  # digest of the certificate its listener shows, "" without a listener
     containers: tuple[ContainerState, ...] = ()
     services: tuple[ServiceState, ...] = ()
+    left: tuple[Departure, ...] = ()
     retired: tuple[RetiredData, ...] = ()
     runtime: str = ""  # product and version, "" while none answers
     parked: tuple[Parked, ...] = ()

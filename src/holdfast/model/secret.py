@@ -32,7 +32,7 @@ def env_of(ref: SecretRef) -> str:
 
 def uses_of(component: Component, sealed: Mapping[str, str]) -> tuple[SecretUse, ...]:
     """`sealed`: name → digest, as the table has them. Sorted, so that the order they were written in is no change."""
-    used = [SecretUse(ref.name, sealed[ref.name], file_of(ref), env_of(ref)) for ref in refs_of(component)]
+    used = [SecretUse(ref.name, sealed.get(ref.name, ""), file_of(ref), env_of(ref)) for ref in refs_of(component)]
     return tuple(sorted(used, key=lambda use: (use.name, use.file, use.env)))
 
 

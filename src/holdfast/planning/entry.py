@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from holdfast.errors import Invalid
-from holdfast.model import ssh_key, trust
+from holdfast.model import mounts, ssh_key, trust
 from holdfast.model.applied import content
 from holdfast.model.fleet import AlertTarget, Node, Service, Storage, Volume
 from holdfast.model.ids import kind_of, parse_address
@@ -138,6 +138,8 @@ def _check_names(address: str, service: Service) -> None:
     paths = [v.path if isinstance(v, Volume) else v for c in service.components for v in c.volumes]
     if any(".." in re.split("[/:]", path) for path in paths):
         raise Unsound(f"{address} has a volume path that climbs out of its directory")
+    if inside := mounts.nested(service, address[8:]):
+        raise Unsound(f"{address} mounts {inside[0]} from inside {inside[1]}, where a container could put a link")
 
 
 def _check_images(address: str, service: Service, entry: Entry) -> None:

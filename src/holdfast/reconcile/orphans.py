@@ -9,9 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.model.container import LABEL_FLEET, Container
-
-LABEL_INFRASTRUCTURE = "holdfast.infrastructure"
+from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, Container
 
 # ours: labelled with this fleet. other: with another one, whose agent looks after it. none: nobody of us made it.
 Mark = Literal["ours", "other", "none", "infrastructure"]
@@ -31,10 +29,10 @@ class Facts(Struct, frozen=True):
 
 
 def mark_of(container: Container, fleet: str) -> Mark:
-    if LABEL_INFRASTRUCTURE in container.labels:
+    if container.labels.get(LABEL_INFRASTRUCTURE):
         return "infrastructure"
     whose = container.labels.get(LABEL_FLEET)
-    if whose is None:
+    if not whose:
         return "none"
     return "ours" if whose == fleet else "other"
 

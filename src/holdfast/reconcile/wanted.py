@@ -5,11 +5,11 @@ from decimal import Decimal
 
 from msgspec import UNSET
 
-from holdfast.model.container import ContainerSpec, Guest, Mount, Part, SecretUse, spec_digest
-from holdfast.model.fleet import Component, Hooks, SecretRef, Service, Volume
+from holdfast.model.container import ContainerSpec, Guest, Mount, Part, spec_digest
+from holdfast.model.fleet import Component, Hooks, Service, Volume
+from holdfast.model.mounts import DATA_ROOT
 from holdfast.model.revision import Entry
-
-DATA_ROOT = "/srv"  # as written in files; where data really lies is the agent's affair
+from holdfast.model.secret import uses_of
 
 _UNIT_BYTES = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
@@ -36,7 +36,7 @@ def _part(component: Component, service: str, entry: Entry, fleet: str, data_dir
         digest=_image_digest(component.image, entry.images),
         command=component.cmd,
         env=_env(component, service, entry.epoch),
-        secrets=_secrets(component, entry.secrets),
+        secrets=uses_of(component, entry.secrets),
         mounts=_mounts(component, service, data_dir),
         ports=_ports(component),
         network=network,
@@ -69,22 +69,6 @@ def _env(component: Component, service: str, epoch: int) -> tuple[tuple[str, str
         "HOLDFAST_EPOCH": str(epoch),
     }
     return tuple(sorted({**component.env, **ours}.items()))
-
-
-def _secrets(component: Component, digests: Mapping[str, str]) -> tuple[SecretUse, ...]:
-    refs = (SecretRef(one) if isinstance(one, str) else one for one in component.secrets)
-    uses = (SecretUse(ref.name, digests.get(ref.name, ""), _file(ref), _variable(ref)) for ref in refs)
-    return tuple(sorted(uses, key=lambda use: (use.name, use.file, use.env)))
-
-
-def _file(ref: SecretRef) -> str:
-    if ref.file is not UNSET:
-        return ref.file
-    return ref.name if ref.env is UNSET else ""
-
-
-def _variable(ref: SecretRef) -> str:
-    return "" if ref.env is UNSET else ref.env
 
 
 def _mounts(component: Component, service: str, data_dir: str) -> tuple[Mount, ...]:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.adapters.runtime import sealed_env
-from holdfast.model.container import Mount
+from holdfast.model.container import LABEL_SEALED, OUR_LABELS, Mount
 from holdfast.ports.runtime import Made
 
 RESTARTS_MAX = 5
 CPU_PERIOD_US = 100_000
+LOG_BYTES_MAX = 32 << 20
 
 
 def body(made: Made, limits: Mapping[str, int]) -> dict[str, Any]:
@@ -28,6 +29,8 @@ def body(made: Made, limits: Mapping[str, int]) -> dict[str, Any]:
         # A directory that an image calls a volume lives and goes with the container: what must stay is declared.
         "image_volume_mode": "ignore",
         "sdnotifyMode": "ignore",
+        # Of the driver that is the machine's usual one; where that writes a file, a container cannot fill the disk.
+        "log_configuration": {"size": LOG_BYTES_MAX},
         **_restart(made.restart),
     }
     if spec.command:
@@ -49,7 +52,7 @@ def secret_name(container: str) -> str:
 
 def _labels(made: Made) -> dict[str, str]:
     names = ",".join(variable for variable, _ in made.secret_env)
-    return {**made.labels, **({sealed_env.LABEL: names} if names else {})}
+    return {**dict.fromkeys(OUR_LABELS, ""), **made.labels, **({LABEL_SEALED: names} if names else {})}
 
 
 def _restart(wanted: bool) -> dict[str, Any]:

@@ -74,9 +74,12 @@ class Libpod:
         data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = CALL_S,
+        silence_s: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer to be read as it comes. Anything but 2xx and 304 is Refused; nobody there is TryLater."""
-        limits = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S)
+        """An answer to be read as it comes. Anything but 2xx and 304 is Refused; nobody there is TryLater. With
+        `silence_s` only waiting for it is bounded: whoever reads slowly is not cut off."""
+        total_s = timeout_s if silence_s is None else None
+        limits = aiohttp.ClientTimeout(total=total_s, sock_connect=CONNECT_S, sock_read=silence_s)
         sent = data if body is None else msgspec.json.encode(body)
         told = {**(headers or {}), **({"Content-Type": "application/json"} if body is not None else {})}
         try:

@@ -225,15 +225,18 @@ class Podman:
         params = {"stdout": "true", "stderr": "true", "timestamps": "true", "follow": str(follow).lower()}
         params |= {"tail": str(tail)} if tail is not None else {}
         params |= {"since": str(int(since_s))} if since_s > 0 else {}
-        limit_s = None if follow else LOG_S
         frames = Frames()
         try:
-            async with self._libpod.open("GET", f"containers/{id}/logs", params=params, timeout_s=limit_s) as answer:
+            path, quiet_s = f"containers/{id}/logs", None if follow else LOG_S
+            async with self._libpod.open("GET", path, params=params, timeout_s=None, silence_s=quiet_s) as answer:
                 async for piece in answer.content.iter_any():
                     for stream, content in frames.feed(piece):
                         yield log_line(id, stream, content)
         except Refused as no:
             raise refusal.failed(f"no log of container {id[:12]}", no) from no
+        except ValueError as trouble:
+            no = Refused(0, "", f"podman sent {trouble}")
+            raise refusal.failed(f"no log of container {id[:12]}", no) from trouble
 
     async def changed(self, at_most_s: float) -> bool:
         """A dead supervisor sends no event, so now and then the processes themselves are looked at."""

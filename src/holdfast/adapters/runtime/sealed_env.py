@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.errors import Failed
+from holdfast.model.container import LABEL_SEALED
 
 FOLDER = "/.holdfast"
 PROGRAM, FILE = f"{FOLDER}/busybox", f"{FOLDER}/env"
-LABEL = "holdfast.sealed-env"  # the names of the variables: commands run inside later get them too
 CANDIDATES = ("/bin/busybox", "/usr/bin/busybox")
 PT_INTERP = 3
 
@@ -61,7 +61,7 @@ def mount(program: str) -> dict[str, Any]:
 
 
 def is_sealed(labels: Mapping[str, str]) -> bool:
-    return bool(labels.get(LABEL))
+    return bool(labels.get(LABEL_SEALED))
 
 
 def static_busybox() -> str:
