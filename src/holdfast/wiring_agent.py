@@ -126,6 +126,8 @@ class SystemAgent:
         import asyncio
         import gc
 
+        import uvloop
+
         from holdfast.agent import daemon
         from holdfast.hub.notify import notify
 
@@ -135,7 +137,7 @@ class SystemAgent:
             gc.enable()  # off in commands (ADR 0003), but an agent goes on
             watchdog_us = self._box.environ.get("WATCHDOG_USEC", "")
             watchdog_s = int(watchdog_us) / 1e6 if watchdog_us.isdigit() else None
-            with asyncio.Runner() as runner:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 quiet = runner.run(daemon.live(agent, others, notify, watchdog_s))
                 if not quiet:  # a thread that is still deleting would keep the process; it goes on after the next start
                     os._exit(0)

@@ -25,9 +25,9 @@ from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
 from holdfast.adapters.runtime.podman import Podman
 from holdfast.adapters.runtime.process import Process, arguments, known, send, with_argument
 from holdfast.errors import Failed, TryLater
-from holdfast.model.container import Container, ContainerSpec, Mount, Published
+from holdfast.model.container import OUR_LABELS, Container, ContainerSpec, Mount, Published
 from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Runtime
-from tests.fleets.podman import IMAGE, ThrowAway, free_port, throw_away
+from tests.fleets.podman import IMAGE, ThrowAway, busybox, free_port, throw_away
 from tests.fleets.virtual import VirtualLoop
 
 T = TypeVar("T")
@@ -691,6 +691,38 @@ def test_components_of_a_service_find_each_other_by_name(real: PodmanScene) -> N
     finally:
         real.end()
         real.node.podman("network", "rm", "hf-web")
+
+
+@pytest.mark.lab
+def test_an_image_says_nothing_in_our_name(real: PodmanScene) -> None:
+    """Its labels become the container's, unless they are given: a hook of one service could pose as another's."""
+    forged = [f"LABEL {label}=forged" for label in OUR_LABELS]
+    changes = [word for line in forged for word in ("--change", line)]
+    real.node.podman("import", *changes, "-", "localhost/forged:1", data=busybox())
+
+    async def story() -> None:
+        id = await real.runtime.create(made("one", image="localhost/forged:1"))
+        found = await real.runtime.container(id)
+        assert found is not None and {key: value for key, value in found.labels.items() if value} == LABELS
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_a_container_cannot_fill_the_disk_with_its_log(real: PodmanScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(creation, "LOG_BYTES_MAX", 64 * 1024)
+    speak = ("sh", "-c", "i=0; while [ $i -lt 4000 ]; do echo $i of a line that is not short at all; i=$((i+1)); done")
+
+    async def story() -> None:
+        id = await started(real.runtime, "one", speak)
+        while (found := await real.runtime.container(id)) is not None and found.phase != "exited":
+            await asyncio.sleep(0.1)
+        lines = [line.text async for line in real.runtime.logs(id, None, 0.0, False)]
+        assert lines[-1].startswith("3999 ") and len(lines) < 2000
+        log = cast("dict[str, dict[str, dict[str, str]]]", real.node.inspect("one"))["HostConfig"]["LogConfig"]["Path"]
+        assert os.path.getsize(log) <= 80 * 1024
+
+    real.do(story())
 
 
 @pytest.mark.lab

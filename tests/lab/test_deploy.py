@@ -48,7 +48,7 @@ def version(scene: DeployScene, container: Running) -> str:
 
 
 def test_a_deploy_returns_when_the_service_is_seen_healthy(scene: DeployScene) -> None:
-    """M-31, C-17: the command ends with what a check has seen, and podman shows whose container it is."""
+    """M-78 (1–2), T-01, T-14: the command ends with what a check has seen, and podman shows whose container it is."""
     scene.hello("first", "hello:1")
     said = scene.deploy("first").ok()
     one = scene.one("first")
@@ -63,7 +63,7 @@ def test_a_deploy_returns_when_the_service_is_seen_healthy(scene: DeployScene) -
 
 
 def test_the_old_one_is_stopped_after_the_new_one_is_healthy(scene: DeployScene, room: Path) -> None:
-    """T-09, I-23: the new one needs a while until it answers; the old one outlives that, by podman's own clock."""
+    """T-06 (4): the new one needs a while until it answers; the old one outlives that, by podman's own clock."""
     text = f'ARG REGISTRY\nFROM $REGISTRY/hello:2\nENTRYPOINT ["/bin/sh", "-c", "sleep {SLOW_S}; exec /bin/hello"]\n'
     slow = scene.build(room / "slow", "slow:1", text)
     scene.hello("roll", "hello:1")
@@ -89,7 +89,7 @@ def test_the_old_one_is_stopped_after_the_new_one_is_healthy(scene: DeployScene,
     ids=["no-such-image", "sick", "broken"],
 )
 def test_a_failed_update_leaves_the_old_one_untouched(scene: DeployScene, image: str, step: str) -> None:
-    """T-10, I-24, M-36: same container, same process, still answering; exit 1 and the step; one alert; a way back."""
+    """M-46, I-21, M-09: same container, same process, still answering; exit 1 and the step; one alert; a way back."""
     name = f"keep-{step}-{image[-2:]}"
     scene.hello(name, "hello:1")
     scene.deploy(name).ok()
@@ -139,7 +139,7 @@ def test_replicas_are_rolled_and_scaling_touches_only_the_surplus(scene: DeployS
 
 
 def test_a_component_with_data_is_recreated_without_losing_a_number(scene: DeployScene, room: Path) -> None:
-    """T-11, H-69…: never two at once, nothing reported is missing, and a checkpoint lies where no container reaches."""
+    """Never two at once, nothing reported is missing, and a checkpoint lies where no container reaches."""
     second = scene.build(room / "witness", "witness:2", "ARG REGISTRY\nFROM $REGISTRY/witness:1\nENV W=2\n")
     scene.witness("book")
     scene.deploy("book").ok()
@@ -158,7 +158,7 @@ def test_a_component_with_data_is_recreated_without_losing_a_number(scene: Deplo
 
 
 def test_undeploy_keeps_the_data_and_a_later_deploy_goes_on_with_it(scene: DeployScene) -> None:
-    """M-42, I-26: retired data is listed until somebody signs a purge; a redeploy finds it."""
+    """M-85, C-08: retired data is listed until somebody signs a purge; a redeploy finds it."""
     scene.witness("memory")
     scene.deploy("memory").ok()
     scene.await_true(lambda: len(scene.sequence("memory")) > 3, 10, "it wrote")
@@ -177,7 +177,7 @@ def test_undeploy_keeps_the_data_and_a_later_deploy_goes_on_with_it(scene: Deplo
 
 
 def test_a_stopped_service_stays_stopped_over_an_agent_restart(scene: DeployScene) -> None:
-    """H-12, M-46: a hold is an operator's word; start and restart lift it."""
+    """C-30, D-18, T-27: a hold is an operator's word; start and restart lift it."""
     scene.hello("held", "hello:1")
     scene.deploy("held").ok()
     first = scene.one("held")
@@ -196,7 +196,7 @@ def test_a_stopped_service_stays_stopped_over_an_agent_restart(scene: DeployScen
 
 
 def test_what_is_stopped_or_removed_by_hand_comes_back(scene: DeployScene) -> None:
-    """T-13: drift is mended; what somebody stopped behind the agent's back is no hold."""
+    """M-09, T-06 (2–3), T-10: drift is mended; what somebody stopped behind the agent's back is no hold."""
     scene.hello("drift", "hello:1")
     scene.deploy("drift").ok()
     one = scene.one("drift")
@@ -212,7 +212,7 @@ def test_what_is_stopped_or_removed_by_hand_comes_back(scene: DeployScene) -> No
 
 
 def test_a_secret_is_a_file_in_the_container_and_in_no_other_place(scene: DeployScene, room: Path) -> None:
-    """M-78 (1–2): opened on the node alone; neither podman nor a command shows it."""
+    """Opened on the node alone; neither podman nor a command shows it."""
     (room / "value").write_text("three blind mice")
     scene.hello("secretive", "hello:1", secrets=["rhyme"])
     scene.run("secret", "set", "rhyme", "--file", str(room / "value"), "--yes").ok()

@@ -54,7 +54,7 @@ def test_without_an_answer_the_plan_warns_and_goes_on(place: Place, cli: Warm, s
     tag = shelf.reference("team/app", "nowhere")
     place.replace("services/hello.toml", IMAGE, tag)
     (warning,) = cli.run(place, "plan", "--json").ok().json["warnings"]
-    assert f"no registry answered for {tag}" in warning and "pin it" in warning
+    assert f"no registry gave a digest for {tag}" in warning and "pin it" in warning
     cli.run(place, "apply", "--yes").ok()
     _, digest = shelf.push("team/app", "nowhere", "late")
     (change,) = cli.run(place, "plan", "--json").ok().json["changes"]

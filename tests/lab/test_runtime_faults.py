@@ -73,7 +73,7 @@ def host_pids(scene: DeployScene, *words: str) -> list[int]:
 
 
 def test_a_crash_heals_by_itself_with_the_agent_dead(scene: DeployScene) -> None:
-    """H-23: podman's own policy starts it again; nobody has to notice."""
+    """H-12: podman's own policy starts it again; nobody has to notice."""
     scene.hello("crash", "hello:1")
     scene.deploy("crash").ok()
     one = scene.one("crash")
@@ -103,7 +103,7 @@ def test_a_container_whose_supervisor_died_is_not_believed_to_run(scene: DeployS
 
 
 def test_podmans_service_may_die_at_any_time(scene: DeployScene) -> None:
-    """T-27: what runs goes on; the next deploy works as if nothing had been."""
+    """I-01: what runs goes on; the next deploy works as if nothing had been."""
     scene.hello("served", "hello:1")
     scene.deploy("served").ok()
     old = scene.one("served")
@@ -132,7 +132,7 @@ def ports_taken(scene: DeployScene, all_but_every: int) -> Iterator[None]:
 
 
 def test_a_port_that_is_taken_is_not_used(scene: DeployScene) -> None:
-    """T-28: the agent chooses the node's side of a port; somebody else's is left to him."""
+    """The agent chooses the node's side of a port; somebody else's is left to him."""
     with ports_taken(scene, all_but_every=3):
         scene.hello("ports", "hello:1", replicas=3)
         scene.deploy("ports").ok()
@@ -154,7 +154,7 @@ def test_without_a_free_port_the_deploy_fails_and_says_whom_to_look_for(scene: D
 
 
 def test_an_image_that_left_the_registry_is_a_clear_error(scene: DeployScene, tmp_path: Path) -> None:
-    """T-12: applied by digest, deleted before the node asked for it."""
+    """M-46: applied by digest, deleted before the node asked for it."""
     made = scene.build(tmp_path / "lost", "lost:1", "ARG REGISTRY\nFROM $REGISTRY/hello:1\nENV LOST=1\n")
     name = made.rpartition("/")[2].partition(":")[0]
     accepted = {"Accept": "application/vnd.oci.image.manifest.v1+json"}

@@ -8,6 +8,8 @@ import pytest
 
 pytestmark = pytest.mark.lab
 
+# An agent keeps data with its owners and reads whether other people's processes live.
+EXPOSURE_MAX = {"holdfast-agent.service": 2.5, "holdfast-hub.service": 2.0}
 UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
 
 
@@ -24,5 +26,5 @@ def test_a_unit_is_hardened(unit: Path) -> None:
         ["systemd-analyze", "security", "--offline=yes", "--no-pager", unit], capture_output=True, text=True, timeout=30
     )
     exposure = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
-    assert exposure and float(exposure[1]) <= 2.0, done.stdout[-400:]
+    assert exposure and float(exposure[1]) <= EXPOSURE_MAX[unit.name], done.stdout[-400:]
     assert "StateDirectoryMode=0700" in unit.read_text()

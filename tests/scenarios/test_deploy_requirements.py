@@ -218,6 +218,22 @@ def test_orders_and_passes_never_change_one_service_at_the_same_time_i_26_h_69(s
     play({"web": service(replicas=2), "other": service(replicas=2)}, story)
 
 
+# ---- whose a container is
+
+
+def test_every_container_says_whose_it_is_t_14() -> None:
+    """T-14: the link to its deployment, the service and the component by name; the deployment is the one reported."""
+
+    async def story(scene: Scene) -> None:
+        state = await scene.settled()
+        labels = scene.one().labels
+        assert labels["holdfast.deployment"] == state.applied == state.serving != ""
+        assert (labels["holdfast.service"], labels["holdfast.component"]) == ("web", "main")
+        assert labels["holdfast.fleet"] == scene.rig.fleet_id and labels["holdfast.epoch"] == "1"
+
+    play({"web": service()}, story)
+
+
 # ---- orders
 
 
@@ -231,6 +247,8 @@ def test_an_order_takes_effect_once_however_often_it_comes_h_71() -> None:
         again = {"attempt": 1}
 
         def bend(answer: Any) -> Any:
+            if again["attempt"] == 60:
+                return answer
             again["attempt"] += 1
             return replace(answer, orders=(*answer.orders, Delivered(again["attempt"], signed)))
 
@@ -439,7 +457,7 @@ def test_commands_talk_to_the_hub_and_to_nobody_else_m_01(tmp_path: Path) -> Non
     async def story(box: at_the_terminal.Box, *ignored: object) -> None:
         for words in (("stop", "web"), ("start", "web"), ("restart", "web")):
             code, said = await box.does(*words)
-            assert code == 0, said
+            assert code == 0, (words, said)
 
     at_the_terminal.scene(tmp_path, story)
     listening = False

@@ -8,12 +8,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from holdfast import wiring
 from holdfast.cli import frame
 from holdfast.cli.terminal import Terminal
 from holdfast.model.checkin import NodesAnswer
 from holdfast.model.order import SignedOrder
 from holdfast.model.order_view import OrderView
+from holdfast.model.report import Report
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.signer import Signer
 from tests.fleets.agents import Machine
@@ -125,6 +128,26 @@ def test_a_service_is_stopped_started_restarted_and_cleaned_up_by_order(tmp_path
             while not await running():
                 await asyncio.sleep(0.05)
         assert await running() != [first], "made anew"
+
+    scene(tmp_path, story)
+
+
+def phase_told(box: Box) -> str:
+    """What the hub was last told of web; nobody looks at the agent itself."""
+    (view,) = box.wire.nodes().nodes
+    return msgspec.json.decode(view.report, type=Report).services[0].phase
+
+
+def test_the_hub_hears_when_a_stopped_service_has_come_to_rest_c_30(tmp_path: Path) -> None:
+    """The last step of an order is told while its lane is still busy; that it is over must be told too."""
+
+    async def story(box: Box, machine: Machine, running: Callable[[], Awaitable[list[str]]]) -> None:
+        for verb, phase in (("stop", "held"), ("start", "converged"), ("restart", "converged")):
+            code, said = await box.does(verb, "web")
+            assert code == 0, said
+            async with asyncio.timeout(4):  # a heartbeat is further away
+                while phase_told(box) != phase:
+                    await asyncio.sleep(0.05)
 
     scene(tmp_path, story)
 

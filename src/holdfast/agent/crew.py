@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from holdfast.agent.attempts import Attempt
 from holdfast.agent.findings import Findings
+from holdfast.agent.lanes import Lanes
 from holdfast.agent.membership import Membership
 from holdfast.agent.published import LOOPBACK, Ports, own_address
 from holdfast.agent.records import Failure, Record, Records
@@ -44,16 +45,19 @@ class Crew:
         vitals: Vitals,
         time: NodeTime,
         findings: Findings,
+        lanes: Lanes,
         changed: Callable[[], None],
     ) -> None:
         self.world = world
         self.records = records
         self.vitals = vitals
         self.time = time
+        self.lanes = lanes
         self.changed = changed
         self.ports = Ports()
         self.yard = Yard(world.runtime, world.journal, membership.fleet, changed)
         self.images: set[str] = set()  # known to be here
+        self._asked: dict[str, asyncio.Future[None]] = {}
         self.networks: set[str] = set()
         self.under_way: set[str] = set()  # operations
         self.attempts: dict[str, Attempt] = {}  # the newest of each service
@@ -137,10 +141,19 @@ class Crew:
         await self.yard.refresh(container.id)
 
     async def images_here(self, references: Iterable[str]) -> frozenset[str]:
+        """Several rollouts that want to know the same ask once."""
         for reference in set(references) - self.images:
+            if reference not in self._asked:
+                self._asked[reference] = asyncio.ensure_future(self._ask(reference))
+            await asyncio.shield(self._asked[reference])
+        return frozenset(self.images)
+
+    async def _ask(self, reference: str) -> None:
+        try:
             if await self.world.runtime.has_image(reference):
                 self.images.add(reference)
-        return frozenset(self.images)
+        finally:
+            del self._asked[reference]
 
     async def make_network(self, name: str, service: str) -> None:
         await self.world.runtime.ensure_network(name, {LABEL_FLEET: self._me.fleet, LABEL_SERVICE: service})
@@ -159,7 +172,7 @@ class Crew:
         """To its end, and gone afterwards."""
         self.prepare_mounts(spec)
         mounts, secret_env = self.world.secrets.prepare(name, spec.secrets)
-        labels = {LABEL_FLEET: self._me.fleet, LABEL_INFRASTRUCTURE: "hook"}
+        labels = {LABEL_FLEET: self._me.fleet, LABEL_SERVICE: spec.service, LABEL_INFRASTRUCTURE: "hook"}
         try:
             return await self.world.runtime.run(Made(name, spec, labels, mounts, secret_env, restart=False), at_most_s)
         finally:
@@ -170,7 +183,8 @@ class Crew:
         now_s = self.time.now_s()
         made = await loop.run_in_executor(None, self.world.storage.checkpoint, service, id, now_s)
         self.world.journal.note_made(made.path, operation.id, True)
-        await loop.run_in_executor(None, self._prune, service, now_s)
+        if self.time.alarm is None:  # a clock that is years ahead makes everything look old
+            await loop.run_in_executor(None, self._prune, service, now_s)
 
     def _prune(self, service: str, now_s: float) -> None:
         """Older than seven days, and never the newest; only what this agent itself marked (gate)."""

@@ -1,11 +1,14 @@
 """Lanes: one thing at a time for one service, several services at a time. Bounded; what runs is never cut off."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
 from holdfast.errors import Limited
 
 PARALLEL = 4
+SEATS = 4  # for each place: so many may be begun, of which all but the places only wait
 WAITING_MAX = 64  # in one lane
 
 
@@ -15,14 +18,18 @@ class Lanes:
         self._waiting: dict[str, int] = {}
         self._parallel = parallel
         self._places = asyncio.Semaphore(parallel)
+        self._seats = asyncio.Semaphore(parallel * SEATS)
+        self._held: dict[asyncio.Task[Any], asyncio.Semaphore] = {}
         self.running: set[asyncio.Task[None]] = set()
         self._overdue: set[asyncio.Task[None]] = set()  # nobody waits for these any more
+        self.freed: Callable[[], None] = lambda: None  # called when nothing runs or waits in a lane any more
 
     def resize(self, parallel: int) -> None:
         """For whoever begins from now on."""
         if parallel != self._parallel:
             self._parallel = parallel
             self._places = asyncio.Semaphore(parallel)
+            self._seats = asyncio.Semaphore(parallel * SEATS)
 
     def is_busy(self, lane: str) -> bool:
         return lane in self._waiting
@@ -42,12 +49,38 @@ class Lanes:
     async def _run(self, lane: str, work: Callable[[], Awaitable[None]]) -> None:
         turn = self._turns.setdefault(lane, asyncio.Lock())
         try:
-            async with turn, self._places:
+            async with turn, self._seats, self._place():
                 await work()
         finally:
             self._waiting[lane] -= 1
             if self._waiting[lane] == 0:  # nobody waits for this lock any more
                 del self._waiting[lane], self._turns[lane]
+                self.freed()
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        places, task = self._places, asyncio.current_task()
+        assert task is not None
+        async with places:
+            self._held[task] = places
+            try:
+                yield
+            finally:
+                del self._held[task]
+
+    @asynccontextmanager
+    async def resting(self) -> AsyncIterator[None]:
+        """For work that only waits now: another lane may have its place meanwhile, a few of them at a time."""
+        task = asyncio.current_task()
+        places = self._held.get(task) if task is not None else None
+        if places is None:
+            yield
+            return
+        places.release()
+        try:
+            yield
+        finally:
+            await places.acquire()
 
     async def quiet(self, at_most_s: float) -> bool:
         """Wait for everything under way that was not given up; False if something still is."""

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from math import floor
 
 from holdfast.errors import Failed, HoldfastError, TryLater
-from holdfast.model.container import LABEL_FLEET, Container
+from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, Container
 from holdfast.model.stream import CaughtUp, Frame, LogsWanted, Said
 from holdfast.ports.runtime import LogLine, Runtime
 from holdfast.wire.stream import clipped
@@ -82,8 +82,9 @@ class LogFeed:
         return sorted(found, key=lambda each: (each.component, each.replica, each.created_s, each.id))
 
     def _is_wanted(self, container: Container) -> bool:
-        here = container.labels.get(LABEL_FLEET) == self._fleet and container.service == self._service
-        return here and self._wanted.component in ("", container.component)
+        labels = container.labels
+        here = labels.get(LABEL_FLEET) == self._fleet and container.service == self._service
+        return here and not labels.get(LABEL_INFRASTRUCTURE) and self._wanted.component in ("", container.component)
 
     async def frames(self, first: Sequence[Container]) -> AsyncGenerator[Frame, None]:
         """`first` are the containers that are here now. Without `follow` it ends when everything was told."""

@@ -33,7 +33,9 @@ PROCESSING_S_MAX = 300.0  # T-07
 AUDIT_LINES = 64
 AUDIT_BYTES = 64 * 1024
 INBOX_MAX = 256
-TELL_S = 0.1  # progress is told at most so often
+TELL_S = 0.1  # progress is told at most so often; more rarely, the more there is to tell
+TELL_S_MAX = 1.0
+TELL_EACH_S = 0.01
 
 
 def _where(trouble: BaseException) -> str:
@@ -343,7 +345,7 @@ class Agent:
             self._telling = asyncio.ensure_future(self._tell())
 
     async def _tell(self) -> None:
-        await asyncio.sleep(TELL_S)
+        await asyncio.sleep(min(TELL_S + TELL_EACH_S * (self.services.running or 0), TELL_S_MAX))
         if self.joined and not self._offline:
             await self._answer_knock()
 

@@ -81,6 +81,7 @@ class Performer:
         if storage.condemned(name, proof):
             await asyncio.get_running_loop().run_in_executor(None, storage.destroy, name, proof)
         self._step(act, DESTROYED)
+        self._services.purged(name)
         return f"data.{name} is gone"
 
     def _condemn(self, act: Act, name: str, proof: VerifiedOrder) -> None:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast import __version__
+from holdfast.agent import fitting
 from holdfast.agent.accept import Accepting
 from holdfast.agent.findings import Findings
 from holdfast.agent.membership import Membership
@@ -52,7 +53,8 @@ class Reporter:
         shown = self._world.certificates.shown()
         audit = self._world.audit.head()
         services = self._services
-        seen = (self._findings.changes, accepting.changes, services.changes, operations, audit.number, shown)
+        changes = (self._findings.changes, accepting.changes, services.changes)
+        seen = (*changes, services.resting(), operations, audit.number, shown)
         if seen == self._built_from:
             return False
         self._built_from = seen
@@ -80,7 +82,7 @@ class Reporter:
             audit_entries=audit.number,
             audit_head=audit.digest if audit.number else "",
         )
-        self.content = _encode(report)
+        self.content = fitting.fitted(report)
         self.digest = canonical.digest(self.content)
         return True
 

@@ -14,7 +14,7 @@ from holdfast.agent.attempts import Attempt
 from holdfast.agent.crew import Crew
 from holdfast.agent.records import Failure, Record
 from holdfast.errors import Failed, HoldfastError, TryLater
-from holdfast.model.container import Container, Guest, Part, labels_of, name_of
+from holdfast.model.container import Container, Guest, Part, Published, labels_of, name_of
 from holdfast.model.journal import Operation, Outcome
 from holdfast.ports.proxy import Backend, ProxyRoute
 from holdfast.ports.runtime import Made, PortTaken
@@ -22,7 +22,7 @@ from holdfast.reconcile import rollout, routes, steps
 from holdfast.reconcile.here import Here
 
 DRAIN_S_MAX = 10.0
-HOOK_S_MAX = 300.0
+HOOK_S_MAX = 240.0  # less than [timeouts] deploy gives: whoever deploys hears that it was the hook
 LOOK_S = 0.2  # while waiting for health, so often it is checked that the container is still there
 PULL_TRIES = 3
 PORT_TRIES = 5
@@ -116,7 +116,7 @@ class Rollout:
     async def _take(self, step: steps.Step) -> None:
         if isinstance(step, steps.Fail):
             message = await self._last_words(step)
-            self._fail(step.name, "unhealthy", message, f"holdfast logs {self._service}; mend it and deploy again")
+            self._fail(step.name, "unhealthy", message, "mend what it says and deploy again")
             return
         if isinstance(step, steps.Switch | steps.AwaitHealthy) and self._operation is None and not self._is_attempt:
             await self._performers[type(step)](step)  # of a new process, that knows no routes yet: nothing is changed
@@ -158,6 +158,7 @@ class Rollout:
     def _rest(self) -> None:
         if self._wanted is None:
             self._crew.records.forget(self._service)
+            self._crew.served(self._service)  # what failed of it is nobody's concern any more
 
     # ---- written down
 
@@ -260,14 +261,14 @@ class Rollout:
         command = part.pre_deploy if step.when == "pre_deploy" else part.post_deploy
         mounts = () if step.when == "pre_deploy" else part.spec.mounts
         spec = replace(part.spec, command=command, mounts=mounts, ports=())
-        name = f"{name_of(part.spec, part.digest, 0)}-{step.when.partition('_')[0]}"
+        name = _hook_name(part, step.when)
         finished = await self._crew.run_once(name, spec, HOOK_S_MAX)
         note = f"{step.when} {part.spec.component}"
         if finished.code == 0 or step.when == "post_deploy":  # tried once: what serves is not taken back for it
             self._crew.records.keep(self._service, replace(self._record, hooks=(*self._record.hooks, note)))
         if finished.code != 0:
             trouble = Failed(
-                f"the {step.when} hook of {part.spec.component} ended with {finished.code}: {finished.output[-500:]}",
+                f"the {step.when} hook of {part.spec.component} ended with {finished.code}: {_one_line(finished.output)}",
                 remedy=f"mend hooks.{step.when} in services/{self._service}.toml and deploy again",
                 code="hook_failed",
             )
@@ -284,21 +285,22 @@ class Rollout:
         publish = self._crew.ports.choose(name, part.spec.ports, self._crew.address, self._crew.yard.all())
         deployment = self.target.deployment if self.target is not None else ""
         labels = labels_of(part.spec, part.digest, deployment, step.replica)
-        id = await self._world.runtime.create(Made(name, part.spec, labels, mounts, secret_env, publish))
-        made = await self._crew.yard.refresh(id)
+        try:
+            id = await self._world.runtime.create(Made(name, part.spec, labels, mounts, secret_env, publish))
+        except Failed as trouble:
+            if trouble.code != "image_missing":
+                raise
+            self._crew.images.discard(part.spec.reference)  # somebody tidied up: it is pulled again
+            raise TryLater(trouble.message, remedy="it is pulled again by itself", code=trouble.code) from trouble
+        doors = tuple(Published(*door) for door in publish)
+        self._crew.yard.add(Container(id, name, "created", labels=labels, image=part.spec.reference, ports=doors))
         self._crew.ports.settled(name)
-        if made is not None and not self._crew.yard.is_ours(made):
-            raise Failed(
-                f"a container named {name} is here that Holdfast did not make",
-                remedy=f"look at it and rename or remove it: podman inspect {name}",
-                code="name_taken",
-            )
 
     async def _start(self, step: steps.Start) -> None:
         container, part = step.container, step.part
         for tried in range(1, PORT_TRIES + 1):
             try:
-                self._crew.prepare_mounts(part.spec)  # who had it until now could have put a link there since it was made
+                self._crew.prepare_mounts(part.spec)  # again: whoever had it could have put a link there
                 self._world.secrets.prepare(container.name, part.spec.secrets)
                 await self._world.runtime.start(container.id)
                 break
@@ -333,8 +335,12 @@ class Rollout:
         return found
 
     async def _await_healthy(self, step: steps.AwaitHealthy) -> None:
-        """Until one of them is something else than starting. Also notices one that ended meanwhile."""
-        ids = [one.id for one in step.containers]
+        """Until one of them is something else than starting. Also notices one that ended meanwhile. Nothing is changed
+        here, so another service may have this one's place."""
+        async with self._crew.lanes.resting():
+            await self._wait_for([one.id for one in step.containers])
+
+    async def _wait_for(self, ids: Sequence[str]) -> None:
         while not await self._crew.vitals.moved(ids, LOOK_S):
             for id in ids:
                 found = await self._crew.yard.refresh(id)
@@ -396,7 +402,17 @@ def _backends(container: Container) -> tuple[Backend, ...]:
 
 
 def _names(guest: Guest) -> list[str]:
-    return [name_of(part.spec, part.digest, replica) for part in guest.parts for replica in range(part.replicas)]
+    """Also of what runs once: what a crash leaves of that goes like everything that is not wanted."""
+    hooks = [_hook_name(part, when) for part in guest.parts for when in _WHEN]
+    return [name_of(one.spec, one.digest, replica) for one in guest.parts for replica in range(one.replicas)] + hooks
+
+
+def _hook_name(part: Part, when: str) -> str:
+    return f"{name_of(part.spec, part.digest, 0)}-{when.partition('_')[0]}"
+
+
+def _one_line(output: str) -> str:
+    return " ⏎ ".join(line for line in output.splitlines() if line.strip())[-500:]
 
 
 def _hook(text: str) -> tuple[str, str]:

@@ -82,7 +82,7 @@ class Services:
         self.retired: tuple[RetiredData, ...] = ()
         self.records = Records(world.journal, self.changed)
         self.vitals = Vitals(world.prober, world.clock, self._felt)
-        self.crew = Crew(world, membership, self.records, self.vitals, time, findings, self.changed)
+        self.crew = Crew(world, membership, self.records, self.vitals, time, findings, lanes, self.changed)
         self.strays = Strays(world, self.crew, membership, findings)
         self._standby = frozenset(msgspec.json.decode(world.journal.fact(STANDBY_FACT) or b"[]", type=list[str]))
         self._released: frozenset[str] = frozenset()
@@ -94,7 +94,10 @@ class Services:
         self._has_looked = False  # since this process began: before that it knows of nothing
         self._tries = 0
         self._unrest: set[str] = set()  # services that are not yet where they must be
+        self._rest_told: frozenset[str] = frozenset()  # at rest when they were last shown
+        lanes.freed = self._tell_rest
         self._stuck: dict[str, HoldfastError] = {}  # why, where waiting alone will not help
+        self._later: dict[str, tuple[int, float]] = {}  # services that did not get there: tries, when again
         self._guard = Guard()
         self._retired_due_s = 0.0
 
@@ -129,8 +132,9 @@ class Services:
 
     def release(self, named: Sequence[str]) -> None:
         """Which services that moved away are proven at their new home: until then they serve here."""
-        if self._released != frozenset(named):
-            self._released = frozenset(named)
+        ours = frozenset(named).intersection(f"service.{name}" for name in self.records.services())
+        if self._released != ours:
+            self._released = ours
             self.wake()
 
     def wake(self) -> None:
@@ -182,6 +186,12 @@ class Services:
             self.changed()
         if not self._bell.is_set():
             self._calm.set()
+        self._tell_rest()
+
+    def _tell_rest(self) -> None:
+        """Coming to rest changes nothing but the word for it: nobody else would say it."""
+        if self.resting() != self._rest_told:
+            self._tell()
 
     async def _rest(self, pause: Pause) -> None:
         """Until somebody rings, something happened to a container, or it is time to look anyway."""
@@ -258,6 +268,7 @@ class Services:
             self.crew.served(name)  # of an older one nobody needs to hear any more
             self.crew.attempts.pop(name, None)
             self._stuck.pop(name, None)
+            self._later.pop(name, None)
 
     def _unnoted(self, wanted: Desired) -> set[str]:
         """Services of which it could not be written down what is wanted: nothing is begun with those."""
@@ -293,9 +304,13 @@ class Services:
     def _pace(self, wanted: Desired, agenda: Agenda) -> Pause:
         self._has_looked = True
         left = {work.service for work in agenda.work}
+        now_s = self._world.clock.monotonic_s()
+        for name in [name for name, (_, at_s) in self._later.items() if at_s <= now_s and name not in left]:
+            if not self._lanes.is_busy(name):
+                del self._later[name]  # it was looked at, and owes nothing any more
         down = self._down(wanted) | self._unnoted(wanted)
-        if left | down != self._unrest:
-            self._unrest = left | down
+        if left | down | self._later.keys() != self._unrest:
+            self._unrest = left | down | self._later.keys()
             self.changed()
         if not left:
             self._tries = 0
@@ -303,8 +318,9 @@ class Services:
             self._findings.clear("no_progress")
             self.crew.settle_crashes()
             next_s = self.crew.next_try_s(self.crew.yard.ours())
-            soon_s = min(LOOK_S if next_s is None else next_s, DOWN_S if down else LOOK_S)
-            return Pause(max(soon_s, SOON_S))
+            soon_s = min(LOOK_S if next_s is None else next_s, DOWN_S if down - self._later.keys() else LOOK_S)
+            again_s = min((at_s - now_s for _, at_s in self._later.values() if at_s > now_s), default=LOOK_S)
+            return Pause(max(min(soon_s, again_s), SOON_S))
         seen = [(one.name, one.phase, one.running) for one in self.crew.yard.ours()]
         self._guard = self._guard.after(fingerprint(seen, [f"{work.stage} {work.service}" for work in agenda.work]))
         reason = self._guard.reason()
@@ -340,13 +356,16 @@ class Services:
             try:
                 await rollout.run()
                 self._stuck.pop(service, None)
+                self._later.pop(service, None)
                 self._findings.clear("service_waits", address)
             except HoldfastError as trouble:
+                self._try_later(service)
                 if not isinstance(trouble, TryLater):
                     self._stuck[service] = trouble
                 self._findings.add_trouble("service_waits", trouble, address)
                 self._world.say("service_waits", {"service": service, "code": trouble.code, "message": trouble.message})
             except Exception as trouble:  # as in `run`: of a lane nobody else would hear it
+                self._try_later(service)
                 message = f"{address}: {type(trouble).__name__}: {trouble}"[:500]
                 self._findings.add("internal_error", message, "report this, with the log", address)
                 self._world.say("internal_error", {"service": service, "message": repr(trouble)[:500]})
@@ -357,11 +376,19 @@ class Services:
         self._lanes.put(service, work)
         return ended
 
+    def _try_later(self, service: str) -> None:
+        """Ever more rarely, and nobody else waits for it."""
+        tries, _ = self._later.get(service, (0, 0.0))
+        pause_s = AGAIN_S[min(tries, len(AGAIN_S) - 1)]
+        self._later[service] = (tries + 1, self._world.clock.monotonic_s() + pause_s)
+
     # ---- looking
 
     async def _agenda(self, wanted: Desired) -> Agenda:
         names = sorted(wanted.guests.keys() | self._leaving(wanted))
-        busy = {name for name in names if self._lanes.is_busy(name)} | self._unnoted(wanted)
+        now_s = self._world.clock.monotonic_s()
+        waiting = {name for name, (_, at_s) in self._later.items() if at_s > now_s}
+        busy = {name for name in names if self._lanes.is_busy(name)} | self._unnoted(wanted) | waiting
         looks = [await self._look_at(wanted, name) for name in names if name not in busy]
         return stages.work(looks, busy=busy, mode=wanted.node.reconcile)
 
@@ -427,16 +454,25 @@ class Services:
             self.retired = found
             self.changed()
 
+    def purged(self, name: str) -> None:
+        """Told with the result of the order: whoever reads that asks next what is left."""
+        self.retired = tuple(one for one in self.retired if one.name != name)
+        self.changed()
+
     def _left_behind(self) -> tuple[RetiredData, ...]:
         manifest = self._accepting.in_force
         if manifest is None:
             return ()
         stones = {**(self._accepting.newest.stones if self._accepting.newest else {}), **manifest.retired}
+        known = {(one.name, one.removed_in) for one in self.retired}
         found = []
-        for one in self._world.storage.directories():
-            address = f"service.{one.name}"
+        for counted in self._world.storage.directories():
+            address = f"service.{counted.name}"
             if address not in manifest.services and address in stones:
-                found.append(RetiredData(one.name, one.path, one.size_bytes, one.files, stones[address].removed_in))
+                removed_in = stones[address].removed_in
+                is_new = (counted.name, removed_in) not in known  # figures of when it ran are not those of what is left
+                one = (self._world.storage.directory(counted.name) if is_new else None) or counted
+                found.append(RetiredData(one.name, one.path, one.size_bytes, one.files, removed_in))
         return tuple(found)
 
     # ---- orders, each in its service's lane
@@ -456,7 +492,7 @@ class Services:
         """Held before anything is stopped: a crash in between stops the rest, and starts nothing (C-30)."""
         self.records.keep(service, replace(self._known(service), held=True))
         await self._drive(service)
-        return f"service.{service} is stopped and held until it is started or deployed again"
+        return f"service.{service} is stopped, and held until it is started or something new is deployed"
 
     async def start(self, service: str) -> str:
         self._forgive(service, replace(self._known(service), held=False))
@@ -474,7 +510,8 @@ class Services:
             await self.crew.yard.refresh(one.id)
         self._forgive(service, self.records.of(service))
         await self._drive(service)
-        return f"{len(found)} containers of service.{service} were removed; its data was not touched"
+        counted = "1 container" if len(found) == 1 else f"{len(found)} containers"
+        return f"removed {counted} of service.{service}; its data was not touched"
 
     def _known(self, service: str) -> Record:
         wanted = self._frozen()
@@ -491,6 +528,7 @@ class Services:
 
     def _forgive(self, service: str, record: Record) -> None:
         self.records.keep(service, record)
+        self._later.pop(service, None)
         self.crew.served(service)
         self.crew.forgive(self.crew.yard.of(service))
 
@@ -503,6 +541,7 @@ class Services:
         self.wake()
 
     def _told(self, service: str, done: str) -> str:
+        self._refuse_inactive(service, done)
         failure = self.records.of(service).failure
         if failure is not None:
             raise Failed(
@@ -512,6 +551,16 @@ class Services:
             )
         self._refuse_ill(service, done)
         return f"service.{service} is {done}"
+
+    def _refuse_inactive(self, service: str, done: str) -> None:
+        """An order does not overrule what is declared, and must not sound as if it did."""
+        wanted = self._frozen()
+        if wanted is not None and service in wanted.guests and not wanted.guests[service].active:
+            raise Failed(
+                f"service.{service} is not {done}: it is declared with active = false, and stays stopped",
+                remedy=f"take active = false out of services/{service}.toml, then: holdfast deploy {service}",
+                code="inactive",
+            )
 
     def _refuse_ill(self, service: str, done: str) -> None:
         """What was started and does not answer is not called started."""
@@ -534,12 +583,14 @@ class Services:
         ours = yard.ours()
         ids = {one.id for one in ours}
         others = [one for one in yard.all() if one.id not in ids and self.strays.is_shown(one)]
+        ours = tuple(one for one in ours if self.strays.is_shown(one))
         return showing.containers(ours, others, self.vitals.word if self.runtime else _nobody_knows)
 
     def states(self) -> tuple[ServiceState, ...]:
         wanted = self._wanted
         if wanted is None:
             return ()
+        self._rest_told = self.resting()
         return showing.states(
             wanted.guests,
             self.records.of,
@@ -552,6 +603,11 @@ class Services:
 
     def left(self) -> tuple[Departure, ...]:
         return showing.left(self._wanted.guests, self.crew.attempts) if self._wanted is not None else ()
+
+    def resting(self) -> frozenset[str]:
+        """Services with which nothing is under way or due."""
+        guests = self._wanted.guests if self._wanted is not None else {}
+        return frozenset(name for name in guests if self._is_at_rest(name))
 
     def _is_at_rest(self, service: str) -> bool:
         calm = self._has_looked and not self._bell.is_set()

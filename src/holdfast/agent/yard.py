@@ -16,10 +16,16 @@ class Yard:
         self._fleet = fleet
         self._changed = changed
         self._seen: dict[str, Container] = {}
+        self._sorted: tuple[Container, ...] = ()
+        self._labelled: dict[str, list[Container]] = {}  # by service; with this fleet's label
         self._made: set[str] = set()  # names the journal vouches for
 
     async def look(self) -> None:
         self._take({container.id: container for container in await self._runtime.containers()})
+
+    def add(self, container: Container) -> None:
+        """Made just now: what it is, is known without asking."""
+        self._take({**self._seen, container.id: container})
 
     async def refresh(self, id: str) -> Container | None:
         """One of them, after something was done to it."""
@@ -33,18 +39,22 @@ class Yard:
     def _take(self, seen: dict[str, Container]) -> None:
         if seen != self._seen:
             self._seen = seen
+            self._sorted = tuple(sorted(seen.values(), key=lambda container: container.name))
+            self._labelled = {}
+            for one in self._sorted:
+                if one.labels.get(LABEL_FLEET) == self._fleet:
+                    self._labelled.setdefault(one.service, []).append(one)
             self._changed()
 
     def all(self) -> tuple[Container, ...]:
-        return tuple(sorted(self._seen.values(), key=lambda container: container.name))
+        return self._sorted
 
     def of(self, service: str) -> tuple[Container, ...]:
-        return tuple(one for one in self.all() if one.service == service and self.is_ours(one))
+        return tuple(one for one in self._labelled.get(service, ()) if self.made(one.name))
 
     def strangers(self, service: str) -> tuple[Container, ...]:
         """Labelled as this service's, and not made here."""
-        labelled = (one for one in self.all() if one.labels.get(LABEL_FLEET) == self._fleet)
-        return tuple(one for one in labelled if one.service == service and not self.made(one.name))
+        return tuple(one for one in self._labelled.get(service, ()) if not self.made(one.name))
 
     def ours(self) -> tuple[Container, ...]:
         return tuple(one for one in self.all() if self.is_ours(one))

@@ -94,6 +94,11 @@ def unwatched(one: Awaited) -> Observed:
     return _unknown(one, text, f"holdfast node show {one.node}")
 
 
+def unheard(one: Awaited, for_s: float) -> Observed:
+    text = f"{one.node} has not been heard for {for_s:.0f} s, so nobody knows how it is there"
+    return _unknown(one, text, "look at the machine and its network; holdfast status")
+
+
 def _unknown(one: Awaited, message: str, remedy: str) -> Observed:
     return Observed(one.service, one.node, "unknown", code="not_observed", message=message, remedy=remedy)
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.cli import observed, receipts
 from holdfast.cli.lookout import Lookout
+from holdfast.cli.moment import rfc3339
 from holdfast.cli.observed import Awaited, Observed
 from holdfast.cli.receipts import Receipts
 from holdfast.cli.show_steps import StepLines
@@ -60,17 +61,20 @@ def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox) -> Ou
 def look_again(hub: HubReader, applied: Applied, only: str | None, box: Toolbox) -> Outcome:
     """For a command with nothing to change: what is under way is waited for, and what failed is not called done.
 
-    A node that is silent, or says nothing of a service, is not waited for: nothing was asked of it now.
+    A node that is silent, or says nothing of a service, is not waited for: nothing was asked of it now. What it said on
+    a better day is no result.
     """
     wanted = observed.applied_now(applied.table, only)
     if not isinstance(hub, FleetReader) or not wanted:
         return NOTHING
     lookout = Lookout(hub, applied, tuple({one.node for one in wanted}), box)
     heard = lookout.look()
-    spoken = [one for one in wanted if _speaks_of(heard.get(one.node), one)]
+    silent = [one for one in wanted if one.node in heard and heard[one.node].status == "unhealthy"]
+    spoken = [one for one in wanted if one not in silent and _speaks_of(heard.get(one.node), one)]
     watch = Watch(spoken, None, box)
     watch.look(heard, only_new=True)
-    return Outcome(services=watch.settled(lookout, applied, frozenset()))
+    unheard = tuple(observed.unheard(one, heard[one.node].age_s) for one in silent)
+    return Outcome(services=(*watch.settled(lookout, applied, frozenset()), *unheard))
 
 
 def _speaks_of(word: "Testimony | None", one: Awaited) -> bool:
@@ -147,7 +151,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
 def _service(one: Observed) -> dict[str, Any]:
     """Every key, also where it is empty: scripts rely on them."""
     steps = [
-        {"name": s.name, "outcome": s.outcome, "at_s": s.at_s, "took_s": s.took_s, "message": s.message}
+        {"name": s.name, "outcome": s.outcome, "at": rfc3339(s.at_s), "took_s": s.took_s, "message": s.message}
         for s in one.steps
     ]
     return {

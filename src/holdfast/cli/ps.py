@@ -60,11 +60,12 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _cells(row: Row, one: Testimony | None, now_s: float) -> tuple[str, ...]:
+    component = f"/{row['component']}" if row["component"] else ""  # somebody else's container has none
     replica = f" {row['replica']}" if row["replica"] else ""
     marks = "".join(f" ({mark})" for mark in ("held", "standby", "orphan") if row[mark])
     up = aged(max(0.0, now_s - row["started_s"])) if row["started_s"] and row["status"] != "stopped" else "-"
     return (
-        f"{row['name']}/{row['component']}{replica}{marks}",
+        f"{row['name']}{component}{replica}{marks}",
         row["status"],
         row["node"] or "-",
         short(row["image"]),
@@ -79,7 +80,10 @@ def _whose(row: Row, one: Testimony | None) -> str:
     """The same as `verified` and `age_s` say: a node that is well has not thereby spoken of its services."""
     if one is None:
         return "not placed"
-    return told(one) if row["verified"] or not one.verified else f"unverified: {row['node']} reports no containers"
+    if row["verified"] or not one.verified:
+        return told(one)
+    why = f"has been silent for {aged(one.age_s)}" if _is_past(one) else "reports no containers"
+    return f"unverified: {row['node']} {why}"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], terminal: Terminal) -> list[str]:

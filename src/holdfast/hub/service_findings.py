@@ -32,6 +32,8 @@ def of(node: str, report: Report, applied: Applied, now_s: float) -> Iterator[St
         entry = applied.table.entries.get(f"service.{state.service}")
         if entry is None or entry.node is UNSET or not (entry.node == node or state.standby):
             continue
+        if state.phase == "settling" and report.mode == "observe":
+            continue  # nothing is under way, nor will be: the node tells it as drift
         yield from _of_state(node, state, applied, entry.containers > 0, now_s)
         if state.phase in ("converged", "failed"):
             yield from _unhealthy(node, state.service, report)

@@ -200,4 +200,6 @@ def _gone(service: str, node: str) -> Alert:
 
 
 def _cut(words: str) -> str:
-    return words if len(words) <= WORDS_MAX else words[: WORDS_MAX - 1] + "…"
+    """Of a node, and so of whatever it runs: one line, and nothing that a terminal or a chat would obey."""
+    plain = "".join(c if c.isprintable() else " " for c in words)
+    return plain if len(plain) <= WORDS_MAX else plain[: WORDS_MAX - 1] + "…"

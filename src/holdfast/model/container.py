@@ -145,6 +145,11 @@ class Container(Struct, frozen=True, omit_defaults=True):
         return int(text) if text.isdigit() else 0
 
 
+def is_same(labels: dict[str, str], others: dict[str, str]) -> bool:
+    """Made from the same spec for the same place; which deployment asked for it first does not matter."""
+    return all(labels.get(key) == others.get(key) for key in (LABEL_FLEET, LABEL_SPEC, LABEL_REPLICA))
+
+
 def name_of(spec: ContainerSpec, digest: str, replica: int) -> str:
     """The same for the same thing, so that after a crash it is found and not made twice. Names of services and
     components have no underscore, so no service can make one of another's names, and with it get at its secrets."""

@@ -150,8 +150,8 @@ def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
         entry = table.entries.get("service." + name)
         missing = [ref for ref in images.unpinned((service,)) if entry is None or ref not in entry.images]
         found += [
-            f"service.{name}: no registry answered for {ref}; it is applied as a tag, so what runs may change "
-            f"without a plan (pin it: {ref}@sha256:…)"
+            f"service.{name}: no registry gave a digest for {ref} (none answers, or it has no such image); "
+            f"it is applied as a tag, so what runs may change without a plan (pin it: {ref}@sha256:…)"
             for ref in missing
         ]
     found += [

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from holdfast.errors import Failed
 from holdfast.model.container import Container, ContainerSpec, Mount
 
 Progress = Callable[[str], None]  # one short line
@@ -46,6 +47,14 @@ class PortTaken(Exception):
         self.port = port
 
 
+def name_taken(name: str) -> Failed:
+    return Failed(
+        f"a container named {name} is here that Holdfast did not make",
+        remedy=f"look at it and rename or remove it: podman inspect {name}",
+        code="name_taken",
+    )
+
+
 class Runtime(Protocol):
     async def version(self) -> str:
         """Product and version, such as "podman 4.3.1"; also a sign of life."""
@@ -70,7 +79,8 @@ class Runtime(Protocol):
         ...
 
     async def create(self, made: Made) -> str:
-        """Its id. A container of that name that is there already is left alone and its id returned."""
+        """Its id. One of that name and these labels that is there already is left alone and its id returned; anything
+        else of that name is Failed (`name_taken`)."""
         ...
 
     async def start(self, id: str) -> None:

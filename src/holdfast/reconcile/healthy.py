@@ -20,7 +20,7 @@ STEADY_S = 0.3
 RESTARTS_MAX = 5  # tries of the runtime itself
 RETURN_S = 1.0  # by then the runtime has brought back what it will; after a boot, or with no supervisor, it does not
 
-EAGER_S = 0.05  # first pause between probes of one that starts; grows to the declared interval
+EAGER_S = 0.02  # first pause between probes of one that starts; grows to the declared interval
 
 
 STEADY_PROBES = 10

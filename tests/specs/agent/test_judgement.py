@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from holdfast.agent.judgement import NoGround, Standing, entries, judge, read_manifest
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
-from holdfast.model.fleet import Component, Node, Service
+from holdfast.model.fleet import Component, Node, Service, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Entry, Tombstone
 from holdfast.model.trust import Trust
@@ -114,3 +114,13 @@ def test_every_kind_that_can_be_removed_may_be_remembered() -> None:
     for address in ("fleet", "trust", "service.", "service.X", "zz.x", "service.x\n"):
         with pytest.raises(Corrupt):
             read_manifest(canonical.encode(replace(WHOLE, retired={address: Tombstone(SETTINGS, 2)})), FLEET_ID, "w1")
+
+
+@pytest.mark.parametrize("signer", [CAROL, ALICE])
+def test_a_mount_from_inside_another_is_parked_whoever_signed_it_s10(signer: object) -> None:
+    """The way out of a service's data: a link put into the outer one, followed when the inner one is mounted."""
+    nested = ("/srv/web:/all", Volume("files", "/data", "none"))
+    content = Service((Component("main", digest_pinned("web"), volumes=nested),))
+    changed = replace(WHOLE.services["service.web"], digest=put(content))
+    after = judged(replace(WHOLE, services=WHOLE.services | {"service.web": changed}), signer)
+    assert "from inside /srv/web" in after.parked["service.web"].reason

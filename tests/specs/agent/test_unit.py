@@ -33,6 +33,17 @@ def test_systemd_starts_restarts_watches_and_bounds_it() -> None:
     assert " agent run " in service["ExecStart"]
 
 
+def test_the_unit_leaves_containers_alone_and_sees_whether_they_live() -> None:
+    """I-01, H-12: its end is not theirs; podman runs outside of it, and no process is hidden from it."""
+    found = unit()
+    service = dict(found["Service"])
+    assert service["KillMode"] == "process" and service["RuntimeDirectoryPreserve"] == "yes", "secrets stay mounted"
+    assert "--podman-socket /run/podman/podman.sock" in service["ExecStart"]
+    assert {"podman.socket"} <= {*found["Unit"]["Wants"].split()} & {*found["Unit"]["After"].split()}
+    assert service["ProtectProc"] == "default"
+    assert {"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL"} <= {*service["CapabilityBoundingSet"].split()}
+
+
 def test_a_live_agent_says_so_three_times_in_each_watchdog_period() -> None:
     """H-16: the watchdog has something to hear; an agent that hangs falls silent, for it is the same loop."""
     heard: list[tuple[float, str]] = []

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.errors import Unreachable
 from holdfast.model.checkin import NodeNews, NodeView
 from holdfast.model.deployment import ServiceState
-from holdfast.model.report import ContainerState, Parked
+from holdfast.model.report import ContainerState, Departure, Parked
 from tests.fleets.build import small_fleet
 from tests.fleets.commands import Scene, changed, scene
 
@@ -125,6 +125,8 @@ def test_a_step_that_failed_after_the_switch_is_no_success(tmp_path: Path) -> No
 
 
 def test_what_does_not_settle_in_time_is_exit_6_and_named(tmp_path: Path) -> None:
+    """M-78 (2): a deploy has five minutes."""
+
     async def story(one: Scene) -> None:
         one.then(lambda: one.says(one.state("settling", step="pull web:2")))
         one.clock.passed_s = began_s = 1_000.0
@@ -406,5 +408,25 @@ def test_hostile_words_of_a_node_move_no_cursor(tmp_path: Path) -> None:
         deploys(one, 2, code=1)
         err = one.operator.err.getvalue()
         assert "\x1b" not in err and not [line for line in err.splitlines() if line.startswith("w9")]
+
+    scene(tmp_path, story)
+
+
+def test_an_undeploy_shows_its_steps_and_ends_after_the_last_of_them(tmp_path: Path) -> None:
+    """D-24, M-46: nothing of it is there any more, but something is still being tidied up."""
+
+    async def story(one: Scene) -> None:
+        stop, tidy = one.step("stop main 0", took_s=1.0), one.step("remove network n", "running")
+        one.then(
+            lambda: one.says(left=(Departure("web", (stop, tidy)),)),
+            lambda: one.says(left=(Departure("web", (stop, replace(tidy, outcome="done", took_s=0.5))),)),
+        )
+        document = json.loads(one.operator.does("undeploy", "web", "--json"))
+        (web,) = document["services"]
+        assert one.operator.held.then == [] and document["success"] and web["phase"] == "retired"
+        assert [(step["name"], step["outcome"]) for step in web["steps"]] == [
+            ("stop main 0", "done"),
+            ("remove network n", "done"),
+        ]
 
     scene(tmp_path, story)

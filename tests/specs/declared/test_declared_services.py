@@ -250,6 +250,20 @@ def test_a_path_that_hides_where_it_leads_is_refused_s11(volume: str) -> None:
     assert "has empty, . or .. parts" in found[3]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'volumes = ["/srv/web:/all", "/srv/web/sub:/sub"]\n',
+        'volumes = ["/srv/web:/all"]\n[[components]]\nname = "b"\nimage = "registry.test/b:1"\n'
+        'volumes = [{ name = "files", path = "/data", protect = "none" }]\n',
+    ],
+)
+def test_nothing_is_mounted_from_inside_what_a_container_has_s10(text: str) -> None:
+    """It could put a link there, and the next start would follow it out of the service's data (tried with podman)."""
+    found = only_problem(with_service(WEB + text))
+    assert "is mounted from inside" in found[3] and "side by side" in found[4]
+
+
 @pytest.mark.parametrize("volume", ["srv/x:/x", "/srv/x", "/a:/b:/c", "/a:b", "/a\\n:/b"])
 def test_a_volume_string_is_two_absolute_paths(volume: str) -> None:
     assert "HOST:CONTAINER" in only_problem(with_service(WEB + f'volumes = ["{volume}"]\n'))[3]

@@ -136,7 +136,7 @@ def test_a_changed_digest_under_an_unchanged_tag_is_its_own_line() -> None:
 
 def test_an_unresolved_tag_is_warned_about() -> None:
     (warning,) = plan(fleet(a=service("reg.test/x:1")), None).warnings
-    assert "no registry answered for reg.test/x:1" in warning
+    assert "no registry gave a digest for reg.test/x:1" in warning
 
 
 def test_a_partial_volume_is_warned_about() -> None:

@@ -129,10 +129,21 @@ def test_probes_are_eager_while_it_starts_and_then_keep_the_declared_pace() -> N
     for _ in range(8):
         pauses.append(healthy.pause_s(watch, HTTP))
         watch = probed(watch, False)
-    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+    assert pauses == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.0])
     assert healthy.pause_s(probed(watch, True), HTTP) == 2.0
     assert healthy.pause_s(probed(healthy.begin(UP, 100.0), True), HTTP) == 2.0
     assert healthy.pause_s(replace(watch, probes=10**9), HTTP) == 2.0
+
+
+def test_one_that_has_been_well_for_a_while_is_asked_less_often_until_its_first_bad_answer() -> None:
+    watch = healthy.begin(UP, 100.0)
+    for _ in range(9):
+        watch = probed(watch, True)
+    assert healthy.pause_s(watch, HTTP) == 2.0
+    watch = probed(watch, True)
+    assert healthy.pause_s(watch, HTTP) == healthy.EASE_S
+    assert healthy.pause_s(watch, replace(HTTP, interval="60s")) == 60.0, "never more often than declared"
+    assert healthy.pause_s(probed(watch, False), HTTP) == 2.0
 
 
 EVENTS = st.lists(st.sampled_from(["good", "bad", "crash", "up", "wait"]), max_size=30)

@@ -6,8 +6,8 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 
-from holdfast.model.container import LABEL_FLEET, Container
-from holdfast.reconcile.orphans import LABEL_INFRASTRUCTURE, TABLE, Facts, Fate, Mark, Switch, fate, mark_of
+from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, Container
+from holdfast.reconcile.orphans import TABLE, Facts, Fate, Mark, Switch, fate, mark_of
 
 BOTH = (True, False)
 ALL = [Facts(*row) for row in itertools.product(get_args(Mark), BOTH, BOTH, BOTH, BOTH, get_args(Switch), BOTH, BOTH)]

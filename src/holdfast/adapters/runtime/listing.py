@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.adapters.runtime import exit_code, process
-from holdfast.adapters.runtime.libpod import Libpod, Refused, filters, stumbled
+from holdfast.adapters.runtime.libpod import Libpod, Refused, stumbled
 from holdfast.adapters.runtime.process import Process
 from holdfast.model.container import Container, ContainerPhase, Published
 
@@ -55,14 +55,21 @@ class _State(Struct, frozen=True, rename="pascal"):
     pid: int = 0
     conmon_pid: int = 0
     started_at: str = ""
+    exit_code: int = 0
 
 
 class _Attached(Struct, frozen=True):
     address: str = msgspec.field(default="", name="IPAddress")
 
 
+class _Door(Struct, frozen=True, rename="pascal"):
+    host_ip: str = ""
+    host_port: str = ""
+
+
 class _Network(Struct, frozen=True, rename="pascal"):
     networks: dict[str, _Attached] | None = None
+    ports: dict[str, list[_Door] | None] | None = None
 
 
 class _Config(Struct, frozen=True, rename="pascal"):
@@ -76,6 +83,8 @@ class Details(Struct, frozen=True, rename="pascal"):
     id: str
     name: str
     state: _State
+    created: str = ""
+    image_name: str = ""
     restart_count: int = 0
     network_settings: _Network = _Network()
     config: _Config = _Config()
@@ -119,14 +128,15 @@ class Listing:
         return sorted((self._container(row) for row in rows), key=lambda one: one.name)
 
     async def container(self, id: str) -> Container | None:
-        """By id or name; the same row as in the list of all."""
-        asked = {"id": [id]} if _is_id(id) else {"name": [f"^{id}$"]}
-        for row in await self._rows({"all": "true", "filters": filters(asked)}):
-            if not self._is_known(row):
-                await self._look_closer(row, asyncio.Semaphore(1))
-            return self._container(row)
-        self._lives.pop(id, None)
-        return None
+        """By id or name; the same as in the list of all, which costs podman more the more there are."""
+        details = await inspect(self._libpod, id)
+        if details is None:
+            self._lives.pop(id, None)
+            return None
+        row = _row(details)
+        if not self._is_known(row):
+            self._remember(row, details)
+        return self._container(row)
 
     async def _rows(self, params: dict[str, str]) -> list[_Row]:
         """Podman's list stumbles over a container that goes while it is being listed: then it is asked once more."""
@@ -153,8 +163,10 @@ class Listing:
     async def _look_closer(self, row: _Row, gate: asyncio.Semaphore) -> None:
         async with gate:
             details = await inspect(self._libpod, row.id)
-        if details is None:  # gone meanwhile
-            return
+        if details is not None:  # else gone meanwhile
+            self._remember(row, details)
+
+    def _remember(self, row: _Row, details: Details) -> None:
         self.exits = self.exits or exit_code.folder(details.state.conmon_pid)
         self._lives[row.id] = _Life(
             row.pid, row.started_at, row.state, process.of_container(row.id, row.pid, row.started_at),
@@ -192,8 +204,20 @@ class Listing:
         return next((port.address for port in ports), "")
 
 
-def _is_id(text: str) -> bool:
-    return len(text) == 64 and not text.strip("0123456789abcdef")
+def _row(details: Details) -> _Row:
+    """An inspection in the form of a list's row."""
+    state = details.state
+    doors = (details.network_settings.ports or {}).items()
+    ports = [
+        _Port(int(inside.partition("/")[0]), int(door.host_port or 0), door.host_ip)
+        for inside, outside in sorted(doors)
+        for door in outside or ()
+    ]
+    started_at = int(_seconds(state.started_at))
+    return _Row(
+        details.id, [details.name], state.status, details.created, details.config.labels, details.image_name,
+        state.pid, ports, started_at, state.exit_code,
+    )  # fmt: skip
 
 
 def is_of_root(socket: str) -> bool:

@@ -9,9 +9,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.errors import Failed, TryLater
-from holdfast.model.container import Container, Published
+from holdfast.model.container import Container, Published, is_same
 from holdfast.ports.clock import Clock
-from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Progress
+from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Progress, name_taken
 
 RESTARTS_MAX = 5
 RESTART_S = 0.15  # what podman takes to start a crashed one again
@@ -168,8 +168,10 @@ class MemoryRuntime:
 
     async def create(self, made: Made) -> str:
         self._enter("create", made.name)
-        same = [kept.seen.id for kept in self._kept.values() if kept.seen.name == made.name]
-        id = same[0] if same else self._create(made, self._behaviour(made))
+        same = [kept.seen for kept in self._kept.values() if kept.seen.name == made.name]
+        if same and not is_same(made.labels, same[0].labels):
+            raise name_taken(made.name)
+        id = same[0].id if same else self._create(made, self._behaviour(made))
         self._leave("create", made.name)
         return id
 

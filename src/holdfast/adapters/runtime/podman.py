@@ -18,8 +18,8 @@ from holdfast.adapters.runtime.libpod import Libpod, Refused, stumbled
 from holdfast.adapters.runtime.listing import Listing, inspect
 from holdfast.adapters.runtime.service import Foreign, Service
 from holdfast.errors import Failed
-from holdfast.model.container import Container
-from holdfast.ports.runtime import Finished, LogLine, Made, Progress
+from holdfast.model.container import Container, is_same
+from holdfast.ports.runtime import Finished, LogLine, Made, Progress, name_taken
 
 SHORT_S = 10.0
 GLANCE_S = 1.0
@@ -121,7 +121,7 @@ class Podman:
             answer = await self._libpod.call("POST", "containers/create", body=asked)
         except Refused as no:
             if "name is already in use" in no.cause or no.status == 409:
-                return await self._id_of(made.name, no)
+                return await self._id_of(made, no)
             raise refusal.not_made(made, no) from no
         return str(msgspec.json.decode(answer.body)["Id"])
 
@@ -132,10 +132,13 @@ class Podman:
             raise refusal.not_made(made, no) from no
         return msgspec.json.decode(answer.body, type=_Inspected).config
 
-    async def _id_of(self, name: str, no: Refused) -> str:
-        details = await inspect(self._libpod, name)
+    async def _id_of(self, made: Made, no: Refused) -> str:
+        """The same thing, made before; one of that name that is something else is nobody's to use."""
+        details = await inspect(self._libpod, made.name)
         if details is None:
-            raise refusal.failed(f"{name} is neither there nor free", no) from no
+            raise refusal.failed(f"{made.name} is neither there nor free", no) from no
+        if not is_same(made.labels, details.config.labels or {}):
+            raise name_taken(made.name)
         return details.id
 
     async def start(self, id: str) -> None:
@@ -199,7 +202,7 @@ class Podman:
         details = await inspect(self._libpod, id)
         if details is None or details.state.status in ("created", "configured"):
             return id
-        if not made.labels.items() <= (details.config.labels or {}).items():
+        if not is_same(made.labels, details.config.labels or {}):
             raise Failed(f"a container named {made.name} is not ours", remedy=f"podman rm {made.name}", code="foreign")
         await self._gone(id)
         return await self.create(made)
@@ -235,8 +238,8 @@ class Podman:
         except Refused as no:
             raise refusal.failed(f"no log of container {id[:12]}", no) from no
         except ValueError as trouble:
-            no = Refused(0, "", f"podman sent {trouble}")
-            raise refusal.failed(f"no log of container {id[:12]}", no) from trouble
+            sent = Refused(0, "", f"podman sent {trouble}")
+            raise refusal.failed(f"no log of container {id[:12]}", sent) from trouble
 
     async def changed(self, at_most_s: float) -> bool:
         """A dead supervisor sends no event, so now and then the processes themselves are looked at."""
