@@ -1060,6 +1060,7 @@ def test_a_registry_that_is_away_is_asked_later(real: PodmanScene, shelf: Shelf)
         ('short-name "app" did not resolve to an alias', "image_unknown"),
         ("pinging container registry h: Get: dial tcp: i/o timeout", "registry_away"),
         ("reading blob: received unexpected HTTP status: 503 Service Unavailable", "registry_away"),
+        ("pinging container registry h: http: server gave HTTP response to HTTPS client", "registry_plain"),
         ("writing blob: storing blob to file: no space left on device", "disk_full"),
     ],
 )

@@ -64,6 +64,7 @@ class Simulation:
         self.counters: dict[str, int] = {}
         self.highest: dict[str, Head] = {}
         self.broken: list[str] = []
+        self.skewed: set[str] = set()
 
     def note(self, what: str, about: str = "") -> None:
         self.trace.append((round(self.loop.time(), 6), what, about))
@@ -179,7 +180,9 @@ class Simulation:
 
     async def _skew(self) -> None:
         """A clock that jumps and is set right again."""
-        clock = self.machines[self.random.choice(self.names)].clock
+        name = self.random.choice(self.names)
+        self.skewed.add(name)
+        clock = self.machines[name].clock
         clock.skew_s = self.random.choice((-300.0, 300.0, -86_400.0, 10 * 365 * 86_400.0))
         self.loop.call_later(self.random.expovariate(1 / 60), setattr, clock, "skew_s", 0.0)
 
@@ -199,7 +202,8 @@ class Simulation:
             agent = self.agents[name]
             if agent.accepting.seen != self.rig.head:
                 broken.append(f"{name} is at {agent.accepting.seen.number}, the fleet at {self.rig.head.number}")
-            wanted = sorted(w.name for w in self.ordered if w.node == name)
+            late = self._expired(name)
+            wanted = sorted(w.name for w in self.ordered if w.node == name and w.id not in late)
             if sorted(machine.storage.destroyed) != wanted:
                 broken.append(f"{name}: ordered {wanted}, destroyed {machine.storage.destroyed}")
             if machine.storage.contents.get("precious") != DATA["precious"]:
@@ -211,6 +215,11 @@ class Simulation:
             if view.status != "healthy":
                 broken.append(f"{view.name} is {view.status} after everything was healed")
         return broken + self._alerts()
+
+    def _expired(self, name: str) -> set[object]:
+        """By a clock that was years ahead when the order came: rightly refused, and never carried out."""
+        said = [fields for event, fields in self.machines[name].said if event == "order_refused"]
+        return {fields["order"] for fields in said if fields["code"] == "expired" and name in self.skewed}
 
     def _alerts(self) -> list[str]:
         """I-30: for each node alarms and recoveries take turns, and the last word is a recovery."""

@@ -8,6 +8,7 @@ import copy
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -52,19 +53,18 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, "_Change"]]:
         yield "call dropped", _Dropped()
 
 
-class _Change:
-    def __call__(self, tree: ast.Module, node: ast.AST) -> None:
-        raise NotImplementedError
+class _Change(Protocol):
+    def __call__(self, tree: ast.Module, node: ast.AST) -> None: ...
 
 
-class _Never(_Change):
+class _Never:
     def __call__(self, tree: ast.Module, node: ast.AST) -> None:
         assert isinstance(node, ast.If)
         # Names bound in the condition stay bound: only the answer changes.
         node.test = ast.BoolOp(ast.And(), [node.test, ast.Constant(False)])
 
 
-class _Without(_Change):
+class _Without:
     def __init__(self, at: int) -> None:
         self.at = at
 
@@ -73,7 +73,7 @@ class _Without(_Change):
         node.values[self.at] = ast.Constant(isinstance(node.op, ast.And))
 
 
-class _Always(_Change):
+class _Always:
     def __init__(self, first: bool) -> None:
         self.first = first
 
@@ -82,7 +82,7 @@ class _Always(_Change):
         node.test = ast.Constant(self.first)
 
 
-class _Moved(_Change):
+class _Moved:
     def __init__(self, at: int) -> None:
         self.at = at
 
@@ -91,7 +91,7 @@ class _Moved(_Change):
         node.ops[self.at] = _MOVED[type(node.ops[self.at])]()
 
 
-class _Dropped(_Change):
+class _Dropped:
     def __call__(self, tree: ast.Module, node: ast.AST) -> None:
         assert isinstance(node, ast.Expr)
         node.value = ast.Constant(None)

@@ -73,6 +73,7 @@ def test_a_failed_update_leaves_the_old_one_untouched_and_is_not_tried_again_x_3
         wanted = {"no image": "pull", "cannot start": "start"}.get(how, "healthy")
         assert state.step.startswith(wanted) and state.message and state.remedy
         assert [step.name for step in state.steps if step.outcome == "failed"] == [state.step]
+        assert ("holdfast restart web" in state.remedy) != ("deploy again" in state.remedy), "what starts it again"
         if how == "exits at once":
             assert "no such table" in state.message
         assert "rollout_failed" in scene.findings()

@@ -2,17 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
 from msgspec.structs import replace
 
-from holdfast.adapters.runtime.memory import Behaviour, Image
+from holdfast.adapters.clock.loop import LoopClock
+from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
+from holdfast.agent.log_feed import LogFeed
+from holdfast.agent.service_orders import ServiceOrders
 from holdfast.errors import Failed, NotPermitted
 from holdfast.hub import service_watch
 from holdfast.model.checkin import REPORT_BYTES_MAX
 from holdfast.model.container import Container
 from holdfast.model.deployment import ServiceState
 from holdfast.model.fleet import Hooks, Service, Volume
+from holdfast.model.stream import CaughtUp, LogsWanted
 from holdfast.ports.prober import Verdict
 from holdfast.ports.runtime import LogLine
 from tests.fleets.agents import until
@@ -147,10 +152,11 @@ def test_what_does_not_become_healthy_again_is_not_called_started(how: str) -> N
         await scene.settled()
         assert scene.agent is not None
         scene.machine.prober.script(image(1), Verdict(False, "answered 500"))
+        orders = ServiceOrders(scene.agent.world, scene.agent.services)
         if how == "start":
-            await scene.agent.services.stop("web")
+            await orders.stop("web")
         with pytest.raises(Failed, match="answered 500"):
-            await getattr(scene.agent.services, how)("web")
+            await getattr(orders, how)("web")
 
     play({"web": service()}, story)
 
@@ -285,3 +291,30 @@ def test_a_clock_years_ahead_makes_no_checkpoint_old(agrees: bool) -> None:
         assert left.isdisjoint(kept) if agrees else left > kept
 
     play({"web": service(volumes=(DATA,))}, story)
+
+
+def test_a_container_that_says_very_much_in_one_second_does_not_fill_the_agents_memory() -> None:
+    read = 0
+
+    class Torrent(MemoryRuntime):
+        async def logs(self, id: str, tail: int | None, since_s: float, follow: bool) -> AsyncIterator[LogLine]:
+            nonlocal read
+            for n in range(200_000 if tail is None else tail):
+                read += 1
+                yield LogLine(id, 7.0, False, f"{n}")
+
+    async def story() -> int:
+        runtime = Torrent(LoopClock(asyncio.get_running_loop(), 0.0))
+        labels = {"holdfast.fleet": "f", "holdfast.service": "web"}
+        one = Container("c" * 64, "one", "running", True, labels, pid=7)
+        feed = LogFeed(runtime, "f", "web", LogsWanted(b"", follow=True, tail=5), 9.0)
+        async with aclosing(feed.frames([one])) as frames:
+            told = 0
+            async for frame in frames:
+                if isinstance(frame, CaughtUp):
+                    return told
+                told += 1
+        raise AssertionError("it never caught up")
+
+    assert asyncio.run(story()) == 5
+    assert read < 20_000

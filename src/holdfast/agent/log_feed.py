@@ -22,6 +22,7 @@ WAITING_LINES = 256  # read and not sent yet, of all containers together
 # used: whoever waits for it takes the news away from the one who keeps the services.
 LOOK_S = 1.0
 PAUSE_S = 0.1  # between two looks, however much ends
+RECOUNTED_MAX = 10_000  # lines of one second; each is held, clipped, while they are compared
 
 
 class Mark:
@@ -40,8 +41,8 @@ class Mark:
             self.is_cut = self.is_cut and self.lines == 0
             self.at_s, self.lines, self._texts = line.at_s, 0, []
         self.lines += 1
-        if self.is_cut:
-            self._texts.append(line.text)
+        if self.is_cut and len(self._texts) < RECOUNTED_MAX:
+            self._texts.append(clipped(line.text))
 
     def recount(self, texts: Sequence[str]) -> None:
         """All lines of that time: those before the ones that were told count as told, too."""
@@ -118,9 +119,21 @@ class LogFeed:
 
     async def _recount(self, mark: Mark, container: Container) -> None:
         if mark.is_cut and mark.lines:
-            lines = self._runtime.logs(container.id, None, mark.at_s, False)
             with suppress(Failed):
-                mark.recount([line.text async for line in lines if line.at_s == mark.at_s])
+                texts = await self._texts_at(container.id, mark.at_s)
+                if len(texts) < RECOUNTED_MAX:  # else a few are told twice
+                    mark.recount(texts)
+
+    async def _texts_at(self, id: str, at_s: float) -> list[str]:
+        """Of one moment; a container may say more in it than this agent has room for."""
+        texts: list[str] = []
+        async with aclosing(self._runtime.logs(id, None, at_s, False)) as lines:  # type: ignore[type-var]
+            async for line in lines:
+                if line.at_s > at_s or len(texts) >= RECOUNTED_MAX:
+                    break
+                if line.at_s == at_s:
+                    texts.append(clipped(line.text))
+        return texts
 
     async def _told(self, container: Container) -> AsyncGenerator[LogLine, None]:
         with suppress(Failed):  # it went while we looked: the others still have something to say

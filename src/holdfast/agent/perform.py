@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
+from holdfast.agent.service_orders import ServiceOrders
 from holdfast.agent.services import Services
 from holdfast.agent.world import World
 from holdfast.model.journal import Operation, StepRecord
@@ -36,14 +37,15 @@ class Performer:
         self._world = world
         self._services = services
         self.report_now = False
+        orders = ServiceOrders(world, services)
         self._acts: Mapping[str, Callable[[Act], Awaitable[str]]] = {
             "ping": self._ping,
             "check-in": self._check_in,
             "renew-certificate": self._renew,
-            "restart": self._on_service(services.restart),
-            "stop": self._on_service(services.stop),
-            "start": self._on_service(services.start),
-            "force-cleanup": self._on_service(services.clean_up),
+            "restart": self._on_service(orders.restart),
+            "stop": self._on_service(orders.stop),
+            "start": self._on_service(orders.start),
+            "force-cleanup": self._on_service(orders.clean_up),
             "purge": self._purge,
         }
 
@@ -81,7 +83,7 @@ class Performer:
         if storage.condemned(name, proof):
             await asyncio.get_running_loop().run_in_executor(None, storage.destroy, name, proof)
         self._step(act, DESTROYED)
-        self._services.purged(name)
+        self._services.left_behind.purged(name)
         return f"data.{name} is gone"
 
     def _condemn(self, act: Act, name: str, proof: VerifiedOrder) -> None:

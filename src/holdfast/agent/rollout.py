@@ -128,11 +128,15 @@ class Rollout:
         except HoldfastError as trouble:
             self._attempt.failed(trouble.message)
             if self._is_attempt and (isinstance(step, steps.Pull) or not isinstance(trouble, TryLater)):
-                self._fail(step.name, trouble.code, trouble.message, trouble.remedy)
+                self._fail(step.name, trouble.code, trouble.message, self._and_then(trouble.remedy))
                 return
             raise
         if not self._is_ill(step):
             self._attempt.done()
+
+    def _and_then(self, remedy: str) -> str:
+        """What failed is not begun again by itself, nor by a deploy that finds nothing changed."""
+        return remedy if "deploy again" in remedy else f"{remedy}; then holdfast restart {self._service} tries it again"
 
     def _is_ill(self, step: steps.Step) -> bool:
         """Waited for in vain: whether that is a failure, the table says next."""
@@ -267,8 +271,9 @@ class Rollout:
         if finished.code == 0 or step.when == "post_deploy":  # tried once: what serves is not taken back for it
             self._crew.records.keep(self._service, replace(self._record, hooks=(*self._record.hooks, note)))
         if finished.code != 0:
+            said = f": {_one_line(finished.output)}" if finished.output.strip() else ""
             trouble = Failed(
-                f"the {step.when} hook of {part.spec.component} ended with {finished.code}: {_one_line(finished.output)}",
+                f"the {step.when} hook of {part.spec.component} ended with {finished.code}{said}",
                 remedy=f"mend hooks.{step.when} in services/{self._service}.toml and deploy again",
                 code="hook_failed",
             )

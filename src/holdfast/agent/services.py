@@ -21,6 +21,7 @@ from holdfast.agent.findings import Findings
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.membership import Membership
 from holdfast.agent.records import Record, Records
+from holdfast.agent.retired import Retired
 from holdfast.agent.rollout import Rollout
 from holdfast.agent.strays import Strays
 from holdfast.agent.time import NodeTime
@@ -40,7 +41,6 @@ PASS_S_MAX = 295.0  # T-07: over before whoever waits for it in PROCESSING gives
 SOON_S = 0.05  # never sooner
 DOWN_S = 0.5  # while something does not run that should
 AGAIN_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # between passes that did not get there
-RETIRED_S = 600.0  # so often the sizes of what was left behind are looked up
 STANDBY_FACT = "standby"
 RUNTIME = "runtime_unavailable"
 DRIFT = "drift"
@@ -79,7 +79,7 @@ class Services:
         self.changes = 0
         self.busy = False
         self.runtime = ""  # product and version, "" while none answers
-        self.retired: tuple[RetiredData, ...] = ()
+        self.left_behind = Retired(world, accepting, self.changed)
         self.records = Records(world.journal, self.changed)
         self.vitals = Vitals(world.prober, world.clock, self._felt)
         self.crew = Crew(world, membership, self.records, self.vitals, time, findings, lanes, self.changed)
@@ -99,7 +99,6 @@ class Services:
         self._stuck: dict[str, HoldfastError] = {}  # why, where waiting alone will not help
         self._later: dict[str, tuple[int, float]] = {}  # services that did not get there: tries, when again
         self._guard = Guard()
-        self._retired_due_s = 0.0
 
     # ---- what others say
 
@@ -111,7 +110,7 @@ class Services:
         """A revision was accepted, or the agent started with one."""
         self._wanted = None
         self._tries = 0
-        self._retired_due_s = 0.0  # what leaves with it leaves data behind
+        self.left_behind.due = True  # what leaves with it leaves data behind
         self.wake()
 
     def stand_in(self, named: Sequence[str] | None) -> None:
@@ -241,8 +240,9 @@ class Services:
         self.crew.follow(wanted.node)
         self._lanes.resize(wanted.settings.parallel)
         self._note_deployments(wanted)
-        for name in self.crew.attempts.keys() - wanted.guests.keys() - set(self.records.services()):
-            del self.crew.attempts[name]  # it left with an earlier revision
+        for name in self.crew.attempts.keys() - wanted.guests.keys():
+            if not self._lanes.is_busy(name):  # it left with an earlier revision, or leaves now: how it came is over
+                del self.crew.attempts[name]
         if wanted.trouble is not None:
             self._findings.add_trouble("content_missing", wanted.trouble)
         else:
@@ -280,7 +280,7 @@ class Services:
         if wanted is None:
             return Pause()
         self._note_deployments(wanted)
-        await self._look_after_retired()
+        await self.left_behind.look()
         if not self._is_needed():
             return Pause()
         if not self.runtime:
@@ -292,6 +292,7 @@ class Services:
         self.vitals.follow_all(self.crew.yard.ours(), self._parts(wanted))
         await self.strays.judge(wanted)
         agenda = await self._agenda(wanted)
+        self._forget_gone(wanted, agenda)
         self._show_drift(wanted, agenda)
         if agenda.work:
             self.busy = True
@@ -300,6 +301,14 @@ class Services:
             await self.crew.yard.look()
             agenda = await self._agenda(wanted)
         return self._pace(wanted, agenda)
+
+    def _forget_gone(self, wanted: Desired, agenda: Agenda) -> None:
+        """Of what never ran nothing is here, so that no rollout takes it away; nor does anybody need to hear of it."""
+        here = {work.service for work in agenda.work} | {one.service for one in self.crew.yard.ours()}
+        for name in sorted(self._leaving(wanted) - here):
+            if not self._lanes.is_busy(name):
+                self.records.forget(name)
+                self.crew.served(name)
 
     def _pace(self, wanted: Desired, agenda: Agenda) -> Pause:
         self._has_looked = True
@@ -444,76 +453,9 @@ class Services:
         else:
             self._findings.clear(DRIFT)
 
-    async def _look_after_retired(self) -> None:
-        now_s = self._world.clock.monotonic_s()
-        if now_s < self._retired_due_s:
-            return
-        self._retired_due_s = now_s + RETIRED_S
-        found = await asyncio.get_running_loop().run_in_executor(None, self._left_behind)
-        if found != self.retired:
-            self.retired = found
-            self.changed()
+    # ---- for whoever was asked to change one, in its lane
 
-    def purged(self, name: str) -> None:
-        """Told with the result of the order: whoever reads that asks next what is left."""
-        self.retired = tuple(one for one in self.retired if one.name != name)
-        self.changed()
-
-    def _left_behind(self) -> tuple[RetiredData, ...]:
-        manifest = self._accepting.in_force
-        if manifest is None:
-            return ()
-        stones = {**(self._accepting.newest.stones if self._accepting.newest else {}), **manifest.retired}
-        known = {(one.name, one.removed_in) for one in self.retired}
-        found = []
-        for counted in self._world.storage.directories():
-            address = f"service.{counted.name}"
-            if address not in manifest.services and address in stones:
-                removed_in = stones[address].removed_in
-                is_new = (counted.name, removed_in) not in known  # figures of when it ran are not those of what is left
-                one = (self._world.storage.directory(counted.name) if is_new else None) or counted
-                found.append(RetiredData(one.name, one.path, one.size_bytes, one.files, removed_in))
-        return tuple(found)
-
-    # ---- orders, each in its service's lane
-
-    async def restart(self, service: str) -> str:
-        """A failed deployment is tried again; otherwise each container is stopped and started, one after the other."""
-        record = self._known(service)
-        self._forgive(service, replace(record, held=False, failure=None))
-        if record.failure is None and not record.held:
-            for one in self.crew.yard.of(service):
-                await self.crew.stop(one)
-                await self._drive(service)
-        await self._drive(service)
-        return self._told(service, "restarted")
-
-    async def stop(self, service: str) -> str:
-        """Held before anything is stopped: a crash in between stops the rest, and starts nothing (C-30)."""
-        self.records.keep(service, replace(self._known(service), held=True))
-        await self._drive(service)
-        return f"service.{service} is stopped, and held until it is started or something new is deployed"
-
-    async def start(self, service: str) -> str:
-        self._forgive(service, replace(self._known(service), held=False))
-        await self._drive(service)
-        return self._told(service, "started")
-
-    async def clean_up(self, service: str) -> str:
-        """Containers only, and only those made here. What is applied is made anew afterwards."""
-        self._known(service)
-        found = self.crew.yard.of(service)
-        for one in found:
-            await self.crew.stop(one)
-            await self._world.runtime.remove(one.id)
-            self._world.secrets.forget(one.name)
-            await self.crew.yard.refresh(one.id)
-        self._forgive(service, self.records.of(service))
-        await self._drive(service)
-        counted = "1 container" if len(found) == 1 else f"{len(found)} containers"
-        return f"removed {counted} of service.{service}; its data was not touched"
-
-    def _known(self, service: str) -> Record:
+    def known(self, service: str) -> Record:
         wanted = self._frozen()
         if wanted is None or service not in wanted.guests:
             raise Failed(
@@ -526,13 +468,13 @@ class Services:
             raise self._stuck[service]
         return self.records.of(service)
 
-    def _forgive(self, service: str, record: Record) -> None:
+    def forgive(self, service: str, record: Record) -> None:
         self.records.keep(service, record)
         self._later.pop(service, None)
         self.crew.served(service)
         self.crew.forgive(self.crew.yard.of(service))
 
-    async def _drive(self, service: str) -> None:
+    async def drive(self, service: str) -> None:
         """To where it must be, in the lane this runs in."""
         wanted = self._frozen()
         assert wanted is not None
@@ -540,41 +482,10 @@ class Services:
         await Rollout(self.crew, service, wanted.guests[service], wanted.revision).run()
         self.wake()
 
-    def _told(self, service: str, done: str) -> str:
-        self._refuse_inactive(service, done)
-        failure = self.records.of(service).failure
-        if failure is not None:
-            raise Failed(
-                f"service.{service}: step {failure.step!r} failed: {failure.message}",
-                remedy=failure.remedy,
-                code=failure.code,
-            )
-        self._refuse_ill(service, done)
-        return f"service.{service} is {done}"
-
-    def _refuse_inactive(self, service: str, done: str) -> None:
-        """An order does not overrule what is declared, and must not sound as if it did."""
+    def is_active(self, service: str) -> bool:
+        """As it is declared."""
         wanted = self._frozen()
-        if wanted is not None and service in wanted.guests and not wanted.guests[service].active:
-            raise Failed(
-                f"service.{service} is not {done}: it is declared with active = false, and stays stopped",
-                remedy=f"take active = false out of services/{service}.toml, then: holdfast deploy {service}",
-                code="inactive",
-            )
-
-    def _refuse_ill(self, service: str, done: str) -> None:
-        """What was started and does not answer is not called started."""
-        wanted = self._frozen()
-        if wanted is None or not wanted.guests[service].active:
-            return
-        for one in self.crew.yard.of(service):
-            if not one.running or self.vitals.word(one) in ("failed", "unhealthy"):
-                why = self.vitals.why(one.id) or "it does not stay up"
-                raise Failed(
-                    f"service.{service} was {done}, but {one.component} {one.replica} is not healthy: {why}",
-                    remedy=f"holdfast logs {service}",
-                    code="unhealthy",
-                )
+        return wanted is not None and service in wanted.guests and wanted.guests[service].active
 
     # ---- telling
 
@@ -603,6 +514,10 @@ class Services:
 
     def left(self) -> tuple[Departure, ...]:
         return showing.left(self._wanted.guests, self.crew.attempts) if self._wanted is not None else ()
+
+    @property
+    def retired(self) -> tuple[RetiredData, ...]:
+        return self.left_behind.found
 
     def resting(self) -> frozenset[str]:
         """Services with which nothing is under way or due."""

@@ -11,7 +11,6 @@ from holdfast.errors import Failed, Invalid, NotPermitted
 STATE_DIR = "/var/lib/holdfast/agent"
 DATA_DIR = "/srv"
 IDENTITY_FILE = "identity.json"
-KEY_FILE = "node.key"
 
 
 def declare_state_dir(parser: Parser) -> None:

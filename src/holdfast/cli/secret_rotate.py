@@ -29,7 +29,9 @@ def declare(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", help="a secret that is there")
     parser.add_argument("--keep", action="store_true", help="the same value, sealed to today's operators and nodes")
     parser.add_argument(
-        "--identity", metavar="FILE", help="your age identity for --keep (default: ~/.config/holdfast/identity.age)"
+        "--identity",
+        metavar="FILE",
+        help="your age identity for --keep (default: $HOLDFAST_IDENTITY, else ~/.config/holdfast/identity.age)",
     )
     secret_value.declare(parser)
 

@@ -121,8 +121,10 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "file": "the file it becomes below `/run/secrets`; named like the secret if left out",
     },
     "Hooks": {
-        "pre_deploy": "runs before the new one starts, without its volumes; if it fails, or takes more than 4 minutes, the old one stays. An image with an ENTRYPOINT gets it as arguments, as with `podman run IMAGE …`",
-        "post_deploy": "runs once the new one serves, with its volumes; if it fails, that is reported and the new one stays",
+        "pre_deploy": "runs before the new one starts, without its volumes; if it fails or takes more than 4 minutes, "
+        "the old one stays. An image with an entrypoint gets it as arguments, as after `podman run IMAGE`",
+        "post_deploy": "runs once the new one serves, with its volumes; if it fails, that is reported and the new one "
+        "stays",
     },
     "Route": {
         "name": "the name of the route",

@@ -18,8 +18,13 @@ def environment(place: Place) -> dict[str, str]:
     """The caller's, without the caller's own fleet, keys and memory."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     kept.pop("SSH_AUTH_SOCK", None)
-    config = os.path.join(place.memory, "config")
-    return {**kept, "HOLDFAST_STATE": place.memory, "XDG_CONFIG_HOME": config, "USER": "operator", "NO_COLOR": "1"}
+    own = {"HOLDFAST_STATE": place.memory, "HOLDFAST_IDENTITY": identity(place)}
+    return {**kept, **own, "USER": "operator", "NO_COLOR": "1"}
+
+
+def identity(place: Place) -> str:
+    """The operator's age identity, with which secrets are opened."""
+    return os.path.join(place.memory, "config", "holdfast", "identity.age")
 
 
 def call(words: Sequence[str], env: Mapping[str, str], *, inside: Sequence[str] = (), given: str = "") -> str:

@@ -26,6 +26,7 @@ def variables(place: Place, blueprint: Blueprint) -> dict[str, str]:
         "HOLDFAST_KEY": place.key,
         "HOLDFAST_FLEET": place.fleet,
         "HOLDFAST_STATE": place.memory,
+        "HOLDFAST_IDENTITY": cli_call.identity(place),
     }
 
 

@@ -147,7 +147,7 @@ class Container(Struct, frozen=True, omit_defaults=True):
 
 def is_same(labels: dict[str, str], others: dict[str, str]) -> bool:
     """Made from the same spec for the same place; which deployment asked for it first does not matter."""
-    return all(labels.get(key) == others.get(key) for key in (LABEL_FLEET, LABEL_SPEC, LABEL_REPLICA))
+    return all(labels.get(key, "") == others.get(key, "") for key in (LABEL_FLEET, LABEL_SPEC, LABEL_REPLICA))
 
 
 def name_of(spec: ContainerSpec, digest: str, replica: int) -> str:

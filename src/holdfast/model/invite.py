@@ -13,7 +13,6 @@ from holdfast.model.revision import Count, Head
 INVITE_NAMESPACE = "holdfast-invite"  # signed by operators, grade destroy
 JOIN_NAMESPACE = "holdfast-join"  # signed by the invite's one-time key
 REVOKE_NAMESPACE = "holdfast-revocation"  # signed by operators, grade destroy
-INVITE_S = 24 * 3600
 INVITE_S_MAX = 7 * 24 * 3600
 TOKEN_PREFIX = "hfj_"  # noqa: S105  how a token begins, not a secret
 TOKEN_CHARS_MAX = 64 * 1024

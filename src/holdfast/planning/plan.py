@@ -148,9 +148,11 @@ def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
     found = []
     for name, service in fleet.services.items():
         entry = table.entries.get("service." + name)
-        missing = [ref for ref in images.unpinned((service,)) if entry is None or ref not in entry.images]
+        if entry is None:
+            continue  # not of this plan: nobody was asked
+        missing = [ref for ref in images.unpinned((service,)) if ref not in entry.images]
         found += [
-            f"service.{name}: no registry gave a digest for {ref} (none answers, or it has no such image); "
+            f"service.{name}: no registry gave a digest for {ref} (none answers, has it, or lets us ask); "
             f"it is applied as a tag, so what runs may change without a plan (pin it: {ref}@sha256:…)"
             for ref in missing
         ]

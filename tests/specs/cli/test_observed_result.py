@@ -1,6 +1,7 @@
 """Applying verbs end when their result was seen: by the signed word of the node, step by step (M-46, I-21)."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def test_json_is_one_document_at_the_end_with_every_step(tmp_path: Path) -> None
             "pull web:2",
         )
         assert set(web) == {"service", "node", "phase", "step", "code", "message", "remedy", "steps"}
+        assert datetime.fromisoformat(web["steps"][0]["at"]).tzinfo is not None, "RFC 3339"
         assert one.operator.err.getvalue() == ""
 
     scene(tmp_path, story)
@@ -319,6 +321,27 @@ def test_nothing_to_do_waits_for_what_is_under_way_and_for_nobody_who_is_silent(
         looked, asked = one.operator.held.looked, one.operator.held.asked
         assert json.loads(one.operator.does("apply", "--json"))["success"]
         assert (one.operator.held.looked - looked, one.operator.held.asked - asked) == (1, 0), "one look, no wait"
+
+    scene(tmp_path, story)
+
+
+def test_the_word_of_a_better_day_is_not_called_a_result(tmp_path: Path) -> None:
+    """M-47: of a node that the hub calls unhealthy nobody knows how its services are."""
+
+    async def story(one: Scene) -> None:
+        one.then(lambda: one.says())
+        one.operator.does("apply")
+        one.says(one.state("converged"))
+        one.clock.sleep(300)
+        silent = one.operator.held.nodes_named
+
+        def unhealthy(names: Any) -> Any:
+            answer = silent(names)
+            return replace(answer, nodes=tuple(replace(view, status="unhealthy") for view in answer.nodes))
+
+        one.operator.held.nodes_named = unhealthy  # type: ignore[method-assign]
+        said = one.operator.does("deploy", "web") + one.operator.err.getvalue()
+        assert "Converged" not in said and "w1 has not been heard for 300 s" in said
 
     scene(tmp_path, story)
 

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import wiring
 from holdfast.cli import frame
+from holdfast.cli.identity_file import identity_path
 from holdfast.cli.secret_value import VALUE_BYTES_MAX
 from holdfast.cli.terminal import Terminal
 from holdfast.model import canonical, sealed
@@ -320,3 +321,9 @@ def test_a_secret_that_the_ledger_lost_is_noticed_and_stored_anew_by_an_apply(ho
     assert home.run("apply", "--yes", "--key", str(home.root / "key")) == 0
     assert "Stored 1 damaged content anew" in home.complained
     assert home.run(*check) == 0
+
+
+def test_the_environment_may_name_the_identity_that_opens() -> None:
+    """A lab does: its operator's is not in anybody's home."""
+    assert identity_path({"HOLDFAST_IDENTITY": "/lab/identity.age", "HOME": "/h"}) == "/lab/identity.age"
+    assert identity_path({"HOME": "/h"}) == "/h/.config/holdfast/identity.age"

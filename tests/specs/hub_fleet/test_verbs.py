@@ -218,6 +218,7 @@ def test_status_shows_every_finding_with_code_remedy_and_age(tmp_path: Path) -> 
         assert found["node_not_joined"]["address"] == "node.w2"
         assert all({"code", "remedy", "age_s"} <= f.keys() and f["remedy"] for f in document["findings"])
         assert "1 not joined, 1 unhealthy; 1 verified here" in box.does("status")
+        assert "unverified: w1 has been silent for 3 min" in box.does("ps")
         running.cancel()
 
     scene(tmp_path, story)

@@ -139,6 +139,11 @@ def test_an_unresolved_tag_is_warned_about() -> None:
     assert "no registry gave a digest for reg.test/x:1" in warning
 
 
+def test_a_service_outside_the_plan_is_not_warned_about() -> None:
+    declared = fleet(a=service(), b=service("reg.test/x:1"))
+    assert plan(declared, after(plan(fleet(a=service("reg.test/y:1")), None)), Inputs(only="service.a")).warnings == ()
+
+
 def test_a_partial_volume_is_warned_about() -> None:
     (warning,) = plan(fleet(a=service(volumes=("/srv/a:/srv/a",))), None).warnings
     assert "in part only" in warning

@@ -8,7 +8,6 @@ from holdfast.errors import TryLater
 from holdfast.model.alert import Alert
 
 SEND_S = 10.0
-ANSWER_BYTES_SHOWN = 200
 
 
 class WebhookNotifier:

@@ -23,6 +23,7 @@ BROKEN = ("digest did not match", "does not match", "digest mismatch", "invalid 
 
 
 FULL = ("no space left on device", "disk quota exceeded")
+PLAIN = "server gave http response to https client"
 
 
 class _Line(Struct, frozen=True):
@@ -71,19 +72,19 @@ def trouble(reference: str, said: str) -> HoldfastError:
     if any(word in plain for word in FORBIDDEN):
         return Failed(
             f"{host} does not let this node pull {reference}",
-            remedy=f"podman login {host} on the node (as root), then deploy again",
+            remedy=f"podman login {host} on the node (as root)",
             code="image_forbidden",
         )
     if any(word in plain for word in BROKEN):
         return Failed(
             f"what {host} sent is not {reference}: {_end(said)}",
-            remedy="push the image again, or correct image in the service's file; then deploy again",
+            remedy="push the image again, or correct image in the service's file",
             code="image_broken",
         )
     if any(word in plain for word in UNKNOWN):
         return Failed(
             f"{host} has no image {reference}",
-            remedy="push it there, or correct image in the service's file; then deploy again",
+            remedy="push it there, or correct image in the service's file",
             code="image_unknown",
         )
     if any(word in plain for word in FULL):
@@ -92,9 +93,16 @@ def trouble(reference: str, said: str) -> HoldfastError:
             remedy="free space where podman keeps images: podman image prune on the node",
             code="disk_full",
         )
+    if PLAIN in plain:
+        return Failed(
+            f"{host} speaks plain HTTP, and podman asks it for HTTPS",
+            remedy=f'give it a certificate, or let podman trust it as it is: [[registry]] location = "{host}", '
+            "insecure = true in /etc/containers/registries.conf on the node, and restart podman's service there",
+            code="registry_plain",
+        )
     return TryLater(
         f"{reference} cannot be pulled now: {_end(said)}",
-        remedy=f"see that the node reaches {host}; it is tried again by itself",
+        remedy=f"see that the node reaches {host}",
         code="registry_away",
     )
 
