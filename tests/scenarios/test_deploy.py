@@ -396,7 +396,7 @@ def test_a_full_disk_is_told_at_once_keeps_the_old_serving_and_is_got_over_r_05(
         def full(*given: object, **named: object) -> bool:
             raise Failed("no space is left on the disk", remedy="free some: df", code="no_space")
 
-        journal.begin = full  # type: ignore[method-assign, assignment]
+        journal.begin = full  # type: ignore[method-assign]
         scene.apply({"web": service(2)})
         state = await scene.settled("failed", at_most_s=10)
         assert state.code == "no_space" and scene.one() == old and state.serving_revision == 1
@@ -431,5 +431,18 @@ def test_nothing_is_called_converged_before_the_first_look() -> None:
         await asyncio.sleep(5)
         state = scene.state()
         assert state is None or state.phase == "settling"
+
+    play({"web": service()}, story)
+
+
+def test_drift_is_found_by_subsystem_and_told_once_t_09_t_12() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        said = [fields["subsystems"] for name, fields in scene.machine.said if name == "drift"]
+        assert said == [["containers", "routes"], []], "missing at first, then at rest"
+        scene.machine.proxy.lose()
+        await asyncio.sleep(15)
+        said = [fields["subsystems"] for name, fields in scene.machine.said if name == "drift"]
+        assert said[2:] == [["routes"], []] and len(scene.machine.proxy.applied) == 2
 
     play({"web": service()}, story)

@@ -86,6 +86,7 @@ class Agent:
             await self._run()
         finally:
             keeping.cancel()
+            await asyncio.wait([keeping])
             for task in (self._telling, *self._knocks):
                 if task is not None:
                     task.cancel()

@@ -31,7 +31,8 @@ from holdfast.errors import Failed, HoldfastError, TryLater
 from holdfast.model.container import Container, Guest, name_of
 from holdfast.model.deployment import ServiceState
 from holdfast.model.report import ContainerState, Departure, RetiredData
-from holdfast.reconcile import leaving, stages
+from holdfast.reconcile import drift, leaving, routes, stages
+from holdfast.reconcile.drift import Subsystem
 from holdfast.reconcile.here import Word
 from holdfast.reconcile.progress import Guard, fingerprint
 from holdfast.reconcile.stages import Agenda, Look, Work
@@ -98,6 +99,7 @@ class Services:
         lanes.freed = self._tell_rest
         self._stuck: dict[str, HoldfastError] = {}  # why, where waiting alone will not help
         self._later: dict[str, tuple[int, float]] = {}  # services that did not get there: tries, when again
+        self._drift: tuple[Subsystem, ...] = ()
         self._guard = Guard()
 
     # ---- what others say
@@ -399,7 +401,27 @@ class Services:
         waiting = {name for name, (_, at_s) in self._later.items() if at_s > now_s}
         busy = {name for name in names if self._lanes.is_busy(name)} | self._unnoted(wanted) | waiting
         looks = [await self._look_at(wanted, name) for name in names if name not in busy]
+        self._note_drift(await self._drifted(looks))
         return stages.work(looks, busy=busy, mode=wanted.node.reconcile)
+
+    async def _drifted(self, looks: Sequence[Look]) -> tuple[Subsystem, ...]:
+        """By hashes over sorted rows (T-09…T-12): which part of this node is not as it must be."""
+        targets = [look.target for look in looks if look.target is not None]
+        kept = {look.service for look in looks}
+        known = await self._world.proxy.routes() if self.crew.has_proxy else ()
+        told = [route for route in known if route.service in kept]
+        expected = [route for look in looks for route in routes.routes(look.target, look.here, self.crew.proxy)]
+        found = drift.found_rows(seen.container for look in looks for seen in look.here.containers)
+        return drift.subsystems(
+            {"containers": drift.wanted_rows(targets), "routes": expected},
+            {"containers": found, "routes": told},
+            self.crew.has_proxy,
+        )
+
+    def _note_drift(self, subsystems: tuple[Subsystem, ...]) -> None:
+        if subsystems != self._drift:
+            self._drift = subsystems
+            self._world.say("drift", {"subsystems": list(subsystems)})
 
     def _leaving(self, wanted: Desired) -> set[str]:
         """Made here, and not in the manifest any more: taken away, data stays. Not while something is unread (C-05)."""
