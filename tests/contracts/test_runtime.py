@@ -784,7 +784,7 @@ def test_what_a_crash_left_of_a_hook_is_no_hindrance(real: PodmanScene) -> None:
     async def with_a_stranger() -> None:
         with pytest.raises(Failed) as told:
             await real.runtime.run(made("hook", ENDS), 10.0)
-        assert told.value.code == "foreign"
+        assert told.value.code == "name_taken"
         assert [one.running for one in await real.runtime.containers()] == [True]
 
     real.do(with_a_stranger())

@@ -136,7 +136,10 @@ class Rollout:
 
     def _and_then(self, remedy: str) -> str:
         """What failed is not begun again by itself, nor by a deploy that finds nothing changed."""
-        return remedy if "deploy again" in remedy else f"{remedy}; then holdfast restart {self._service} tries it again"
+        if "deploy again" in remedy:
+            return remedy
+        name = self._service
+        return f"{remedy}; then holdfast restart {name}, or holdfast deploy {name} if its file changed"
 
     def _is_ill(self, step: steps.Step) -> bool:
         """Waited for in vain: whether that is a failure, the table says next."""
