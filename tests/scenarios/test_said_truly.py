@@ -3,10 +3,12 @@
 from msgspec.structs import replace
 
 from holdfast.adapters.runtime.memory import Behaviour
-from holdfast.model.fleet import Hooks, Volume
+from holdfast.model.container import Container
+from holdfast.model.fleet import Fleet, Hooks, Node, Volume
 from holdfast.model.order_view import OrderView
 from holdfast.ports.prober import Verdict
 from tests.fleets.agents import until
+from tests.fleets.build import small_fleet
 from tests.fleets.deploying import Scene, image, play, service
 from tests.fleets.desks import OPERATOR
 
@@ -79,3 +81,67 @@ def test_what_a_hook_said_stays_on_one_line() -> None:
         assert "first ⏎ error: everything is lost" in state.message and "\n" not in state.message
 
     play({"web": service()}, story)
+
+
+def observing(version: int) -> Fleet:
+    return replace(small_fleet({"web": service(version)}), nodes={"w1": Node("w1", ("worker",), reconcile="observe")})
+
+
+async def left_behind(scene: Scene) -> Container:
+    """Version 1 serves; version 2 is applied, and the node only observes."""
+    await scene.settled()
+    scene.apply(observing(2))
+    await until(scene.rig, lambda: "drift" in scene.findings())
+    scene.machine.runtime.calls.clear()
+    return scene.one()
+
+
+def test_an_observing_node_restarts_what_is_there_and_deploys_nothing_c_04() -> None:
+    async def story(scene: Scene) -> None:
+        before = await left_behind(scene)
+        view = await done(scene, "restart", "service.web")
+        assert view.state == "done" and view.result is not None and "nothing was deployed" in view.result.message
+        after = scene.one()
+        assert (after.id, after.image, after.running) == (before.id, before.image, True)
+        assert after.started_s > before.started_s, "it was really stopped and started"
+        assert scene.verbs("pull", "create", "remove") == []
+
+    play({"web": service()}, story)
+
+
+def test_an_observing_node_starts_again_what_an_order_stopped_and_routes_to_it_c_30() -> None:
+    async def story(scene: Scene) -> None:
+        before = await left_behind(scene)
+        routed = await scene.machine.proxy.routes()
+        assert routed and (await done(scene, "stop", "service.web", 1)).state == "done"
+        assert not scene.one().running and await scene.machine.proxy.routes() == ()
+        assert (await done(scene, "start", "service.web", 2)).state == "done"
+        assert (scene.one().id, scene.one().running) == (before.id, True)
+        assert await scene.machine.proxy.routes() == routed
+        assert scene.verbs("pull", "create", "remove") == []
+
+    play({"web": service()}, story)
+
+
+def test_an_observing_node_cleans_nothing_up_and_says_why() -> None:
+    """Nothing would be made in its place: the service would be gone by an order that is meant to mend it."""
+
+    async def story(scene: Scene) -> None:
+        before = await left_behind(scene)
+        view = await done(scene, "force-cleanup", "service.web")
+        assert view.state == "failed" and view.result is not None and view.result.code == "only_observes"
+        assert "only observes" in view.result.message and 'reconcile = "converge"' in view.result.remedy
+        assert scene.one() == before and scene.verbs("stop", "remove") == []
+
+    play({"web": service()}, story)
+
+
+def test_an_observing_node_has_nothing_to_start_where_nothing_was_deployed() -> None:
+    async def story(scene: Scene) -> None:
+        await until(scene.rig, lambda: "drift" in scene.findings())
+        for counter, action in ((1, "start"), (2, "restart")):
+            view = await done(scene, action, "service.web", counter)
+            assert view.state == "failed" and view.result is not None and view.result.code == "only_observes"
+        assert scene.ours() == [] and scene.verbs("pull", "create") == []
+
+    play(observing(1), story)

@@ -15,6 +15,10 @@ class ServiceOrders:
     async def restart(self, service: str) -> str:
         """A failed deployment is tried again; otherwise each container is stopped and started, one after the other."""
         record = self._services.known(service)
+        if self._services.observes:
+            self._lift_hold(service, "restarted")
+            await self._services.in_place(service).restart()
+            return self._told_in_place(service, "restarted")
         self._services.forgive(service, replace(record, held=False, failure=None))
         if record.failure is None and not record.held:
             for one in self._services.crew.yard.of(service):
@@ -30,6 +34,10 @@ class ServiceOrders:
         return f"service.{service} is stopped, and held until it is started or something new is deployed"
 
     async def start(self, service: str) -> str:
+        if self._services.observes:
+            self._lift_hold(service, "started")
+            await self._services.in_place(service).start()
+            return self._told_in_place(service, "started")
         self._services.forgive(service, replace(self._services.known(service), held=False))
         await self._services.drive(service)
         return self._told(service, "started")
@@ -37,6 +45,7 @@ class ServiceOrders:
     async def clean_up(self, service: str) -> str:
         """Containers only, and only those made here. What is applied is made anew afterwards."""
         self._services.known(service)
+        self._refuse_observing(service)
         found = self._services.crew.yard.of(service)
         for one in found:
             await self._services.crew.stop(one)
@@ -47,6 +56,26 @@ class ServiceOrders:
         await self._services.drive(service)
         counted = "1 container" if len(found) == 1 else f"{len(found)} containers"
         return f"removed {counted} of service.{service}; its data was not touched"
+
+    def _lift_hold(self, service: str, done: str) -> None:
+        """Where nothing is deployed: what failed stays failed, as it is not tried again."""
+        record = self._services.known(service)
+        self._refuse_inactive(service, done)
+        self._services.records.keep(service, replace(record, held=False))
+
+    def _told_in_place(self, service: str, done: str) -> str:
+        self._services.wake()
+        self._refuse_ill(service, done)
+        return f"service.{service} is {done} as it was; this node only observes, so nothing was deployed"
+
+    def _refuse_observing(self, service: str) -> None:
+        """It would have to be made anew, and is not where nothing is made: the service would be gone."""
+        if self._services.observes:
+            raise Failed(
+                f"service.{service} is not cleaned up: this node only observes, so nothing would be made in its place",
+                remedy='set reconcile = "converge" for this node in fleet.toml and apply, then order it again',
+                code="only_observes",
+            )
 
     def _told(self, service: str, done: str) -> str:
         self._refuse_inactive(service, done)

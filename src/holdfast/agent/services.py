@@ -18,6 +18,7 @@ from holdfast.agent.accept import Accepting
 from holdfast.agent.crew import Crew
 from holdfast.agent.desired import Desired, desired
 from holdfast.agent.findings import Findings
+from holdfast.agent.in_place import InPlace
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.membership import Membership
 from holdfast.agent.records import Record, Records
@@ -503,6 +504,16 @@ class Services:
         await self.crew.yard.look()
         await Rollout(self.crew, service, wanted.guests[service], wanted.revision).run()
         self.wake()
+
+    @property
+    def observes(self) -> bool:
+        wanted = self._frozen()
+        return wanted is not None and wanted.node.reconcile == "observe"
+
+    def in_place(self, service: str) -> InPlace:
+        wanted, serving = self._frozen(), self.records.of(service).serving
+        guests = [wanted.guests[service] if wanted is not None else None, serving]
+        return InPlace(self.crew, service, [guest for guest in guests if guest is not None])
 
     def is_active(self, service: str) -> bool:
         """As it is declared."""
