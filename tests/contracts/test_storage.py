@@ -104,6 +104,17 @@ def test_what_is_there_is_counted(disk: Disk) -> None:
     assert [found.name for found in disk.storage.directories()] == ["empty", "web"]
 
 
+def test_a_directory_is_no_file_and_not_nothing(disk: Disk) -> None:
+    """People read how many files there are; whether nothing is there decides what may go."""
+    disk.storage.volume("bare", "files")
+    bare = disk.storage.directory("bare")
+    assert bare is not None and (bare.files, bare.entries) == (0, 1)
+    disk.fill("web", {"a": b"1"})
+    disk.storage.volume("web", "files")
+    web = disk.storage.directory("web")
+    assert web is not None and (web.files, web.entries) == (1, 2)
+
+
 def test_making_twice_is_making_once(disk: Disk) -> None:
     made = disk.storage.create("web")
     assert made.files == 0
@@ -183,7 +194,7 @@ def test_a_volume_lies_below_its_service_and_is_made_once(disk: Disk) -> None:
     assert path == f"{disk.root}/web/data" and disk.names() == {"web"}
     assert disk.storage.volume("web", "data") == path
     web = disk.storage.directory("web")
-    assert web is not None and web.files == 1
+    assert web is not None and web.entries == 1
 
 
 @pytest.mark.parametrize(("service", "name"), [("web", "../db"), ("..", "data"), (".checkpoints", "x"), ("web", "")])

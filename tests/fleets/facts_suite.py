@@ -46,11 +46,13 @@ def complaints(facts: Any) -> Iterator[str]:
             yield f"{path} during {operation}: {found}"
     if facts.provenance(BrokenJournal(), "/now", "now") is not Provenance.UNKNOWN:
         yield "a damaged journal vouches for something"
-    full, empty = DataDirectory("web", "/now", 1, 10), DataDirectory("web", "/now", 0, 0)
+    full, empty = DataDirectory("web", "/now", 1, 10, 1), DataDirectory("web", "/now", 0, 0, 0)
+    hollow = DataDirectory("web", "/now", 0, 0, 1)  # a directory inside: where something is mounted, for one
     for directory, copies, data in [
         (None, 0, Data.NOTHING),
         (None, 3, Data.NOTHING),
         (empty, 0, Data.EMPTY),
+        (hollow, 0, Data.MAYBE_ONLY_COPY),
         (full, 0, Data.MAYBE_ONLY_COPY),
         (full, 1, Data.COPIED),
         (full, -1, Data.MAYBE_ONLY_COPY),

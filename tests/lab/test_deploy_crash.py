@@ -169,4 +169,6 @@ def test_a_disk_that_fails_costs_a_pause_and_nothing_else(scene: DeployScene, fa
 
 
 def is_degraded(scene: DeployScene) -> bool:
-    return any(each["address"] == f"node.{NODE}" for each in scene.findings("node_degraded", "node_unhealthy"))
+    """In the words of the node: what it cannot write, or which service waits for that."""
+    told = scene.findings("node_degraded", "node_unhealthy", "state_unwritable", "service_waits")
+    return any(each["address"] in (f"node.{NODE}", f"service.{SERVICE}") for each in told)

@@ -319,3 +319,17 @@ def test_an_episode_ends_as_late_as_it_is_told() -> None:
         episode, follows, _ = wellbeing.due(episode, float(second), 30.0)
         told += [follows] if follows else []
     assert told == ["alarm"]
+
+
+def test_what_served_and_is_healed_in_vain_is_told_too() -> None:
+    async def tell(life: Life) -> None:
+        heart = asyncio.create_task(life.w1.lives())
+        one = deployment(life.rig)
+        await life.says(converged(life.rig), containers=(container(),))
+        healing = ServiceState("web", "settling", one, 1, one, 1)
+        await life.says(healing, containers=(container("stopped"),))
+        await asyncio.sleep(40)
+        assert life.said == [UNWELL]
+        heart.cancel()
+
+    story(tell)

@@ -1,6 +1,7 @@
 """The fleet as a command sees it: the applied revision, verified, and what its nodes say, verified."""
 
 from argparse import Namespace
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -42,7 +43,8 @@ def look(args: Namespace, box: Toolbox) -> FleetView:
 
 
 def reached(args: Namespace, box: Toolbox) -> tuple[str, HubReader]:
-    target = session.hub_target(args, None if args.hub else load(box.fleet_directory(args.fleet)))
+    directory = box.fleet_directory(args.fleet)  # opened for a hub that is named, too: a slip in --fleet is told as one
+    target = session.hub_target(args, None if args.hub else load(directory))
     hub = box.hub(target)
     if hub is None:
         raise Conflict(f"there is no ledger at {target}", remedy="holdfast apply makes it", code="nothing_applied")
@@ -57,6 +59,24 @@ def keeper(view: FleetView, what: str) -> FleetKeeper:
             code="no_hub",
         )
     return view.keeper
+
+
+def no_service(name: str, known: Iterable[str], where: str = "in the applied revision") -> Invalid:
+    """With those that are nearest, and with those there are."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    close = get_close_matches(name, names, n=3)
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    return Invalid(
+        f"there is no service {name!r} {where}",
+        remedy=f"{hint}there are: {', '.join(names[:20]) or 'none; holdfast apply'}",
+        code="not_applied",
+    )
+
+
+def services(applied: Applied) -> list[str]:
+    return sorted(address[8:] for address in applied.table.entries if address.startswith("service."))
 
 
 def node(view: FleetView, name: str, args: Namespace) -> Testimony:

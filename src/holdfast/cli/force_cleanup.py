@@ -12,7 +12,8 @@ from holdfast.cli.toolbox import Toolbox
 DETAILS = """\
 For what ordinary commands cannot mend: a signed order (grade apply) removes every container of the service that the
 agent made on that node, and forgets what failed. Data, images and containers of anybody else are not touched. A
-service that is applied is then deployed anew; of one that was removed nothing is left but its data.
+service that is applied is then deployed anew; of one that was removed nothing is left but its data. A node with
+reconcile = "observe" refuses, as it would make nothing anew.
 
 Exit 0: done; 1: the node tried and failed, or refused; 4: it takes another signature; 6: nobody said in time.
 

@@ -35,7 +35,8 @@ class OrderFleet(Struct, frozen=True):
 
 
 def hub_target(args: Namespace, box: Toolbox) -> str:
-    return session.hub_target(args, None if args.hub else load(box.fleet_directory(args.fleet)))
+    directory = box.fleet_directory(args.fleet)  # opened for a hub that is named, too: a slip in --fleet is told as one
+    return session.hub_target(args, None if args.hub else load(directory))
 
 
 def reached(args: Namespace, box: Toolbox) -> HubReader | None:

@@ -217,19 +217,10 @@ def stands_in(one: Testimony, service: str) -> bool:
 
 
 def _unknown(service: str, view: FleetView) -> Invalid:
-    from difflib import get_close_matches
-
-    known = sorted(a[8:] for a in view.applied.table.entries if a.startswith("service."))
     if f"service.{service}" in view.applied.table.tombstones:
         return Invalid(
             f"{service} was removed; only its data may be left",
             remedy=f"holdfast retired shows it; to have the service again: holdfast deploy {service}",
             code="not_applied",
         )
-    close = get_close_matches(service, known, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return Invalid(
-        f"there is no service {service!r} in the applied revision",
-        remedy=f"{hint}there are: {', '.join(known[:20]) or 'none; holdfast apply'}",
-        code="not_applied",
-    )
+    return fleet_view.no_service(service, fleet_view.services(view.applied))

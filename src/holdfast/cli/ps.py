@@ -26,8 +26,11 @@ Status is running, stopped, unhealthy or unknown, as the node itself reports it,
 containers nor a runtime makes no claim, so its services are unknown. What runs without being placed there is marked as
 orphan; what an order stopped is marked as held; what runs in the place of a silent node is marked as standby.
 
+With names, only those services are shown.
+
 examples:
   holdfast ps
+  holdfast ps web db
   holdfast ps --json
 """
 
@@ -39,12 +42,12 @@ Row = dict[str, Any]
 
 
 def declare(parser: Parser) -> None:
-    """Takes nothing of its own."""
+    parser.add_argument("services", metavar="SVC", nargs="*", help="only these services (default: all)")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
-    rows = services(view)
+    rows = _only(services(view), args.services, view)
     if args.json:
         box.terminal.say(msgspec.json.encode({"services": rows}).decode())
         return 0
@@ -54,6 +57,15 @@ def run(args: Namespace, box: Toolbox) -> int:
     for line in _aligned([_cells(row, view.nodes.get(row["node"]), box.clock.now_s()) for row in rows], box.terminal):
         box.terminal.say(line)
     return 0
+
+
+def _only(rows: list[Row], asked: Sequence[str], view: FleetView) -> list[Row]:
+    """Also of what runs somewhere without being applied."""
+    names = {name.removeprefix("service.") for name in asked}
+    known = {row["name"] for row in rows if row["name"]} | set(fleet_view.services(view.applied))
+    for name in sorted(names - known):
+        raise fleet_view.no_service(name, known, "in the applied revision, and no node has a container of it")
+    return [row for row in rows if row["name"] in names] if names else rows
 
 
 # ---- for people

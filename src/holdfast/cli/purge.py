@@ -2,6 +2,8 @@
 
 from argparse import Namespace
 
+from msgspec import UNSET
+
 from holdfast.cli import fleet_view, order_now, order_sign
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.fleet_view import FleetView
@@ -36,15 +38,11 @@ def run(args: Namespace, box: Toolbox) -> int:
     name = args.service.removeprefix("service.").removeprefix("data.")
     view = order_now.look(args, box)
     if not args.node:
-        raise _nowhere(name, view)
+        raise _nowhere(name, view, args)
     fleet_view.node(view, args.node, args)
     entry = view.applied.table.entries.get(f"service.{name}")
     if entry is not None and entry.node == args.node:
-        raise NotPermitted(
-            f"service.{name} is applied on {args.node}: its data is in use",
-            remedy=f"holdfast undeploy {name}{repeated(args)}, then purge it",
-            code="still_applied",
-        )
+        raise _in_use(name, args.node, args)
     target = f"data.{name}"
     signer = order_sign.operator_signer(view.applied.trust, args, box)
     order_now.refuse_if_hopeless("purge", target, args.node, signer, view, args)
@@ -71,8 +69,20 @@ def data_on(node: str, name: str, view: FleetView) -> RetiredData | None:
     return next((data for data in held if data.name == name), None)
 
 
-def _nowhere(name: str, view: FleetView) -> Invalid:
+def _in_use(name: str, node: str, args: Namespace) -> NotPermitted:
+    return NotPermitted(
+        f"service.{name} is applied on {node}: its data is in use",
+        remedy=f"holdfast undeploy {name}{repeated(args)}, then purge it",
+        code="still_applied",
+    )
+
+
+def _nowhere(name: str, view: FleetView, args: Namespace) -> Invalid | NotPermitted:
+    """What an applied service left where it was before may be purged; there, somebody has to name it."""
     nodes = [node for node in sorted(view.nodes) if data_on(node, name, view) is not None]
+    entry = view.applied.table.entries.get(f"service.{name}")
+    if entry is not None and not nodes:
+        return _in_use(name, entry.node if entry.node is not UNSET else "no node yet", args)
     where = f"data of {name} is on {', '.join(nodes)}" if nodes else f"no node reports data of {name}"
     return Invalid(
         f"purge needs the node: {where}",

@@ -8,7 +8,8 @@ from holdfast.cli.toolbox import Toolbox
 
 DETAILS = """\
 Signs an order with your key (grade apply), hands it in and waits until the node itself has signed for the result. A
-service that was stopped runs again; a deployment that failed is tried once more.
+service that was stopped runs again; a deployment that failed is tried once more. On a node with reconcile = "observe"
+the containers that are there are stopped and started as they are, and nothing is deployed.
 
 Exit 0: done; 1: the node tried and failed, or refused; 4: it takes another signature; 6: nobody said in time.
 

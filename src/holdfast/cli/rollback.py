@@ -11,6 +11,7 @@ from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Conflict, Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.ids import TRUST
+from holdfast.model.plan import Plan
 from holdfast.model.revision import Table
 from holdfast.planning.plan import plan_rollback
 from holdfast.ports.hub_link import ConvergenceReader, HubReader
@@ -20,8 +21,8 @@ PAGE = 200  # revisions asked for at a time
 DETAILS = """\
 History is never rewritten: rollback signs a new revision with an older content. Without N it takes the newest revision
 that converged and differs from the applied one: after a failed deploy, the one that still serves. An offline ledger
-knows no nodes, so that the newest one that differs is taken. Who is trusted is not rolled back. Your files are not
-touched, so the next plan shows how they differ.
+knows no nodes, so that the newest one that differs is taken. Who is trusted is not rolled back, nor what `node drain`
+moved: --undo of that verb is for it. Your files are not touched, so the next plan shows how they differ.
 
 examples:
   holdfast rollback
@@ -44,7 +45,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         )
     number, table = _target(current.hub, current.applied, args.number)
     box.terminal.remark(f"Rolling back to the content of revision {number}.")
-    found = plan_rollback(_with_trust(table, current.applied), current.applied)
+    found = _plan(table, current.applied)
     code = carry_out(found, current.applied, current.target, current.heads, args, box, args.allow_removals)
     box.terminal.remark("Your files still say otherwise: holdfast plan shows the difference.")
     return code
@@ -61,7 +62,7 @@ def _target(hub: HubReader, applied: Applied, number: int | None) -> tuple[int, 
         return number, _table(hub, number)
     for candidate in _candidates(hub, applied.head.number - 1):
         table = _table(hub, candidate)
-        if _what(table) != _what(applied.table):
+        if _plan(table, applied).changes:
             return candidate, table
     if isinstance(hub, ConvergenceReader):
         raise Conflict(
@@ -90,10 +91,7 @@ def _table(hub: HubReader, number: int) -> Table:
     return table_at(hub, hub.links(number, number)[0])
 
 
-def _what(table: Table) -> dict[str, tuple[tuple[str, ...], object]]:
-    return {address: (entry.needs, entry.node) for address, entry in table.entries.items() if address != TRUST}
-
-
-def _with_trust(table: Table, applied: Applied) -> Table:
+def _plan(table: Table, applied: Applied) -> Plan:
+    """Also what tells whether that revision differs: of what it says, not everything is taken back."""
     entries = {**table.entries, TRUST: applied.table.entries[TRUST]}
-    return Table(dict(sorted(entries.items())), table.tombstones)
+    return plan_rollback(Table(dict(sorted(entries.items())), table.tombstones), applied)

@@ -35,7 +35,7 @@ def data(directory: DataDirectory | None, proven_copies: int = 0) -> Data:
     """A copy counts only if it was read back and found whole, somewhere this node cannot lose it together with this."""
     if directory is None:
         return Data.NOTHING
-    if directory.files == 0:
+    if directory.entries == 0:
         return Data.EMPTY
     return Data.COPIED if proven_copies > 0 else Data.MAYBE_ONLY_COPY
 

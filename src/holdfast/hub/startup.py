@@ -104,11 +104,12 @@ def _revision(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
 
 
 def _own_words(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
-    """What the node found itself and what it parked: its words, its remedies."""
+    """What the node found itself and what it parked: its words, its remedies. That it is degraded says more only where
+    it names nothing."""
     report = member.report
     if report is None or not member.joined:
         return
-    if report.health == "degraded":
+    if report.health == "degraded" and not (report.parked or report.findings):
         yield _finding("node_degraded", member, f"{member.name} says it is degraded", 0.0)
     for parked in report.parked:
         age_s = round(max(0.0, at.now_s - parked.since_s), 3)

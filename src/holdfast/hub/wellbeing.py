@@ -35,8 +35,9 @@ class Episode(Struct, frozen=True):
 
 
 def sign_of(state: ServiceState, report: Report) -> Sign | None:
-    """None while there is nothing to judge: a rollout is under way, or it is held."""
-    if state.phase in ("settling", "held"):
+    """None while there is nothing to judge: a rollout is under way, or it is held. What serves already and is settling
+    again is being healed, which may go on for long in vain."""
+    if state.phase == "held" or (state.phase == "settling" and state.serving != state.applied):
         return None
     mine = [one for one in report.containers if one.service == state.service and not one.orphan]
     started = {one.id: one.started_s for one in mine if one.id}

@@ -61,12 +61,25 @@ def _draft(fleet: Fleet, texts: Mapping[str, bytes], applied: Applied | None, in
 def plan_undeploy(address: str, applied: Applied | None) -> Plan:
     """Retire one address, whether or not its file is still there."""
     if applied is None or address not in applied.table.entries:
-        raise Conflict(
-            f"{address} is not applied, so there is nothing to undeploy",
-            remedy="holdfast history and holdfast plan show what is applied",
+        raise _nothing_to_undeploy(address, table_of(applied))
+    return _between(without(applied.table, address, applied.head.number + 1), applied, {}, {}, ())
+
+
+def _nothing_to_undeploy(address: str, table: Table) -> Conflict | Invalid:
+    """Gone already is a state of the fleet; a name that is none is a slip."""
+    stone = table.tombstones.get(address)
+    if stone is not None:
+        return Conflict(
+            f"{address} was removed in revision {stone.removed_in}, so there is nothing to undeploy",
+            remedy="holdfast retired shows the data it left",
             code="not_applied",
         )
-    return _between(without(applied.table, address, applied.head.number + 1), applied, {}, {}, ())
+    known = sorted(known for known in table.entries if known.startswith("service."))
+    return Invalid(
+        f"{address} is not applied, so there is nothing to undeploy",
+        remedy=f"name one of: {', '.join(known[:20]) or '(no service is applied yet)'}",
+        code="not_applied",
+    )
 
 
 def plan_drain(node: str, applied: Applied, seen: Mapping[str, NodeObservation], undo: bool = False) -> Plan:

@@ -11,8 +11,9 @@ from holdfast.model.order import VerifiedOrder
 class DataDirectory(Struct, frozen=True):
     name: str  # of the service
     path: str
-    files: int  # entries of any kind, counted up to a bound; 0 means truly empty
+    files: int  # everything but directories, counted up to a bound
     size_bytes: int
+    entries: int  # of any kind, counted up to a bound; 0 means truly empty
 
 
 class Checkpoint(Struct, frozen=True, omit_defaults=True):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.model.fleet import Fleet, Thresholds
 from tests.fleets.build import ALICE, ALICE_SIGNER, operator_signer, small_fleet, small_service
-from tests.fleets.commands import Scene, scene
+from tests.fleets.commands import Scene, changed, scene
 
 BOB, BOB_SIGNER = operator_signer("bob", "apply")
 
@@ -101,3 +101,30 @@ def test_where_it_takes_another_signature_the_command_that_collects_it_is_printe
         assert shown(one) and placed(one)["service.web"] == "w2"
 
     scene(tmp_path, story, declared)
+
+
+def test_a_rollback_does_not_take_back_a_drain_and_does_not_stop_at_it(tmp_path: Path) -> None:
+    """The revision before the drain differs in its table, but of that nothing is rolled back: it is no target."""
+
+    async def story(one: Scene) -> None:
+        one.operator.held.converged = lambda newest, limit: list(range(1, newest + 1))  # type: ignore[method-assign]
+        one.operator.fleet = changed(one.operator.fleet, api=2)
+        one.operator.does("apply", "--detach")
+        one.operator.does("node", "drain", "w1", "--detach")
+        document = json.loads(one.operator.does("rollback", "--json", "--detach"))
+        assert [change["address"] for change in document["changes"]] == ["service.api"]
+        assert shown(one) and placed(one)["service.web"] == "w2"
+        one.operator.does("rollback", "--detach")
+        assert "content of revision 3" in one.operator.err.getvalue()
+
+    scene(tmp_path, story, fleet())
+
+
+def test_where_a_drain_is_all_there_is_nothing_is_rolled_back(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.operator.held.converged = lambda newest, limit: list(range(1, newest + 1))  # type: ignore[method-assign]
+        one.operator.does("node", "drain", "w1", "--detach")
+        one.operator.does("rollback", "--json", code=5)
+        assert one.operator.complaint["code"] == "nothing_converged" and one.rig.head.number == 2
+
+    scene(tmp_path, story, fleet())

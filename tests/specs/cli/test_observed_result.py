@@ -276,6 +276,17 @@ def test_undeploy_waits_until_nothing_is_left(tmp_path: Path) -> None:
     scene(tmp_path, story)
 
 
+def test_undeploy_of_a_name_that_was_never_applied_is_a_slip_and_of_what_is_gone_a_conflict(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.operator.does("undeploy", "wep", "--json", code=2)
+        assert "service.web" in one.operator.complaint["remedy"] and one.rig.head.number == 1
+        one.operator.does("undeploy", "web", "--detach")
+        one.operator.does("undeploy", "web", "--json", code=5)
+        assert "removed in revision 2" in one.operator.complaint["message"]
+
+    scene(tmp_path, story)
+
+
 def test_an_undeploy_that_does_not_end_is_exit_6_after_its_own_limit(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
         left = (ContainerState("web", "main", "running", id="c1"),)

@@ -313,6 +313,7 @@ def test_purge_names_the_node_that_has_the_data_and_never_touches_what_is_applie
         assert "is on w1" in trouble["message"] and "holdfast purge old -n w1" in trouble["remedy"]
         trouble = box.fails(3, "purge", "web", "-n", "w1", "--yes")
         assert trouble["code"] == "still_applied" and "holdfast undeploy web" in trouble["remedy"]
+        assert box.fails(3, "purge", "web")["message"] == trouble["message"]
         assert "reports no data of web" in box.does("purge", "web", "-n", "w2", "--yes")
         assert w1.did == [] and w2.did == [("purge", "data.web")]
 

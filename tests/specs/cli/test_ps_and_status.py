@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.cli import fleet_view, ps
+from holdfast.cli import fleet_view, frame, ps
 from holdfast.cli.status import merged
 from holdfast.cli.testimony import hear
 from holdfast.model.checkin import NodeView
@@ -15,6 +15,7 @@ from holdfast.model.hub_status import StatusFinding
 from holdfast.model.report import ContainerState, RetiredData
 from tests.fleets.build import digest_pinned, small_fleet
 from tests.fleets.commands import Scene, changed, scene
+from tests.specs.hub_fleet.test_verbs import HUB
 
 START_S = 1_700_000_000.0
 KEYS = {"name", "component", "node", "status", "image", "epoch"}
@@ -114,6 +115,35 @@ def test_every_component_has_a_row(tmp_path: Path) -> None:
 
     parts = tuple(Component(name, digest_pinned(f"{name}:1")) for name in ("main", "db"))
     scene(tmp_path, story, small_fleet({"web": Service(parts)}, ("w1", "w2")))
+
+
+def test_ps_shows_only_the_services_it_is_asked_for(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        ghost = ContainerState("ghost", "app", "running", id="g1", orphan=True)
+        one.says(one.state("converged"), containers=(main_of(), ghost))
+        for asked, names in (((), ["api", "web", "ghost"]), (("web", "service.ghost"), ["web", "ghost"])):
+            assert [row["name"] for row in one.operator.shows("ps", *asked)["services"]] == names
+        text = one.operator.does("ps", "api")
+        assert "api" in text and "web" not in text
+        one.operator.does("ps", "web", "wep", "--json", code=2)
+        assert "'wep'" in one.operator.complaint["message"] and "did you mean web?" in one.operator.complaint["remedy"]
+
+    services = {n: Service((Component("main", digest_pinned(f"{n}:1")),), node="w1") for n in ("api", "web")}
+    scene(tmp_path, story, small_fleet(services, ("w1", "w2")))
+
+
+def test_a_fleet_directory_that_is_not_there_is_told_although_a_hub_is_named(tmp_path: Path) -> None:
+    """It holds the lock and whom to trust: a slip in its name must not become another fleet's view."""
+
+    async def story(one: Scene) -> None:
+        one.operator.environ = {**one.operator.environ, "HOLDFAST_HUB": HUB}
+        for words in (("ps",), ("restart", "web"), ("order", "list")):
+            one.operator.err.seek(0)
+            one.operator.err.truncate()
+            assert frame.run([*words, "--fleet", "/nonexist", "--json"], one.operator) == 2
+            assert "/nonexist" in one.operator.complaint["message"]
+
+    scene(tmp_path, story)
 
 
 def test_a_hub_cannot_make_ps_say_running(tmp_path: Path) -> None:

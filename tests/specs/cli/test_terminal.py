@@ -118,8 +118,8 @@ def test_the_status_of_a_hub_is_shown_harmlessly() -> None:
     finding = StatusFinding(HOSTILE, "warning", HOSTILE, HOSTILE, HOSTILE, 0.0)
     found = HubStatus("1", "ledger", "f", NO_HEAD, NO_HEAD, {HOSTILE: 1}, (), (finding,))
     hub = Namespace(status=lambda: found, applied=lambda: None)
-    box = Namespace(terminal=place, hub=lambda target: hub)
-    status.run(Namespace(hub="http://127.0.0.1:1", json=False), cast(Toolbox, box))
+    box = Namespace(terminal=place, hub=lambda target: hub, fleet_directory=lambda path: None)
+    status.run(Namespace(hub="http://127.0.0.1:1", fleet=".", json=False), cast(Toolbox, box))
     assert not CONTROLS & set(screen.getvalue()) and "owned" in screen.getvalue()
 
 

@@ -2,8 +2,14 @@
 
 import ast
 from pathlib import Path
+from typing import Any
 
 from holdfast.hub import startup
+from holdfast.model.report import NodeFinding, Parked
+from tests.fleets.build import START_S
+from tests.fleets.commands import Scene, scene
+
+AT = startup.Moment(START_S, 0.0)
 
 
 def test_every_code_a_rule_names_is_in_the_table_and_every_row_is_used() -> None:
@@ -23,3 +29,21 @@ def test_every_remedy_can_be_filled_in() -> None:
     for code, (level, remedy) in startup.ROWS.items():
         text = remedy.format(node="w1", service="web")
         assert level == "warning" and "{" not in text and text, code
+
+
+def test_a_node_is_called_degraded_only_where_it_names_nothing_that_is_wrong(tmp_path: Path) -> None:
+    """What it names is shown with its own remedy; the same once more, in other words, helps nobody."""
+
+    async def story(one: Scene) -> None:
+        def told(**said: Any) -> list[str]:
+            one.says(health="degraded", **said)
+            found = startup.findings(one.rig.desk._registry.members, one.rig.hub.applied(), AT)
+            return [each.code for each in found if each.code not in ("node_not_joined", "node_unhealthy")]
+
+        own = NodeFinding("crash_loop", "main 0 of web ends again", "holdfast logs web", address="service.web")
+        parked = Parked("service.db", "a signature is missing", "holdfast sign", START_S)
+        assert told() == ["node_degraded"]
+        assert told(findings=(own,)) == ["crash_loop"]
+        assert told(parked=(parked,)) == ["needs_operator"]
+
+    scene(tmp_path, story)

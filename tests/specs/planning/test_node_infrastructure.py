@@ -4,7 +4,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.errors import Conflict, Invalid
+from holdfast.errors import Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet, Node
 from holdfast.model.ids import KINDS
@@ -47,7 +47,7 @@ def test_node_infrastructure_is_neither_deployed_nor_undeployed(address: str) ->
     state = applied(three_roles())
     with pytest.raises(Invalid, match="is not declared"):
         plan(three_roles(), state, Inputs(only=address))
-    with pytest.raises(Conflict, match="is not applied"):
+    with pytest.raises(Invalid, match="is not applied"):
         plan_undeploy(address, state)
 
 

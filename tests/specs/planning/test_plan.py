@@ -177,8 +177,10 @@ def test_undeploy_retires_and_tombstones_and_a_later_plan_creates_c_08() -> None
     revived = after(again, state)
     assert revived.table.entries["service.a"].epoch == 2, "an epoch is never used twice"
     assert "service.a" not in revived.table.tombstones
-    with pytest.raises(Conflict, match="nothing to undeploy"):
+    with pytest.raises(Invalid, match="nothing to undeploy"):
         plan_undeploy("service.nope", before)
+    with pytest.raises(Conflict, match="was removed in revision 2"):
+        plan_undeploy("service.a", state)
 
 
 def test_burying_and_creating_anew_is_no_way_around_a_grade() -> None:

@@ -123,7 +123,7 @@ def _read(shelf: int, root_path: str, service: str, id: str) -> Checkpoint:
         return msgspec.structs.replace(about, service=service, id=id, path=path)
     handle = tree.opened(id, shelf)
     try:
-        return Checkpoint(service, id, path, tree.count_entries(handle)[1], os.fstat(handle).st_ctime)
+        return Checkpoint(service, id, path, tree.count_entries(handle).size_bytes, os.fstat(handle).st_ctime)
     finally:
         os.close(handle)
 

@@ -64,10 +64,10 @@ class DirectoryStorage:
         except FileNotFoundError:
             return None
         try:
-            entries, size_bytes = tree.count_entries(handle)
+            count = tree.count_entries(handle)
         finally:
             os.close(handle)
-        return DataDirectory(name, os.path.join(self.root, name), entries, size_bytes)
+        return DataDirectory(name, os.path.join(self.root, name), count.files, count.size_bytes, count.entries)
 
     # ---- making and moving
 

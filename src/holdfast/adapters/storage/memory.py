@@ -30,7 +30,8 @@ class MemoryStorage:
 
     def _look(self, name: str) -> DataDirectory:
         files = self.contents[name]
-        return DataDirectory(name, f"{ROOT}/{name}", len(files), sum(map(len, files.values())))
+        plain = sum(not path.endswith("/") for path in files)
+        return DataDirectory(name, f"{ROOT}/{name}", plain, sum(map(len, files.values())), len(files))
 
     def create(self, name: str) -> DataDirectory:
         self.contents.setdefault(permission.check_name(name), {})

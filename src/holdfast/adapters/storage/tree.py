@@ -48,9 +48,15 @@ def is_link(above: int, name: str) -> bool:
     return stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
 
 
-def count_entries(handle: int) -> tuple[int, int]:
-    """How many entries of any kind, and their bytes; stops counting at COUNT_MAX."""
-    entries = size_bytes = 0
+class Count(NamedTuple):
+    files: int  # everything but directories
+    size_bytes: int
+    entries: int  # of any kind
+
+
+def count_entries(handle: int) -> Count:
+    """Stops at COUNT_MAX entries."""
+    files = entries = size_bytes = 0
     waiting = [os.dup(handle)]
     try:
         while waiting and entries < COUNT_MAX:
@@ -60,6 +66,7 @@ def count_entries(handle: int) -> tuple[int, int]:
                     for entry in found:
                         about = entry.stat(follow_symlinks=False)
                         entries += 1
+                        files += not stat.S_ISDIR(about.st_mode)
                         size_bytes += about.st_size if stat.S_ISREG(about.st_mode) else 0
                         if entries >= COUNT_MAX:
                             break
@@ -70,7 +77,7 @@ def count_entries(handle: int) -> tuple[int, int]:
     finally:
         for left in waiting:
             os.close(left)
-    return entries, size_bytes
+    return Count(files, size_bytes, entries)
 
 
 def empty_out(handle: int) -> None:
