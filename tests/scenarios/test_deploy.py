@@ -446,3 +446,21 @@ def test_drift_is_found_by_subsystem_and_told_once_t_09_t_12() -> None:
         assert said[2:] == [["routes"], []] and len(scene.machine.proxy.applied) == 2
 
     play({"web": service()}, story)
+
+
+def test_no_rollout_pulls_because_another_one_asks_anew() -> None:
+    """Seen with thirty at once on podman: one forgot an image that the other had just been told of, and pulled it."""
+
+    class Forgetful(set[str]):
+        def add(self, element: str) -> None:
+            """Whatever is noted here is forgotten at once by somebody else."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        assert scene.agent is not None
+        crew = scene.agent.services.crew
+        crew.images = Forgetful()
+        asked = [crew.images_here({scene.one().image, "nobody/has:this"}) for _ in range(3)]
+        assert await asyncio.gather(*asked) == [{scene.one().image}] * 3
+
+    play({"web": service()}, story)

@@ -57,7 +57,7 @@ class Crew:
         self.ports = Ports()
         self.yard = Yard(world.runtime, world.journal, membership.fleet, changed)
         self.images: set[str] = set()  # known to be here
-        self._asked: dict[str, asyncio.Future[None]] = {}
+        self._asked: dict[str, asyncio.Future[bool]] = {}
         self.networks: set[str] = set()
         self.under_way: set[str] = set()  # operations
         self.attempts: dict[str, Attempt] = {}  # the newest of each service
@@ -141,17 +141,21 @@ class Crew:
         await self.yard.refresh(container.id)
 
     async def images_here(self, references: Iterable[str]) -> frozenset[str]:
-        """Several rollouts that want to know the same ask once."""
-        for reference in set(references) - self.images:
-            if reference not in self._asked:
-                self._asked[reference] = asyncio.ensure_future(self._ask(reference))
-            await asyncio.shield(self._asked[reference])
-        return frozenset(self.images)
+        """Of these. Several rollouts that want to know the same ask once; each goes by the answer it got, whatever
+        another one has forgotten meanwhile."""
+        return frozenset([one for one in sorted(set(references)) if one in self.images or await self._is_here(one)])
 
-    async def _ask(self, reference: str) -> None:
+    async def _is_here(self, reference: str) -> bool:
+        if reference not in self._asked:
+            self._asked[reference] = asyncio.ensure_future(self._ask(reference))
+        return await asyncio.shield(self._asked[reference])
+
+    async def _ask(self, reference: str) -> bool:
         try:
-            if await self.world.runtime.has_image(reference):
+            here = await self.world.runtime.has_image(reference)
+            if here:
                 self.images.add(reference)
+            return here
         finally:
             del self._asked[reference]
 
