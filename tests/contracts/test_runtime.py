@@ -374,9 +374,12 @@ def test_a_crashed_one_comes_back_by_itself(scene: Scene) -> None:
     async def story() -> None:
         id = await started(scene.runtime, "one")
         before = await seen(scene.runtime, id)
+        assert scene.runtime.is_alive(before)
         scene.kill(before)
+        assert not scene.runtime.is_alive(before), "told without asking anybody"
         after = await until(scene.runtime, id, lambda one: one.running and one.restarts == 1)
         assert after.pid != before.pid
+        assert scene.runtime.is_alive(after) and not scene.runtime.is_alive(before), "another life is another one"
 
     scene.do(story())
 

@@ -383,9 +383,12 @@ class Rollout:
 
     async def _all_alive(self, target: Guest) -> bool:
         """Looked at once more, before what served so far is let go."""
-        found = [await self._crew.yard.refresh(one.id) for one in self._crew.yard.of(self._service)]
         wanted = {part.digest for part in target.parts}
-        return all(one.running for one in found if one is not None and one.spec in wanted)
+        here = [one for one in self._crew.yard.of(self._service) if one.spec in wanted]
+        gone = [one for one in here if not self._world.runtime.is_alive(one)]
+        for one in gone:
+            await self._crew.yard.refresh(one.id)
+        return not gone
 
     async def _unroute(self, step: steps.Unroute) -> None:
         await self._world.proxy.apply(await self._others_routes())

@@ -154,6 +154,11 @@ class Listing:
             life.process is not None and process.known(life.pid) != life.process for life in self._lives.values()
         )
 
+    def is_alive(self, container: Container) -> bool:
+        life = self._lives.get(container.id)
+        seen = life.process if life is not None and life.pid == container.pid else None
+        return seen is not None and process.known(container.pid) == seen
+
     def _is_known(self, row: _Row) -> bool:
         if PHASE.get(row.state) == "created":
             return True

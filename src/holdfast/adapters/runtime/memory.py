@@ -132,6 +132,10 @@ class MemoryRuntime:
         self._leave("containers", "")
         return found
 
+    def is_alive(self, container: Container) -> bool:
+        kept = self._kept.get(container.id)
+        return kept is not None and container.running and kept.seen.running and kept.seen.pid == container.pid
+
     async def container(self, id: str) -> Container | None:
         self._enter("container", id)
         found = (kept.seen for kept in self._kept.values() if id in (kept.seen.id, kept.seen.name))

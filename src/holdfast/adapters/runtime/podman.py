@@ -67,6 +67,9 @@ class Podman:
     async def containers(self) -> Sequence[Container]:
         return await self._listing.containers()
 
+    def is_alive(self, container: Container) -> bool:
+        return self._listing.is_alive(container)
+
     async def container(self, id: str) -> Container | None:
         return await self._listing.container(id)
 
