@@ -120,7 +120,9 @@ class FaultyFleet:
     # ---- what is wanted
 
     def service(self, name: str, node: str, mark: str) -> None:
-        text = f'node = "{node}"\n[[components]]\nname = "web"\nimage = "{IMAGE}"\nenv = {{ MARK = "{mark}" }}\n'
+        """Declared off: what is looked at here is how revisions travel, not what they run."""
+        part = f'[[components]]\nname = "web"\nimage = "{IMAGE}"\nenv = {{ MARK = "{mark}" }}\n'
+        text = f'node = "{node}"\nactive = false\n{part}'
         (self.made.dir / "fleet" / "services" / f"{name}.toml").write_text(text)
 
     def apply(self, *words: str, timeout_s: float = CALL_S) -> Outcome:

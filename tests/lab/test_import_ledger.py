@@ -54,7 +54,7 @@ class Scene:
                 file.write(f'\n[[nodes]]\nname = "{node}"\nroles = ["worker"]\n')
             file.write('\n[[alerts]]\nname = "chat"\nwebhook = "https://127.0.0.1:1/hook"\n')
         for service, node in (("a", "w1"), ("b", "w2"), ("old", "w2")):
-            self.place.service(service, node=node)
+            self.place.service(service, node=node, active=False)  # what revisions run is not looked at here
 
     @property
     def url(self) -> str:
@@ -158,7 +158,7 @@ def test_a_lost_ledger_comes_back_and_agents_are_undisturbed(tmp_path: Path) -> 
             with scene.hub():
                 assert scene.head() == lost
                 assert "No changes" in place.run("plan", "--offline").ok().out
-                place.service("a", env="2", node="w1")
+                place.service("a", env="2", node="w1", active=False)
                 scene.apply()  # waits until the nodes proved that they accepted it
                 assert scene.head().number == lost.number + 1
             assert (steady.poll(), restarted.poll()) == (None, None)

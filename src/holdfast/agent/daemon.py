@@ -3,10 +3,13 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from holdfast.agent.loop import Agent
+from holdfast.errors import HoldfastError
 
-QUIET_S = 3.0  # for what is under way; it is journaled, so whoever starts next goes on with it
+RUNTIME_S = 1.0
+QUIET_S = 2.5  # for what is under way; it is journaled, so whoever starts next goes on with it
 
 Notify = Callable[[str], None]
 
@@ -38,6 +41,9 @@ async def live(
             task.cancel()
         await asyncio.wait([stop, *tasks], timeout=1.0)
         await agent.world.link.close()
+        with suppress(HoldfastError, OSError, TimeoutError):  # containers have keepers of their own, and run on
+            async with asyncio.timeout(RUNTIME_S):
+                await agent.world.runtime.close()
         agent.world.say("stopped", {})
 
 
