@@ -64,7 +64,10 @@ def texts(shown: str) -> list[str]:
 
 def test_everything_a_container_wrote_is_shown_once_and_in_order(scene: DeployScene) -> None:
     found = scene.run("logs", "chatty").ok().out
-    assert texts(found)[:LINES] == [f"line {number}" for number in range(LINES)]
+    wanted = [f"line {number}" for number in range(LINES)]
+    # podman 4.3 does not tell where conmon cut a line because its buffer was full (ADR 0020): one may come as two.
+    assert "".join(texts(found)).startswith("".join(wanted)), "nothing is lost, repeated or out of order"
+    assert len(set(wanted) - set(texts(found))) <= LINES // 100
     assert {line.partition(" | ")[0] for line in found.splitlines()} == {"w1 chatty/web.0"}
     assert texts(scene.run("logs", "chatty/web", "--tail", "3").ok().out) == texts(found)[-3:]
     assert scene.run("logs", "chatty", "--json").ok().out.count("\n") == len(texts(found))

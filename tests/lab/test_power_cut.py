@@ -39,6 +39,7 @@ class Disk:
     image: Path
     mount: Path
     _mounted: bool = field(default=False)
+    _used: bool = field(default=False)
 
     def make(self) -> None:
         with self.image.open("wb") as file:
@@ -47,6 +48,14 @@ class Disk:
         self.mount.mkdir()
 
     def attach(self) -> None:
+        """A copy of what the disk held: a mount namespace made meanwhile by another test keeps the dead file system
+        alive, and mounting the same file again would give that one back."""
+        if self._used:
+            again = self.image.with_name(f"{self.image.stem}x.img")
+            subprocess.run(["cp", "--sparse=always", str(self.image), str(again)], check=True)
+            self.image.unlink()
+            self.image = again
+        self._used = True
         subprocess.run(["mount", "-o", "loop", str(self.image), str(self.mount)], check=True)
         self._mounted = True
 
