@@ -1,12 +1,19 @@
 // hello: says its version and which instance it is. HELLO_MODE=sick starts and never listens, broken exits at once.
 #define _GNU_SOURCE
 #include "http.h"
+#include "websocket.h"
 
 static char version[32], instance[128];
 
 static int answer(const char *path, char *body, const char **type) {
     if (!strcmp(path, "/health")) return snprintf(body, BODY_MAX, "ok\n"), 200;
-    if (strcmp(path, "/")) return snprintf(body, BODY_MAX, "there is nothing here\n"), 404;
+    if (!strcmp(path, "/slow")) {
+        int ms = 0;
+        sscanf(query, "ms=%d", &ms);
+        pause_ms(ms < 0 ? 0 : ms > 60000 ? 60000 : ms);
+    } else if (strcmp(path, "/")) {
+        return snprintf(body, BODY_MAX, "there is nothing here\n"), 404;
+    }
     *type = "application/json";
     snprintf(body, BODY_MAX, "{\"version\":\"%s\",\"instance\":\"%s\"}\n", version, instance);
     return 200;
@@ -26,6 +33,7 @@ int main(void) {
         fprintf(stderr, "hello %s is sick and will never answer\n", version);
         for (;;) pause_ms(60000);
     }
-    fprintf(stderr, "hello %s serves on 8080\n", version);
+    fprintf(stderr, "hello %s serves on %d\n", version, port_or(8080));
+    upgrade_with = echo_websocket;
     serve(8080, answer);
 }

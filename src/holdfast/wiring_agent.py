@@ -158,13 +158,18 @@ def build_agent(
 
     from holdfast.adapters.audit_log.file import FileAuditLog
     from holdfast.adapters.certificates.files import X509Certificates
+    from holdfast.adapters.handshake.tls import TlsHandshake
     from holdfast.adapters.identity_key import file
     from holdfast.adapters.machine.linux import LinuxMachine
+    from holdfast.adapters.name_server.dnsmasq import Dnsmasq
     from holdfast.adapters.prober.network import NetworkProber
-    from holdfast.adapters.proxy.memory import MemoryProxy
+    from holdfast.adapters.proxy.envoy import Envoy
+    from holdfast.adapters.public_authority.acme import AcmeAuthority
+    from holdfast.adapters.resolver.dnspython import DnspythonResolver
     from holdfast.adapters.runtime.podman import Podman
     from holdfast.adapters.sealing import age
     from holdfast.adapters.secret_files.directory import DirectorySecretFiles
+    from holdfast.adapters.shelf.files import FileShelf
     from holdfast.adapters.storage.directory import DirectoryStorage
     from holdfast.adapters.stream_link.http import HttpNodeStreams
     from holdfast.agent import membership
@@ -181,7 +186,8 @@ def build_agent(
     journal, acceptance = home._stores()
     runtime = Podman(running.podman_socket or None, running.run_dir, auth_files=running.registry_auth)
     opener = age.from_ssh_key(box.disk.read(path(NODE_KEY_FILE), file.FILE_BYTES_MAX) or b"", path(NODE_KEY_FILE))
-    keeper = CertificateKeeper(X509Certificates(home._dir, box.disk), box.clock)
+    issuer = X509Certificates(home._dir, box.disk)
+    keeper = CertificateKeeper(issuer, box.clock)
     world = World(
         home.link(member, key),
         journal,
@@ -194,9 +200,20 @@ def build_agent(
         box.entropy,
         keeper,
         runtime,
-        MemoryProxy(box.clock),
+        Envoy(
+            path("proxy"),
+            os.path.join(running.run_dir, f"proxy-{member.node}"),
+            box.clock,
+            supervise=box.environ.get("HOLDFAST_PROXY") != "unit",
+        ),
         NetworkProber(runtime.exec),
         Secrets(acceptance, opener, DirectorySecretFiles(os.path.join(running.run_dir, "secrets", member.node))),
+        issuer,
+        FileShelf(path("routes"), box.disk),
+        AcmeAuthority(path("acme"), box.disk),
+        TlsHandshake(),
+        Dnsmasq(os.path.join(running.run_dir, f"dns-{member.node}")),
+        DnspythonResolver(),
         os.path.abspath(running.data_dir),
         _say,
     )

@@ -38,6 +38,13 @@ SCOPE = (
     | {f"C-{n:02d}" for n in (5, 17, 30, 35)}
     | {f"I-{n:02d}" for n in (21, *range(23, 27), 28, 35)}
     | {"D-17", "D-18", "D-24"}
+    # Issue «Traffic».
+    | {f"M-{n:02d}" for n in (*range(2, 8), 13, *range(24, 28), 45, 48, *range(78, 89), *range(114, 117), 123)}
+    | {f"M-{n}" for n in (*range(134, 138), 146)}
+    | {f"T-{n:02d}" for n in (6, 11, 12, *range(29, 35))}
+    | {f"C-{n:02d}" for n in (20, 24, 25, 26)}
+    | {f"I-{n:02d}" for n in range(16, 20)}
+    | {"D-02", "D-06", "D-27"}
 )
 
 
@@ -50,9 +57,6 @@ class Later(NamedTuple):
 
 
 LATER_ISSUES = {
-    "M-13": Later("5, traffic", "no node has a proxy yet, so there are no listeners to form a mesh", "edge"),
-    "M-45": Later("5, traffic", "routes of an edge are set up, listed and removed by nobody yet", "edge"),
-    "M-48": Later("5, traffic", "without routes there is no backend that could be asked for without TLS", "edge"),
     "M-34": Later("backups, after 5", "nothing is archived yet, so archives have no paths", "backup"),
     "M-50": Later("backups, after 5", "no service is asked for a snapshot of itself yet", "backup"),
     "M-49": Later("moves, after 5", "`migrate` takes no arguments that could contradict each other yet", "migrate"),

@@ -4,27 +4,35 @@ import asyncio
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
+from holdfast.adapters.certificates.memory import MemoryCertificates
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.entropy.seeded import SeededEntropy
+from holdfast.adapters.handshake.memory import Listener, MemoryHandshake
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.machine.memory import MemoryMachine
+from holdfast.adapters.name_server.memory import MemoryNameServer
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.proxy.memory import MemoryProxy
+from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
+from holdfast.adapters.resolver.memory import MemoryResolver
 from holdfast.adapters.runtime.memory import Image, MemoryRuntime
 from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
+from holdfast.adapters.shelf.memory import MemoryShelf
 from holdfast.adapters.storage.memory import ROOT, MemoryStorage
+from holdfast.agent.certificate_keeper import CertificateKeeper
 from holdfast.agent.loop import Agent
 from holdfast.agent.membership import Membership, enrol
 from holdfast.agent.secrets import Secrets
-from holdfast.agent.world import NoCertificates, World
+from holdfast.agent.world import World
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
@@ -183,6 +191,46 @@ class AnyImage(dict[str, Image]):
         return super().get(reference) or Image()
 
 
+def listener(proxy: MemoryProxy) -> Listener:
+    """What a proxy in memory shows on one of its ports to whoever asks for a name."""
+
+    def shown(port: int, name: str) -> bytes | None:
+        if proxy.listening is None or not proxy.applied:
+            return None
+        for route in proxy.told:
+            if route.mode == "l7" and route.listener == port and name in route.hostnames:
+                return proxy.applied[-1].certificates[route.certificate].chain
+        return None
+
+    return shown
+
+
+class Wires(dict[str, Listener]):
+    """Where a node of this rig reaches proxies: its own on loopback too, every other one by its overlay address."""
+
+    def __init__(self, own: MemoryProxy, everybody: list[MemoryProxy]) -> None:
+        super().__init__()
+        self._own = own
+        self._everybody = everybody
+
+    def _at(self, address: object) -> MemoryProxy | None:
+        if address == "127.0.0.1":
+            return self._own
+        found = (one for one in self._everybody if one.listening is not None and one.listening.internal == address)
+        return next(found, None)
+
+    def __contains__(self, address: object) -> bool:
+        return self._at(address) is not None
+
+    def __getitem__(self, address: str) -> Listener:
+        found = self._at(address)
+        assert found is not None
+        return listener(found)
+
+
+_PROXIES: "WeakKeyDictionary[Rig, list[MemoryProxy]]" = WeakKeyDictionary()
+
+
 class Machine:
     """What survives a restart of an agent: its disk and its key. `start` is the next process."""
 
@@ -202,6 +250,15 @@ class Machine:
         self.proxy = MemoryProxy(self.clock)
         self.prober = MemoryProber()
         self.secrets = Secrets(self.acceptance, MemoryOpener(self.key.line), MemorySecretFiles())
+        self.issuer = MemoryCertificates()
+        self.shelf = MemoryShelf()
+        self.authority = MemoryPublicAuthority(self.clock.now_s)
+        self.name_server = MemoryNameServer()
+        self.resolver = MemoryResolver()
+        self.handshake = MemoryHandshake(self.clock)
+        everybody = _PROXIES.setdefault(rig, [])
+        everybody.append(self.proxy)
+        self.handshake.listeners = Wires(self.proxy, everybody)
         self.membership = membership(rig, node, head)
         self.said: list[tuple[str, dict[str, object]]] = []
         self.starts = 0
@@ -217,11 +274,17 @@ class Machine:
             self.key,
             self.clock,
             SeededEntropy(f"agent {self.node} {self.starts}"),
-            NoCertificates(),
+            CertificateKeeper(self.issuer, self.clock),
             self.runtime,
             self.proxy,
             self.prober,
             self.secrets,
+            self.issuer,
+            self.shelf,
+            self.authority,
+            self.handshake,
+            self.name_server,
+            self.resolver,
             self.data_dir,
             lambda name, fields: self.said.append((name, fields)),
         )
@@ -259,7 +322,11 @@ class Lone:
         self.acceptance: Any = MemoryAcceptance()
         self.storage = MemoryStorage(node)
         self.audit: Any = MemoryAuditLog(self.clock)
-        self.certificates: Any = NoCertificates()
+        self.issuer = MemoryCertificates()
+        self.certificates: Any = CertificateKeeper(self.issuer, self.clock)
+        self.proxy = MemoryProxy(self.clock)
+        self.handshake = MemoryHandshake(self.clock)
+        self.handshake.listeners = Wires(self.proxy, [self.proxy])
         self.data_dir = ROOT
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
@@ -285,9 +352,15 @@ class Lone:
             SeededEntropy(f"lone {self.starts}"),
             self.certificates,
             self.runtime,
-            MemoryProxy(self.clock),
+            self.proxy,
             MemoryProber(),
             Secrets(self.acceptance, MemoryOpener(self.key.line), MemorySecretFiles()),
+            self.issuer,
+            MemoryShelf(),
+            MemoryPublicAuthority(self.clock.now_s),
+            self.handshake,
+            MemoryNameServer(),
+            MemoryResolver(),
             self.data_dir,
             lambda name, fields: self.said.append((name, fields)),
         )

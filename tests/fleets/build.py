@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.adapters.clock.virtual import VirtualClock
@@ -28,7 +30,7 @@ from holdfast.model.fleet import (
     Timeouts,
 )
 from holdfast.model.plan import Plan
-from holdfast.model.revision import NAMESPACE, Candidate, Head
+from holdfast.model.revision import NAMESPACE, Candidate, Head, NodeIdentity
 from holdfast.planning.plan import plan
 from holdfast.ports.clock import Clock
 from holdfast.ports.high_water import HighWater
@@ -76,6 +78,37 @@ def small_fleet(
         storage={},
         policies={},
     )
+
+
+def public_service(name: str, hostname: str = "", **route: Any) -> Service:
+    """Small, and reached from the internet; without a hostname it is named after itself."""
+    public = Route("http", route.pop("port", 8080), hostname=hostname or UNSET, public=True, **route)
+    return Service((Component("main", digest_pinned(name), routes=(public,)),))
+
+
+def edge_fleet(
+    services: Mapping[str, Service] | tuple[str, ...] = ("shop",),
+    workers: tuple[str, ...] = ("w1", "w2"),
+    edges: tuple[str, ...] = ("e1",),
+    operators: tuple[Operator, ...] = (ALICE,),
+) -> Fleet:
+    """A fleet on the internet: public services (by name alone, or written out), and every node with an address."""
+    wanted = services if isinstance(services, Mapping) else {name: public_service(name) for name in services}
+    nodes = {name: Node(name, ("edge",)) for name in edges} | {name: Node(name, ("worker",)) for name in workers}
+    nodes = {name: replace(node, address=f"100.64.0.{at}") for at, (name, node) in enumerate(nodes.items(), 1)}
+    base = small_fleet(wanted, operators=operators)
+    settings = Settings("small", internal_zone="svc.test", public_domains=("example.test", "example.org"))
+    return replace(base, settings=settings, nodes=nodes)
+
+
+def joined(fleet: Fleet) -> dict[str, NodeIdentity]:
+    """Of every node: a key of its own, and the certificate that it would issue from."""
+    found = {}
+    for name in fleet.nodes:
+        certificate = f"certificate of {name}".encode()
+        key = operator_signer(f"node {name}")[0].key
+        found[name] = NodeIdentity(key, sha256(certificate).hexdigest(), certificate)
+    return found
 
 
 def signed(planned: Plan, *signers: MemorySigner) -> Candidate:

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from holdfast.lab import node as lab_node
 from holdfast.lab import podman_files
@@ -198,16 +196,17 @@ class DeployScene:
         return sorted((each for each in told if each.at_s >= since_s), key=lambda each: each.at_s)
 
     def answer(self, container: Running, path: str = "/") -> str:
-        """What it says on its published port, from outside the fleet."""
-        door = next(outside for inside, outside in container.ports if inside == 8080)
-        with urlopen(f"http://{door}{path}", timeout=5) as answer:
-            return str(answer.read().decode())
+        """What it says on its published port, asked on its node: nobody else reaches it there (M-04)."""
+        said = self._ask(container, path)
+        assert said.returncode == 0, said.stderr
+        return said.stdout
 
     def answers(self, container: Running) -> bool:
-        try:
-            return bool(self.answer(container))
-        except (URLError, OSError):
-            return False
+        return self._ask(container, "/").returncode == 0
+
+    def _ask(self, container: Running, path: str) -> subprocess.CompletedProcess[str]:
+        door = next(outside for inside, outside in container.ports if inside == 8080)
+        return self._enter("curl", "--silent", "--show-error", "--fail", "--max-time", "5", f"http://{door}{path}")
 
     def data(self, service: str, volume: str) -> Path:
         """A volume as the host sees it."""

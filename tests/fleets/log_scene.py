@@ -14,17 +14,23 @@ from holdfast import wiring
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
 from holdfast.adapters.certificates.files import X509Certificates
+from holdfast.adapters.certificates.memory import MemoryCertificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.fleet_link.http import HttpFleetLink
+from holdfast.adapters.handshake.memory import MemoryHandshake
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.machine.memory import MemoryMachine
+from holdfast.adapters.name_server.memory import MemoryNameServer
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.proxy.memory import MemoryProxy
+from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
+from holdfast.adapters.resolver.memory import MemoryResolver
 from holdfast.adapters.runtime.memory import MemoryRuntime
 from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
+from holdfast.adapters.shelf.memory import MemoryShelf
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.stream_link.http import HttpNodeStreams
 from holdfast.agent.certificate_keeper import CertificateKeeper
@@ -42,7 +48,7 @@ from holdfast.model.fleet import Fleet
 from holdfast.model.revision import NodeIdentity
 from holdfast.planning.plan import Inputs, plan
 from holdfast.ports.signer import Signer
-from tests.fleets.agents import AnyImage
+from tests.fleets.agents import AnyImage, Wires
 from tests.fleets.build import ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.serving import Served, key_of, served
 
@@ -87,7 +93,10 @@ class AgentThread:
         applied = hub.parts.hub.applied()
         assert applied is not None
         self._folder.mkdir(mode=0o700)
+        issuer = MemoryCertificates()  # of its routes; what the streams show is real
         keeper = CertificateKeeper(X509Certificates(str(self._folder), PosixDisk()), clock)
+        proxy, handshake = MemoryProxy(clock), MemoryHandshake(clock)
+        handshake.listeners = Wires(proxy, [proxy])
         self.runtime = MemoryRuntime(clock)
         self.runtime.images = AnyImage()
         acceptance = MemoryAcceptance()
@@ -103,9 +112,15 @@ class AgentThread:
             entropy,
             keeper,
             self.runtime,
-            MemoryProxy(clock),
+            proxy,
             MemoryProber(),
             Secrets(acceptance, MemoryOpener(key.line), MemorySecretFiles()),
+            issuer,
+            MemoryShelf(),
+            MemoryPublicAuthority(clock.now_s),
+            handshake,
+            MemoryNameServer(),
+            MemoryResolver(),
             "/srv",
             lambda event, fields: None,
         )

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.model.fleet import (
@@ -40,7 +41,8 @@ volumes = st.builds(
 
 @st.composite
 def components(draw: st.DrawFn, with_data: bool) -> Component:
-    routes = draw(st.lists(st.builds(Route, st.just("http"), st.integers(1, 9999)), max_size=1))
+    modes, public = st.sampled_from(["l4", "l7"]), st.booleans()
+    routes = draw(st.lists(st.builds(Route, st.just("http"), st.integers(1, 9999), modes, public=public), max_size=1))
     return Component(
         draw(st.sampled_from(["web", "worker"])),
         draw(images),
@@ -69,12 +71,15 @@ def services(draw: st.DrawFn, nodes: list[str], with_data: bool = False) -> Serv
 def fleets(draw: st.DrawFn, with_data: bool = False) -> Fleet:
     workers = draw(st.lists(st.sampled_from(["w1", "w2", "w3", "w4"]), min_size=1, unique=True))
     nodes = {"hub1": Node("hub1", ("hub",)), **{name: Node(name, ("worker",)) for name in workers}}
+    nodes |= {name: Node(name, ("edge",)) for name in draw(st.sampled_from([("e1",), ("e2",), ("e1", "e2")]))}
+    homes = draw(st.lists(st.sampled_from(sorted(nodes)), unique=True))
+    nodes |= {name: replace(nodes[name], address=f"100.64.0.{at}") for at, name in enumerate(homes, 1)}
     declared = draw(st.dictionaries(names, services(workers, with_data), max_size=5))
     policies = draw(st.lists(st.sampled_from(["read", "write"]), unique=True))
     alerts = draw(st.lists(st.sampled_from(["chat", "mail"]), unique=True))
     targets = draw(st.lists(st.sampled_from(["nas", "usb"]), unique=True))
     return Fleet(
-        Settings("home", removals_max=100),
+        Settings("home", removals_max=100, public_domains=("example.test",)),
         Thresholds(),
         (OPERATOR,),
         Backups(),

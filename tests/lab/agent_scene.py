@@ -12,17 +12,23 @@ import msgspec
 
 from holdfast.adapters.acceptance.sqlite import SqliteAcceptance
 from holdfast.adapters.audit_log.file import FileAuditLog
+from holdfast.adapters.certificates.memory import MemoryCertificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.entropy.system import SystemEntropy
+from holdfast.adapters.handshake.memory import MemoryHandshake
 from holdfast.adapters.journal.agent_file import AgentFile
 from holdfast.adapters.journal.sqlite import SqliteJournal
 from holdfast.adapters.machine.linux import LinuxMachine
+from holdfast.adapters.name_server.memory import MemoryNameServer
 from holdfast.adapters.prober.network import NetworkProber
 from holdfast.adapters.proxy.memory import MemoryProxy
+from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
+from holdfast.adapters.resolver.memory import MemoryResolver
 from holdfast.adapters.runtime.podman import Podman
 from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
+from holdfast.adapters.shelf.memory import MemoryShelf
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.agent import resume
 from holdfast.agent.loop import Agent
@@ -73,6 +79,12 @@ def build(folder: Path, hub: PaperHub) -> Agent:
         MemoryProxy(clock),
         NetworkProber(runtime.exec),
         Secrets(acceptance, MemoryOpener(key_of("w1").line), MemorySecretFiles()),
+        MemoryCertificates(),
+        MemoryShelf(),
+        MemoryPublicAuthority(clock.now_s),
+        MemoryHandshake(clock),
+        MemoryNameServer(),
+        MemoryResolver(),
         str(folder / "srv"),
         _say,
     )

@@ -26,7 +26,7 @@ def test_what_is_applied_runs_and_is_reported_m_09_t_01() -> None:
         assert one.running and one.labels["holdfast.service"] == "web" and one.labels["holdfast.epoch"] == "1"
         assert one.labels["holdfast.deployment"] == state.applied
         names = [step.name.split()[0] for step in state.steps]
-        assert names == ["pull", "create", "start", "healthy", "switch"]
+        assert names == ["pull", "create", "start", "healthy", "certificate", "switch"]
         assert {step.outcome for step in state.steps} == {"done"}
 
     play({"web": service()}, story)
@@ -443,7 +443,7 @@ def test_drift_is_found_by_subsystem_and_told_once_t_09_t_12() -> None:
         scene.machine.proxy.lose()
         await asyncio.sleep(15)
         said = [fields["subsystems"] for name, fields in scene.machine.said if name == "drift"]
-        assert said[2:] == [["routes"], []] and len(scene.machine.proxy.applied) == 2
+        assert said[2:] == [["routes"]] and len(scene.machine.proxy.applied) == 2
 
     play({"web": service()}, story)
 

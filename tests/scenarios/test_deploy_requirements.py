@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.adapters.runtime.memory import Behaviour, Image
 from holdfast.errors import Failed, HoldfastError
 from holdfast.model.checkin import CheckIn
-from holdfast.model.fleet import Node, Volume
+from holdfast.model.fleet import Node, Overlay, Volume
 from holdfast.model.order import Delivered, SignedOrder
 from holdfast.model.report import Report
 from holdfast.ports.prober import Verdict
@@ -360,7 +360,7 @@ def test_where_there_is_no_proxy_routes_are_neither_made_nor_looked_at_t_33(prox
         assert applied == ([] if proxy == "none" else [1, 1]), "made, and made again after it was lost"
         assert scene.one().running
 
-    play(replace(fleet, nodes={"w1": node}), story)
+    play(replace(fleet, nodes={"w1": node}, overlay=Overlay(encrypted=True)), story)
 
 
 # ---- an agent that is not there
@@ -410,7 +410,7 @@ def test_an_undeploy_has_steps_and_their_results_d_24_m_46() -> None:
         (left,) = told[-1].left
         assert left.service == "web" and {step.outcome for step in left.steps} == {"done"}
         names = [step.name for step in left.steps]
-        assert [name.partition(" ")[0] for name in names] == ["unroute", "drain", "stop", "remove"]
+        assert [name.partition(" ")[0] for name in names] == ["unroute", "drain", "stop", "remove", "unlist"]
         assert not any(state.service == "web" for state in told[-1].services)
         scene.apply({"other": service(2)})
         await scene.settled(name="other")

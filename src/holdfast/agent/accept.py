@@ -87,6 +87,11 @@ class Accepting:
         settings = msgspec.json.decode(document, type=FleetDocument).settings
         return msgspec.json.decode(node, type=Node), settings
 
+    def document(self) -> FleetDocument | None:
+        """Everything that every node of the fleet may know."""
+        held = self._world.acceptance.blob(self.in_force.settings) if self.in_force is not None else None
+        return msgspec.json.decode(held, type=FleetDocument) if held is not None else None
+
     # ---- following
 
     async def follow(self, answer: CheckInAnswer) -> bool:

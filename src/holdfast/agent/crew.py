@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
-from msgspec import UNSET
-
 from holdfast.agent.attempts import Attempt
+from holdfast.agent.crashes import Crashes
 from holdfast.agent.findings import Findings
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.membership import Membership
 from holdfast.agent.published import LOOPBACK, Ports, own_address
 from holdfast.agent.records import Failure, Record, Records
 from holdfast.agent.time import NodeTime
+from holdfast.agent.traffic import Traffic
 from holdfast.agent.vitals import Vitals
 from holdfast.agent.world import World
 from holdfast.agent.yard import MADE, Yard
@@ -24,16 +24,11 @@ from holdfast.model.fleet import Node
 from holdfast.model.journal import Operation, Outcome
 from holdfast.ports.runtime import Finished, Made
 from holdfast.ports.storage import Discardable
-from holdfast.reconcile.routes import ProxyKind
 
 GRACE_S = 10.0  # between asking a container to end and killing it
 FAILED = "rollout_failed"
 HOOK_FAILED = "hook_failed"
 CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
-CRASHES_FREE = 3  # so often something that ends is started again at once
-BACK_OFF_S_MAX = 60.0
-CALM_S = 90.0
-CRASHING = "crash_loop"
 
 
 class Crew:
@@ -46,9 +41,12 @@ class Crew:
         time: NodeTime,
         findings: Findings,
         lanes: Lanes,
+        traffic: Traffic,
         changed: Callable[[], None],
     ) -> None:
         self.world = world
+        self.traffic = traffic
+        self.routes = traffic.routes
         self.records = records
         self.vitals = vitals
         self.time = time
@@ -62,18 +60,13 @@ class Crew:
         self.under_way: set[str] = set()  # operations
         self.attempts: dict[str, Attempt] = {}  # the newest of each service
         self.address = LOOPBACK
-        self.proxy: ProxyKind = "internal"
         self._me = membership
         self._findings = findings
-        self._starts: dict[str, list[float]] = {}  # id → when this agent started it, after it had ended by itself
+        self.crashes = Crashes(world.clock, findings)
 
     def follow(self, node: Node) -> None:
-        self.address = own_address(node.address, self._me.address)
-        self.proxy = "internal" if node.proxy is UNSET else node.proxy
-
-    @property
-    def has_proxy(self) -> bool:
-        return self.proxy != "none"
+        """Behind a proxy containers are this machine's own business (M-04); without one they answer the overlay."""
+        self.address = LOOPBACK if self.routes.has_proxy else own_address(node.address, self._me.address)
 
     # ---- the journal
 
@@ -178,7 +171,9 @@ class Crew:
         mounts, secret_env = self.world.secrets.prepare(name, spec.secrets)
         labels = {LABEL_FLEET: self._me.fleet, LABEL_SERVICE: spec.service, LABEL_INFRASTRUCTURE: "hook"}
         try:
-            return await self.world.runtime.run(Made(name, spec, labels, mounts, secret_env, restart=False), at_most_s)
+            return await self.world.runtime.run(
+                Made(name, spec, labels, mounts, secret_env, restart=False, dns=self.traffic.dns), at_most_s
+            )
         finally:
             self.world.secrets.forget(name)
 
@@ -200,56 +195,3 @@ class Crew:
             if isinstance(proof, Discardable):
                 self.world.storage.discard(proof)
                 self.world.journal.forget_made(old.path)
-
-    # ---- what ends again and again
-
-    def backing_off(self, containers: Iterable[Container]) -> set[str]:
-        """Not to be started just now: they ended by themselves too often lately."""
-        now_s = self.world.clock.monotonic_s()
-        return {one.id for one in containers if not one.running and now_s < self._ready_s(one.id)}
-
-    def _ready_s(self, id: str) -> float:
-        starts = self._starts.get(id, [])
-        if len(starts) <= CRASHES_FREE:
-            return 0.0
-        return starts[-1] + min(2.0 ** (len(starts) - CRASHES_FREE), BACK_OFF_S_MAX)
-
-    def healed(self, container: Container) -> None:
-        """Started again after it had ended by itself."""
-        now_s = self.world.clock.monotonic_s()
-        lately = [at_s for at_s in self._starts.get(container.id, []) if now_s - at_s < 600.0]
-        self._starts[container.id] = lately = [*lately, now_s][-10:]
-        if len(lately) > CRASHES_FREE:
-            self._findings.add(
-                CRASHING,
-                f"{container.component} {container.replica} of {container.service} ends again and again "
-                f"({len(lately)} times within ten minutes); it is started ever more rarely",
-                f"holdfast logs {container.service}",
-                f"service.{container.service}",
-            )
-
-    def settle_crashes(self) -> None:
-        """What has lived for a minute again is not crashing any more."""
-        now_s = self.world.clock.monotonic_s()
-        ours = {one.id: one for one in self.yard.ours()}
-        crashing = set()
-        for id, starts in list(self._starts.items()):
-            one = ours.get(id)
-            if one is None or (one.running and now_s - starts[-1] > CALM_S):
-                del self._starts[id]
-            elif len(starts) > CRASHES_FREE:
-                crashing.add(f"service.{one.service}")
-        for found in self._findings.all():
-            if found.code == CRASHING and found.address not in crashing:
-                self._findings.clear(CRASHING, found.address)
-
-    def forgive(self, containers: Iterable[Container]) -> None:
-        """Somebody asked for it by name: everything may be tried again at once."""
-        for one in containers:
-            self._starts.pop(one.id, None)
-
-    def next_try_s(self, containers: Iterable[Container]) -> float | None:
-        """Seconds until the first that waits may be started again."""
-        now_s = self.world.clock.monotonic_s()
-        waits = [self._ready_s(one.id) - now_s for one in containers if not one.running]
-        return min((wait for wait in waits if wait > 0), default=None)

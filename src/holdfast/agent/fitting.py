@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.model.checkin import REPORT_BYTES_MAX
-from holdfast.model.report import ContainerState, NodeFinding, Report
+from holdfast.model.report import CertificateState, ContainerState, EdgeState, NodeFinding, Report
 
 STEPS_KEPT = 8
 WORDS_MAX = 200
@@ -46,6 +46,20 @@ def _said() -> NodeFinding:
     )
 
 
+def _no_certificates(report: Report) -> Report:
+    """Of what works: that it works is said by its route."""
+    troubled = tuple(one for one in report.certificates if one.trouble)
+    return replace(report, certificates=troubled, edge=tuple(_plain(one) for one in report.edge))
+
+
+def _plain(one: EdgeState) -> EdgeState:
+    if one.phase != "live":
+        return one
+    shown = one.certificate
+    short = CertificateState((), expires_s=shown.expires_s, trouble=shown.trouble) if shown is not None else None
+    return replace(one, steps=(), certificate=short)
+
+
 def _few_steps(report: Report) -> Report:
     services = tuple(replace(one, steps=one.steps[-STEPS_KEPT:]) for one in report.services)
     return replace(report, services=services, left=())
@@ -58,7 +72,8 @@ def _no_steps(report: Report) -> Report:
     findings = tuple(
         replace(one, message=one.message[:WORDS_MAX], remedy=one.remedy[:WORDS_MAX]) for one in report.findings
     )
-    return replace(report, services=services, findings=findings)
+    edge = tuple(replace(one, steps=(), message=one.message[:WORDS_MAX]) for one in report.edge)
+    return replace(report, services=services, findings=findings, edge=edge)
 
 
 def _short_names(report: Report) -> Report:
@@ -78,17 +93,19 @@ def _ours_only(report: Report) -> Report:
 
 
 def _few_of_ours(report: Report) -> Report:
-    return replace(
-        report, containers=report.containers[:OURS_MAX], findings=(*report.findings[:FEW], report.findings[-1])
-    )
+    findings = (*report.findings[:FEW], report.findings[-1])
+    edge = sorted(report.edge, key=lambda one: one.phase == "live")[:OURS_MAX]  # whatever does not work comes first
+    return replace(report, containers=report.containers[:OURS_MAX], findings=findings, edge=tuple(edge))
 
 
 def _nothing_running(report: Report) -> Report:
     """No claim at all about what runs is better than silence."""
-    return replace(report, containers=(), services=(), retired=(), parked=(), runtime="", findings=(_said(),))
+    empty = replace(report, containers=(), services=(), retired=(), parked=(), runtime="", findings=(_said(),))
+    return replace(empty, edge=(), certificates=(), gone=())
 
 
 _CUTS: tuple[Callable[[Report], Report], ...] = (
+    _no_certificates,
     _few_steps,
     _no_steps,
     _short_names,

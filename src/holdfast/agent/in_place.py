@@ -10,7 +10,7 @@ from holdfast.agent.rollout import LOOK_S, Rollout
 from holdfast.errors import Failed
 from holdfast.model.container import Container, Guest, Part
 from holdfast.ports.runtime import PortTaken
-from holdfast.reconcile import routes, steps
+from holdfast.reconcile import steps
 
 
 class InPlace:
@@ -77,9 +77,9 @@ class InPlace:
 
     async def _route(self) -> None:
         """A stop took its routes away; they lead to what served, never to what is only applied."""
-        record, proxy = self._crew.records.of(self._service), self._crew.world.proxy
-        if record.serving is None or not self._crew.has_proxy:
+        record = self._crew.records.of(self._service)
+        if record.serving is None or not self._crew.routes.has_proxy:
             return
         here = await Rollout(self._crew, self._service, record.serving, record.serving_revision).here()
-        others = [route for route in await proxy.routes() if route.service != self._service]
-        await proxy.apply(routes.ordered([*others, *routes.routes(record.serving, here, self._crew.proxy)]))
+        self._crew.routes.certify(record.serving, here)
+        await self._crew.routes.switch(record.serving, here)

@@ -21,6 +21,7 @@ from holdfast.agent.perform import Performer
 from holdfast.agent.report import Reporter
 from holdfast.agent.services import Services
 from holdfast.agent.time import NodeTime
+from holdfast.agent.traffic import Traffic
 from holdfast.agent.world import World
 from holdfast.errors import Conflict, HoldfastError, Limited, TryLater, Unauthenticated
 from holdfast.model.cadence import NORMAL, Cadence, bounded
@@ -54,12 +55,25 @@ class Agent:
         self.findings = Findings(self.time.now_s)
         self.accepting = Accepting(world, membership, self.findings)
         self.lanes = Lanes()
-        self.services = Services(world, membership, self.accepting, self.time, self.findings, self.lanes, self.tell)
+        self.traffic = Traffic(world, self.time, self.findings, self.tell)
+        self.services = Services(
+            world,
+            membership,
+            self.accepting,
+            self.time,
+            self.findings,
+            self.lanes,
+            self.traffic,
+            self.tell,
+        )
+        self.traffic.stirred = self.services.wake
         self.performer = Performer(world, self.services)
         self.orders = Orders(world, membership, self.accepting, self.time, self.findings, self.lanes, self.performer)
         self.orders.opening.hurry = self.tell
         told = self.orders.answers.told
-        self.reporter = Reporter(world, membership, self.accepting, self.time, self.findings, self.services, told)
+        self.reporter = Reporter(
+            world, membership, self.accepting, self.time, self.findings, self.services, self.traffic, told
+        )
         self.cadence: Cadence = NORMAL
         self.joined = membership.joined
         self.heard_s: float | None = None  # monotonic, of the last answer
@@ -81,12 +95,13 @@ class Agent:
         """Until cancelled."""
         self._follow_own()
         resume.settle(self.world, self.me, self.accepting, self.orders)
-        keeping = asyncio.ensure_future(self.services.run())
+        keeping = [asyncio.ensure_future(self.services.run()), asyncio.ensure_future(self.traffic.run())]
         try:
             await self._run()
         finally:
-            keeping.cancel()
-            await asyncio.wait([keeping])
+            for keeper in keeping:
+                keeper.cancel()
+            await asyncio.wait(keeping)
             for task in (self._telling, *self._knocks):
                 if task is not None:
                     task.cancel()
@@ -247,6 +262,7 @@ class Agent:
             self.findings.clear("not_registered")
             self.services.stand_in(answer.standby)
             self.services.release(answer.released)
+            self.traffic.names.withdraw(answer.withdrawn)
         self._take_in(answer.orders)
 
     def _take_in(self, orders: Sequence[Delivered]) -> None:
@@ -315,6 +331,9 @@ class Agent:
             own = self.accepting.own()
             if own is not None:
                 self.world.certificates.follow(*own)
+                manifest, document = self.accepting.in_force, self.accepting.document()
+                if manifest is not None and document is not None:
+                    self.traffic.follow(manifest, document, own[0], self.me.address)
                 self.services.follow()
             self.findings.clear("certificates")
         except HoldfastError as trouble:

@@ -12,6 +12,7 @@ from holdfast.agent.findings import Findings
 from holdfast.agent.membership import Membership
 from holdfast.agent.services import Services
 from holdfast.agent.time import NodeTime
+from holdfast.agent.traffic import Traffic
 from holdfast.agent.world import World
 from holdfast.model import canonical
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report, SignedPulse
@@ -32,6 +33,7 @@ class Reporter:
         time: NodeTime,
         findings: Findings,
         services: Services,
+        traffic: Traffic,
         results: Callable[[], dict[str, str]],
     ) -> None:
         self._world = world
@@ -40,6 +42,7 @@ class Reporter:
         self._time = time
         self._findings = findings
         self._services = services
+        self._traffic = traffic
         self._results = results
         self._arch = world.machine.arch()
         self._built_from: tuple[object, ...] = ()
@@ -52,8 +55,8 @@ class Reporter:
         accepting = self._accepting
         shown = self._world.certificates.shown()
         audit = self._world.audit.head()
-        services = self._services
-        changes = (self._findings.changes, accepting.changes, services.changes)
+        services, traffic = self._services, self._traffic
+        changes = (self._findings.changes, accepting.changes, services.changes, traffic.changes)
         seen = (*changes, services.resting(), operations, audit.number, shown)
         if seen == self._built_from:
             return False
@@ -76,6 +79,11 @@ class Reporter:
             left=services.left(),
             retired=services.retired,
             runtime=services.runtime,
+            proxy=traffic.proxy,
+            edge=traffic.edges.states(),
+            gone=traffic.edges.gone(),
+            certificates=traffic.certificate_states(),
+            names=traffic.names.state(),
             parked=accepting.parked,
             findings=findings,
             operations=operations,

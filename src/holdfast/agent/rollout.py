@@ -16,9 +16,9 @@ from holdfast.agent.records import Failure, Record
 from holdfast.errors import Failed, HoldfastError, TryLater
 from holdfast.model.container import Container, Guest, Part, Published, labels_of, name_of
 from holdfast.model.journal import Operation, Outcome
-from holdfast.ports.proxy import Backend, ProxyRoute
+from holdfast.ports.proxy import Backend
 from holdfast.ports.runtime import Made, PortTaken
-from holdfast.reconcile import rollout, routes, steps
+from holdfast.reconcile import rollout, steps
 from holdfast.reconcile.here import Here
 
 DRAIN_S_MAX = 10.0
@@ -30,6 +30,7 @@ STEPS_MAX = 1000  # no service needs so many; a table that goes in circles must 
 TAIL_LINES = 20
 
 _WHEN = ("pre_deploy", "post_deploy")
+_QUIET = (steps.Certify, steps.Switch, steps.AwaitHealthy)
 
 Perform = Callable[[Any], Awaitable[None]]
 
@@ -58,8 +59,10 @@ class Rollout:
             steps.AwaitHealthy: self._await_healthy,
             steps.Stop: self._stop,
             steps.Checkpoint: self._checkpoint,
+            steps.Certify: self._certify,
             steps.Switch: self._switch,
             steps.Unroute: self._unroute,
+            steps.Unlist: self._unlist,
             steps.Drain: self._drain,
             steps.Remove: self._remove,
             steps.RemoveNetwork: self._remove_network,
@@ -118,8 +121,8 @@ class Rollout:
             message = await self._last_words(step)
             self._fail(step.name, "unhealthy", message, "mend what it says and deploy again")
             return
-        if isinstance(step, steps.Switch | steps.AwaitHealthy) and self._operation is None and not self._is_attempt:
-            await self._performers[type(step)](step)  # of a new process, that knows no routes yet: nothing is changed
+        if isinstance(step, _QUIET) and self._operation is None and not self._is_attempt:
+            await self._performers[type(step)](step)  # renewed, lost by the proxy, or healed: no deployment is
             return
         self._begin()
         self._attempt.begin(step.name)
@@ -196,19 +199,29 @@ class Rollout:
         seen = tuple(crew.vitals.seen(one, self._health_of(one)) for one in containers)
         guests = [guest for guest in (target, record.serving) if guest is not None]
         parts = [part for guest in guests for part in guest.parts]
-        return Here(
+        routes = crew.routes
+        here = Here(
             containers=seen,
             strangers=crew.yard.strangers(self._service),
             serving=record.serving,
-            routed=await self._routed(containers),
+            routed=self._routed(containers),
+            listed=bool(routes.board.of(self._service)),
             images=await crew.images_here({part.spec.reference for part in parts}),
             networks=self._networks(parts),
             hooks=self._hooks_done(),
             checkpoints=frozenset(self._checkpoints),
-            tried=frozenset(self._tried | crew.backing_off(containers)),
+            tried=frozenset(self._tried | crew.crashes.backing_off(containers)),
             drained=frozenset(self._drained),
             failed=record.failed,
             held=record.held,
+        )
+        if not routes.has_proxy:
+            return here
+        wanted = routes.wanted(target, here)
+        return replace(
+            here,
+            certified=all(route.certificate for route in wanted if route.mode == "l7"),
+            misrouted=wanted != routes.board.of(self._service),
         )
 
     def _networks(self, parts: Sequence[Part]) -> frozenset[str]:
@@ -230,15 +243,10 @@ class Rollout:
                     return part
         return None
 
-    async def _routed(self, containers: tuple[Container, ...]) -> frozenset[str] | None:
-        if not self._crew.has_proxy:
+    def _routed(self, containers: tuple[Container, ...]) -> frozenset[str] | None:
+        if not self._crew.routes.has_proxy:
             return None
-        told = {
-            back
-            for route in await self._world.proxy.routes()
-            if route.service == self._service
-            for back in route.backends
-        }
+        told = {back for route in self._crew.routes.board.of(self._service) for back in route.backends}
         return frozenset(one.id for one in containers if told.intersection(_backends(one)))
 
     # ---- the steps
@@ -294,7 +302,8 @@ class Rollout:
         deployment = self.target.deployment if self.target is not None else ""
         labels = labels_of(part.spec, part.digest, deployment, step.replica)
         try:
-            id = await self._world.runtime.create(Made(name, part.spec, labels, mounts, secret_env, publish))
+            dns = self._crew.traffic.dns
+            id = await self._world.runtime.create(Made(name, part.spec, labels, mounts, secret_env, publish, dns=dns))
         except Failed as trouble:
             if trouble.code != "image_missing":
                 raise
@@ -323,7 +332,7 @@ class Rollout:
                 container = await self._made_anew(container, part)
         self._tried.add(container.id)
         if container.started_s > 0 and not self._is_attempt:
-            self._crew.healed(container)
+            self._crew.crashes.healed(container)
         started = await self._crew.yard.refresh(container.id)
         if started is not None:
             self._crew.vitals.follow(started, part)
@@ -366,14 +375,16 @@ class Rollout:
         await self._crew.checkpoint(self._service, f"{self._wanted.deployment}-{component}-{at}", self._operation)
         self._checkpoints.add(component)
 
+    async def _certify(self, step: steps.Certify) -> None:
+        assert self.target is not None
+        self._crew.routes.certify(self.target, await self.here())
+
     async def _switch(self, step: steps.Switch) -> None:
         target, record = self.target, self._record
         assert target is not None
         if self._is_attempt and not await self._all_alive(target):
             return  # it answered once and is gone: the table is asked again
-        if self._crew.has_proxy:
-            mine = routes.routes(target, await self.here(), self._crew.proxy)
-            await self._world.proxy.apply(routes.ordered([*await self._others_routes(), *mine]))
+        await self._crew.routes.switch(target, await self.here())
         if target is self._wanted:
             revision = record.applied_revision or self._revision
             self._crew.records.keep(
@@ -391,14 +402,14 @@ class Rollout:
         return not gone
 
     async def _unroute(self, step: steps.Unroute) -> None:
-        await self._world.proxy.apply(await self._others_routes())
+        await self._crew.routes.unroute(self._service)
 
-    async def _others_routes(self) -> tuple[ProxyRoute, ...]:
-        return tuple(route for route in await self._world.proxy.routes() if route.service != self._service)
+    async def _unlist(self, step: steps.Unlist) -> None:
+        await self._crew.routes.unlist(self._service)
 
     async def _drain(self, step: steps.Drain) -> None:
         gone = [backend for one in step.containers for backend in _backends(one)]
-        await self._world.proxy.drained(gone, DRAIN_S_MAX)
+        await self._crew.routes.drained(gone, DRAIN_S_MAX)
         self._drained.update(one.id for one in step.containers)
 
     async def _remove(self, step: steps.Remove) -> None:

@@ -26,13 +26,14 @@ from holdfast.agent.retired import Retired
 from holdfast.agent.rollout import Rollout
 from holdfast.agent.strays import Strays
 from holdfast.agent.time import NodeTime
+from holdfast.agent.traffic import Traffic
 from holdfast.agent.vitals import Vitals
 from holdfast.agent.world import World
 from holdfast.errors import Failed, HoldfastError, TryLater
 from holdfast.model.container import Container, Guest, name_of
 from holdfast.model.deployment import ServiceState
 from holdfast.model.report import ContainerState, Departure, RetiredData
-from holdfast.reconcile import drift, leaving, routes, stages
+from holdfast.reconcile import drift, leaving, stages
 from holdfast.reconcile.drift import Subsystem
 from holdfast.reconcile.here import Word
 from holdfast.reconcile.progress import Guard, fingerprint
@@ -69,6 +70,7 @@ class Services:
         time: NodeTime,
         findings: Findings,
         lanes: Lanes,
+        traffic: Traffic,
         tell: Callable[[], None],
     ) -> None:
         self._world = world
@@ -84,7 +86,7 @@ class Services:
         self.left_behind = Retired(world, accepting, self.changed)
         self.records = Records(world.journal, self.changed)
         self.vitals = Vitals(world.prober, world.clock, self._felt)
-        self.crew = Crew(world, membership, self.records, self.vitals, time, findings, lanes, self.changed)
+        self.crew = Crew(world, membership, self.records, self.vitals, time, findings, lanes, traffic, self.changed)
         self.strays = Strays(world, self.crew, membership, findings)
         self._standby = frozenset(msgspec.json.decode(world.journal.fact(STANDBY_FACT) or b"[]", type=list[str]))
         self._released: frozenset[str] = frozenset()
@@ -328,8 +330,8 @@ class Services:
             self._tries = 0
             self._guard = Guard()
             self._findings.clear("no_progress")
-            self.crew.settle_crashes()
-            next_s = self.crew.next_try_s(self.crew.yard.ours())
+            self.crew.crashes.settle(self.crew.yard.ours())
+            next_s = self.crew.crashes.next_try_s(self.crew.yard.ours())
             soon_s = min(LOOK_S if next_s is None else next_s, DOWN_S if down - self._later.keys() else LOOK_S)
             again_s = min((at_s - now_s for _, at_s in self._later.values() if at_s > now_s), default=LOOK_S)
             return Pause(max(min(soon_s, again_s), SOON_S))
@@ -402,21 +404,21 @@ class Services:
         waiting = {name for name, (_, at_s) in self._later.items() if at_s > now_s}
         busy = {name for name in names if self._lanes.is_busy(name)} | self._unnoted(wanted) | waiting
         looks = [await self._look_at(wanted, name) for name in names if name not in busy]
-        self._note_drift(await self._drifted(looks))
+        self._note_drift(self._drifted(looks))
         return stages.work(looks, busy=busy, mode=wanted.node.reconcile)
 
-    async def _drifted(self, looks: Sequence[Look]) -> tuple[Subsystem, ...]:
+    def _drifted(self, looks: Sequence[Look]) -> tuple[Subsystem, ...]:
         """By hashes over sorted rows (T-09…T-12): which part of this node is not as it must be."""
         targets = [look.target for look in looks if look.target is not None]
-        kept = {look.service for look in looks}
-        known = await self._world.proxy.routes() if self.crew.has_proxy else ()
-        told = [route for route in known if route.service in kept]
-        expected = [route for look in looks for route in routes.routes(look.target, look.here, self.crew.proxy)]
+        routes = self.crew.routes
+        served = [look for look in looks if not look.here.held]  # what was stopped keeps its names
+        told = [route for look in served for route in routes.board.of(look.service)]
+        expected = [route for look in served for route in routes.wanted(look.target, look.here)]
         found = drift.found_rows(seen.container for look in looks for seen in look.here.containers)
         return drift.subsystems(
             {"containers": drift.wanted_rows(targets), "routes": expected},
             {"containers": found, "routes": told},
-            self.crew.has_proxy,
+            routes.has_proxy,
         )
 
     def _note_drift(self, subsystems: tuple[Subsystem, ...]) -> None:
@@ -495,7 +497,7 @@ class Services:
         self.records.keep(service, record)
         self._later.pop(service, None)
         self.crew.served(service)
-        self.crew.forgive(self.crew.yard.of(service))
+        self.crew.crashes.forgive(self.crew.yard.of(service))
 
     async def drive(self, service: str) -> None:
         """To where it must be, in the lane this runs in."""

@@ -9,15 +9,20 @@ from holdfast.model.container import Mount, SecretUse
 from holdfast.model.fleet import Node, Settings
 from holdfast.ports.acceptance import Acceptance
 from holdfast.ports.audit_log import AuditLog
+from holdfast.ports.certificates import Certificates
 from holdfast.ports.clock import Clock
 from holdfast.ports.entropy import Entropy
 from holdfast.ports.fleet_link import FleetLink
+from holdfast.ports.handshake import Handshake
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.ports.journal import Journal
 from holdfast.ports.machine import Machine
+from holdfast.ports.name_server import NameServer, Resolver
 from holdfast.ports.prober import Prober
 from holdfast.ports.proxy import Proxy
+from holdfast.ports.public_authority import PublicAuthority
 from holdfast.ports.runtime import Runtime
+from holdfast.ports.shelf import Shelf
 from holdfast.ports.storage import Storage
 
 
@@ -89,5 +94,11 @@ class World(Struct, frozen=True):
     proxy: Proxy
     prober: Prober
     secrets: SecretDelivery
+    issuer: Certificates
+    shelf: Shelf
+    authority: PublicAuthority
+    handshake: Handshake
+    name_server: NameServer
+    resolver: Resolver
     data_dir: str
     say: Say  # one event of the log: its name and its fields

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli import outcome, show_finding, show_plan, signing
+from holdfast.cli import outcome, show_finding, show_plan, signing, verdict
 from holdfast.cli.heads import Heads
 from holdfast.cli.terminal import harmless
 from holdfast.cli.toolbox import Toolbox
@@ -98,12 +98,12 @@ def conclude(found: outcome.Outcome, head: Head, plan: Plan, args: Namespace, bo
     if args.json:
         document = show_plan.document(plan)
         document["applied"] = {"number": head.number, "digest": head.digest}
-        document |= outcome.document(found)
+        document |= verdict.document(found)
         box.terminal.say(msgspec.json.encode(document).decode())
     else:
-        for line in outcome.told(found):
+        for line in verdict.told(found):
             box.terminal.remark(harmless(line))
-    trouble = outcome.trouble(found, head)
+    trouble = verdict.trouble(found, head)
     if trouble is not None:
         raise trouble
     return 0

@@ -21,6 +21,7 @@ class Identities(Struct, frozen=True):
     keys: dict[str, str] = {}  # key alone: a forged word beside it takes nothing away from that proof
     revoked: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
+    addresses: dict[str, str] = {}  # where a node says it is, in a report that its key signed
 
 
 def identities(answer: NodesAnswer, applied: Applied, now_s: float) -> Identities:
@@ -28,6 +29,7 @@ def identities(answer: NodesAnswer, applied: Applied, now_s: float) -> Identitie
     keys = _recorded(applied)
     revoked: set[str] = set()
     doubts: list[str] = []
+    addresses: dict[str, str] = {}
     for view in answer.nodes:
         entry = applied.table.entries.get(f"node.{view.name}")
         if entry is None:
@@ -46,10 +48,15 @@ def identities(answer: NodesAnswer, applied: Applied, now_s: float) -> Identitie
             except HoldfastError as trouble:
                 doubts.append(_doubt(view, trouble))  # and what is recorded stands
             if known is not None:
-                proven[view.name] = replace(known, issuer=_issuer(view, known.key, applied) or known.issuer)
+                report = _reported(view, known.key, applied)
+                if report is not None and report.issuer:
+                    known = replace(known, issuer=canonical.digest(report.issuer), certificate=report.issuer)
+                if report is not None and report.address:
+                    addresses[view.name] = report.address
+                proven[view.name] = known
         except HoldfastError as trouble:
             doubts.append(_doubt(view, trouble))
-    return Identities(proven, keys, frozenset(revoked), tuple(doubts))
+    return Identities(proven, keys, frozenset(revoked), tuple(doubts), addresses)
 
 
 def _doubt(view: NodeView, trouble: HoldfastError) -> str:
@@ -89,16 +96,16 @@ def _joined(
     return key
 
 
-def _issuer(view: NodeView, key: str, applied: Applied) -> str:
-    """Digest of the issuing certificate, from a report that the node's key signed for; "" if it said none."""
+def _reported(view: NodeView, key: str, applied: Applied) -> Report | None:
+    """What the node says of itself, in a report that its key signed for; None if it said none."""
     if view.pulse is None or not view.report:
-        return ""
+        return None
     own_signature.verify(view.pulse.pulse, view.pulse.signature, PULSE_NAMESPACE, key)
     try:
         pulse = msgspec.json.decode(view.pulse.pulse, type=Pulse)
         report = msgspec.json.decode(view.report, type=Report)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
+        return None
     if pulse.report != canonical.digest(view.report) or (pulse.fleet, pulse.node) != (applied.fleet_id, view.name):
-        return ""
-    return canonical.digest(report.issuer) if report.issuer and report.node == view.name else ""
+        return None
+    return report if report.node == view.name else None

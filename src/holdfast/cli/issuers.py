@@ -52,12 +52,12 @@ def fit_only(known: Identities, answer: NodesAnswer, applied: Applied, read: Rea
     views = {view.name: view for view in answer.nodes}
     proven, doubts = dict(known.proven), list(known.doubts)
     for name, identity in known.proven.items():
-        entry = applied.table.entries[f"node.{name}"]
-        pinned = "" if entry.identity is UNSET else entry.identity.issuer
-        if not identity.issuer or identity.issuer == pinned:
+        recorded = applied.table.entries[f"node.{name}"].identity
+        pinned = ("", b"") if recorded is UNSET else (recorded.issuer, recorded.certificate)
+        if not identity.issuer or (identity.issuer, identity.certificate) == pinned:
             continue
         why = unfit(reported(views.get(name)), name, applied, read, now_s)
         if why is not None:
-            proven[name] = replace(identity, issuer=pinned)
+            proven[name] = replace(identity, issuer=pinned[0], certificate=pinned[1])
             doubts.append(f"node.{name}: its issuing certificate is not recorded: {why}")
     return replace(known, proven=proven, doubts=tuple(doubts))

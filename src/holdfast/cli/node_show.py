@@ -13,10 +13,11 @@ from holdfast.cli.testimony import Testimony, aged, told
 from holdfast.cli.toolbox import Toolbox
 from holdfast.model import ssh_key
 from holdfast.model.applied import Applied
-from holdfast.model.report import clamped
+from holdfast.model.report import Report, clamped
 
 DETAILS = """\
-Key, address, accepted revision, what the node parked until somebody signs, and what it found wrong with itself.
+Key, address, accepted revision, its proxy and DNS server, what the node parked until somebody signs, and what it found
+wrong with itself.
 
 examples:
   holdfast node show w1
@@ -48,6 +49,11 @@ def _details(one: Testimony) -> dict[str, Any]:
         "findings": msgspec.to_builtins(report.findings) if report else [],
         "containers": msgspec.to_builtins(report.containers) if report else [],
         "operations": list(report.operations) if report else [],
+        "runtime": report.runtime if report else "",
+        "proxy": report.proxy if report else "",
+        "edge": msgspec.to_builtins(report.edge) if report else [],
+        "certificates": msgspec.to_builtins(report.certificates) if report else [],
+        "names": msgspec.to_builtins(report.names) if report and report.names is not None else None,
         "audit": {"entries": report.audit_entries, "head": report.audit_head} if report else None,
         "doubt": one.doubt,
     }
@@ -72,6 +78,7 @@ def _lines(one: Testimony, applied: Applied, now_s: float) -> list[str]:
         )
     if report is not None:
         lines.append(f"  agent     {report.version} {report.arch}, {report.state}, {report.health}, {report.mode}")
+        lines += _traffic(report)
         lines += [f"  running   {operation}" for operation in report.operations]
         for parked in report.parked:
             lines.append(f"  parked    {parked.address}, {aged(max(0.0, now_s - parked.since_s))}: {parked.reason}")
@@ -79,6 +86,16 @@ def _lines(one: Testimony, applied: Applied, now_s: float) -> list[str]:
         for found in report.findings:
             lines.append(f"  finding   {found.code}: {found.message}")
             lines.append(f"            remedy: {found.remedy}")
+    return lines
+
+
+def _traffic(report: Report) -> list[str]:
+    lines = [f"  proxy     {report.proxy}"] if report.proxy else []
+    lines += [f"  public    {state.hostname}: {state.phase}" for state in report.edge]
+    if report.names is not None:
+        server = report.names.server or "no server answers"
+        trouble = f"; {report.names.trouble}" if report.names.trouble else ""
+        lines.append(f"  names     {server}, {report.names.records} records{trouble}")
     return lines
 
 

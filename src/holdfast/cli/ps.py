@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.cli import fleet_view
+from holdfast.cli import edge_view, fleet_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet_view import FleetView
 from holdfast.cli.moment import rfc3339
@@ -26,7 +26,7 @@ Status is running, stopped, unhealthy or unknown, as the node itself reports it,
 containers nor a runtime makes no claim, so its services are unknown. What runs without being placed there is marked as
 orphan; what an order stopped is marked as held; what runs in the place of a silent node is marked as standby.
 
-With names, only those services are shown.
+With names, only those services are shown. Of what is public the URL is shown in place of the ports.
 
 examples:
   holdfast ps
@@ -48,6 +48,11 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
     rows = _only(services(view), args.services, view)
+    routes = edge_view.edge_routes(view.applied, view.nodes)
+    for row in rows:
+        row["urls"] = [
+            f"https://{one.hostname}/" for one in routes.get(row["name"], []) if one.component == row["component"]
+        ]
     if args.json:
         box.terminal.say(msgspec.json.encode({"services": rows}).decode())
         return 0
@@ -81,7 +86,7 @@ def _cells(row: Row, one: Testimony | None, now_s: float) -> tuple[str, ...]:
         row["status"],
         row["node"] or "-",
         short(row["image"]),
-        ", ".join(row["ports"]) or "-",
+        ", ".join(row["urls"] or row["ports"]) or "-",
         up,
         row["deployment"][:DEPLOYMENT_SHOWN] or "-",
         _whose(row, one),

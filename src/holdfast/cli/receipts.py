@@ -3,12 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.cli.lookout import Lookout
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import Corrupt, HoldfastError, Unreachable
-from holdfast.model.applied import Applied
+from holdfast.model.applied import Applied, content
+from holdfast.model.manifest import NodeManifest
 from holdfast.model.record import Link
 from holdfast.model.revision import Head
 from holdfast.ports.hub_link import FleetReader, HubReader
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.trust.chain import Anchor
 
 WAIT_S = 30.0
+MINOR_WAIT_S = 5.0  # a node that hears anything at all says so by then
 FURTHER_MAX = 1_000  # revisions on top of ours, while we wait for theirs
 
 
@@ -27,6 +31,7 @@ class Receipts(Struct, frozen=True):
     accepted: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     not_joined: tuple[str, ...] = ()
+    unheard: tuple[str, ...] = ()  # silent, and with nothing new but names of services elsewhere
 
 
 NONE = Receipts()
@@ -38,6 +43,23 @@ class Following(Struct, frozen=True):
     applied: Applied
     affected: frozenset[str]
     branch: "Branch"
+    before: Applied | None = None
+
+    def is_minor(self, node: str) -> bool:
+        """All that is new for this node are names of services elsewhere: nothing that runs depends on its receipt."""
+        was = _nameless(self.before, node) if self.before is not None else None
+        return was is not None and was == _nameless(self.applied, node)
+
+
+def _nameless(applied: Applied, node: str) -> NodeManifest | None:
+    digest = applied.header.manifests.get(node)
+    if digest is None:
+        return None
+    try:
+        found = msgspec.json.decode(content(applied.contents, digest, f"the manifest of {node}"), type=NodeManifest)
+    except (HoldfastError, msgspec.DecodeError):
+        return None  # then it is waited for like everybody
+    return replace(found, names={})
 
 
 def following(hub: HubReader, before: Applied | None, head: Head) -> Following | None:
@@ -51,7 +73,7 @@ def following(hub: HubReader, before: Applied | None, head: Head) -> Following |
         return None
     known = before.header.manifests if before is not None else {}
     affected = frozenset(node for node, digest in applied.header.manifests.items() if known.get(node) != digest)
-    return Following(applied, affected, Branch(hub, Anchor(applied.fleet_id, head, applied.trust)))
+    return Following(applied, affected, Branch(hub, Anchor(applied.fleet_id, head, applied.trust)), before)
 
 
 def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox, wait_s: float = WAIT_S) -> Receipts:
@@ -72,16 +94,27 @@ def gather(
     seen: "Callable[[dict[str, Testimony]], None]" = lambda heard: None,
 ) -> Receipts:
     """`seen` hears of everything that is looked at meanwhile."""
-    until_s = box.clock.monotonic_s() + wait_s
+    began_s, since_s = box.clock.monotonic_s(), box.clock.now_s()
+    unheard: set[str] = set()
     while True:
         heard = lookout.look()
         seen(heard)
         joined = {node for node in of.affected if heard[node].key}  # proven, whatever the hub says of it
         signed = {node for node in joined if accepted(heard[node], of.branch)}
-        missing = joined - signed
-        if not missing or box.clock.monotonic_s() >= until_s:
-            return Receipts(tuple(sorted(signed)), tuple(sorted(missing)), tuple(sorted(of.affected - joined)))
-        lookout.rest(until_s - box.clock.monotonic_s())
+        waited_s = box.clock.monotonic_s() - began_s
+        silent = {node for node in joined - signed - unheard if _is_silent(heard[node], since_s, waited_s)}
+        unheard = {node for node in unheard | silent if node not in signed and (node in unheard or of.is_minor(node))}
+        missing = joined - signed - unheard
+        if not missing or waited_s >= wait_s:
+            return Receipts(*(tuple(sorted(names)) for names in (signed, missing, of.affected - joined, unheard)))
+        hasty = waited_s < MINOR_WAIT_S
+        lookout.rest((min(MINOR_WAIT_S, wait_s) if hasty else wait_s) - waited_s)
+
+
+def _is_silent(one: "Testimony", since_s: float, waited_s: float) -> bool:
+    """Called so by the hub, or without a word although there was something to say: who lives answers at once."""
+    said_s = one.pulse.at_s if one.pulse is not None else 0.0
+    return one.status == "unhealthy" or (waited_s >= MINOR_WAIT_S and said_s < since_s)
 
 
 class Branch:
@@ -139,6 +172,9 @@ def told(receipts: Receipts) -> list[str]:
         lines.append(
             f"Not waited for, as no machine joined yet: {names}; holdfast node invite {receipts.not_joined[0]}"
         )
+    if receipts.unheard:
+        names = ", ".join(receipts.unheard)
+        lines.append(f"Not waited for, as they are silent: {names}; they learn the new names when they are back")
     return lines
 
 

@@ -65,7 +65,7 @@ def _with_identities(found: Inputs, session: Session, box: Toolbox) -> Inputs:
     known = issuers.fit_only(known, answer, session.applied, box.certificate_facts, box.clock.now_s())
     for doubt in known.doubts:
         box.terminal.warn(doubt)
-    return replace(found, identities=known.proven, revoked=known.revoked)
+    return replace(found, identities=known.proven, revoked=known.revoked, addresses=known.addresses)
 
 
 def make_plan(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> Plan:

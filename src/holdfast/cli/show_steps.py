@@ -2,54 +2,108 @@
 
 from collections.abc import Sequence
 
+from holdfast.cli.edge_observed import EdgeObserved
+from holdfast.cli.names_observed import DnsObserved
 from holdfast.cli.observed import Observed
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.model.deployment import StepResult
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-MARK = {"done": ("green", "done"), "failed": ("red", "failed")}
+MARK = {"done": ("green", "done"), "failed": ("red", "failed"), "skipped": ("yellow", "skipped")}
+SKIPPED = "skipped: "  # so begins what a step says that was not tried
+
+Key = tuple[str, str, str, float]
 
 
 class StepLines:
+    """In the order of a deploy (M-78): what the node of a service did, then names, then what its edges did. Whatever
+    happened earlier than its turn is shown when its turn comes."""
+
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._shown: set[tuple[str, str, str, float]] = set()
+        self._shown: set[Key] = set()
+        self._dns_shown = ""
         self._frame = 0
 
-    def pass_over(self, seen: Sequence[Observed]) -> None:
-        self._shown |= {_key(one, step) for one in seen for step in one.steps if step.outcome != "running"}
+    def pass_over(self, services: Sequence[Observed], edges: Sequence[EdgeObserved]) -> None:
+        self._shown |= {_key(one.node, one.service, step) for one in services for step in _finished(one.steps)}
+        self._shown |= {_key(one.edge, one.hostname, step) for one in edges for step in _finished(one.steps)}
 
-    def show(self, seen: Sequence[Observed], now_s: float) -> None:
-        for one in seen:
-            for step in one.steps:
-                if step.outcome != "running" and _key(one, step) not in self._shown:
-                    self._shown.add(_key(one, step))
-                    self._terminal.remark(self._line(one, step))
-        self._show_running(seen, now_s)
+    def show(self, services: Sequence[Observed], dns: DnsObserved, edges: Sequence[EdgeObserved], now_s: float) -> None:
+        for one in services:
+            self._show_steps(one.steps, one.node, one.service, f"{one.node}  {one.service}  ")
+        if all(one.is_settled for one in services):
+            self._show_names(dns)
+        under_way = {one.service for one in services if not one.is_settled}
+        if dns.is_settled:
+            for edge in edges:
+                if edge.service not in under_way:
+                    self._show_edge(edge)
+        self._show_running(services, dns, edges, now_s)
 
-    def _line(self, one: Observed, step: StepResult) -> str:
-        style, word = MARK[step.outcome]
-        why = f": {step.message}" if step.message and step.outcome == "failed" else ""
-        mark = self._terminal.paint(style, word)
-        return f"{_line(f'{one.node}  {one.service}  {step.name}')}  {mark} {step.took_s:.1f} s{_line(why)}"
+    def show_rest(self, dns: DnsObserved, edges: Sequence[EdgeObserved]) -> None:
+        """Nobody waits any more: also that whose turn did not come."""
+        self._show_names(dns)
+        for edge in edges:
+            self._show_edge(edge)
 
-    def _show_running(self, seen: Sequence[Observed], now_s: float) -> None:
-        waiting = [one for one in seen if not one.is_settled]
+    def _show_edge(self, edge: EdgeObserved) -> None:
+        self._show_steps(edge.steps, edge.edge, edge.hostname, f"edge {edge.edge} {edge.hostname}: ")
+        key = (edge.edge, edge.hostname, edge.phase, 0.0)
+        if edge.phase == "skipped" and key not in self._shown:
+            self._shown.add(key)
+            mark = self._terminal.paint("yellow", "skipped")
+            why = edge.message.removeprefix("skipped, ")
+            self._terminal.remark(f"{_line(f'edge {edge.edge} {edge.hostname}')}  {mark}: {_line(why)}")
+
+    def _show_names(self, dns: DnsObserved) -> None:
+        if dns.phase in ("unchanged", "waiting", "unknown", self._dns_shown):
+            return
+        self._dns_shown = dns.phase
+        style, word = MARK["done" if dns.phase == "served" else "failed"]
+        bad = dns.those("failed")
+        why = f": {bad[0].node}: {bad[0].message}" if bad else ""
+        where = ", ".join(one.node for one in (bad or dns.those("served")))
+        self._terminal.remark(f"{_line(f'dns  {where}')}  {self._terminal.paint(style, word)}{_line(why)}")
+
+    def _show_steps(self, steps: Sequence[StepResult], node: str, what: str, before: str) -> None:
+        for step in _finished(steps):
+            if _key(node, what, step) not in self._shown:
+                self._shown.add(_key(node, what, step))
+                self._terminal.remark(self._step(before + step.name, step))
+
+    def _step(self, words: str, step: StepResult) -> str:
+        is_skipped = step.outcome != "done" and step.message.startswith(SKIPPED)
+        style, word = MARK["skipped" if is_skipped else step.outcome]
+        why = f": {step.message.removeprefix(SKIPPED)}" if step.message and step.outcome != "done" else ""
+        took = "" if is_skipped else f" {step.took_s:.1f} s"
+        return f"{_line(words)}  {self._terminal.paint(style, word)}{took}{_line(why)}"
+
+    def _show_running(
+        self, services: Sequence[Observed], dns: DnsObserved, edges: Sequence[EdgeObserved], now_s: float
+    ) -> None:
+        waiting = [f"{one.node}  {one.service}  {_doing(one, now_s)}" for one in services if not one.is_settled]
+        waiting += [] if dns.is_settled else [f"dns  {', '.join(one.node for one in dns.those('waiting'))}"]
+        waiting += [f"edge {one.edge} {one.hostname}: {_doing(one, now_s)}" for one in edges if not one.is_settled]
         if not waiting:
             self._terminal.settle()
             return
         self._frame = (self._frame + 1) % len(FRAMES)
-        first = waiting[0]
-        step = next((step for step in first.steps if step.outcome == "running"), None)
-        doing = (
-            f"{step.name} {max(0.0, now_s - step.at_s):.0f} s" if step is not None else first.step or "waits its turn"
-        )
         more = f" (and {len(waiting) - 1} more)" if len(waiting) > 1 else ""
-        self._terminal.live(_line(f"{FRAMES[self._frame]} {first.node}  {first.service}  {doing}{more}"))
+        self._terminal.live(_line(f"{FRAMES[self._frame]} {waiting[0]}{more}"))
 
 
-def _key(one: Observed, step: StepResult) -> tuple[str, str, str, float]:
-    return one.node, one.service, step.name, step.at_s
+def _doing(one: Observed | EdgeObserved, now_s: float) -> str:
+    step = next((step for step in one.steps if step.outcome == "running"), None)
+    return f"{step.name} {max(0.0, now_s - step.at_s):.0f} s" if step is not None else one.step or "waits its turn"
+
+
+def _finished(steps: Sequence[StepResult]) -> list[StepResult]:
+    return [step for step in steps if step.outcome != "running"]
+
+
+def _key(node: str, what: str, step: StepResult) -> Key:
+    return node, what, step.name, step.at_s
 
 
 def _line(words: str) -> str:

@@ -5,9 +5,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
-from holdfast.cli import fleet_view, session, show_finding
+from holdfast.cli import edge_view, fleet_view, session, show_finding
 from holdfast.cli.copies import copies
+from holdfast.cli.edge_list import expires
+from holdfast.cli.edge_view import EdgeView
 from holdfast.cli.flags import Parser
 from holdfast.cli.moment import rfc3339
 from holdfast.cli.node_list import describe
@@ -15,22 +18,28 @@ from holdfast.cli.terminal import harmless
 from holdfast.cli.testimony import Testimony, aged, hear, recorded_key, unheard
 from holdfast.cli.toolbox import Toolbox
 from holdfast.errors import HoldfastError
-from holdfast.hub import service_findings
+from holdfast.hub import edge_findings, service_findings
+from holdfast.hub.traffic_codes import OVER
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.invite import decode_invite
+from holdfast.model.report import Report
 from holdfast.ports.hub_link import FleetReader, HubReader
 from holdfast.trust.enrolment import RECORD_S
 
 DETAILS = """\
-Served revision, quarantined resources, the health of the nodes, every service that is not as applied (what is applied,
-what serves, which step failed), and every other finding with its code, age and remedy. What
-nodes say is verified on this machine: a hub that shows old or forged words of a node is a finding itself.
+Served revision, quarantined resources, the health of the nodes, how many hostnames are public, every service that is
+not as applied (what is applied, what serves, which step failed), every public route and certificate that is not as it
+should be, and every other finding with its code, age and remedy. What nodes say is verified on this machine: a hub that
+shows old or forged words of a node is a finding itself.
 
 examples:
   holdfast status
   holdfast status --hub https://hub.example.com:9555 --json
 """
+
+
+DERIVED = frozenset({"edge_route_missing", "edge_route_waiting", "edge_route_leaving"})  # from reports, by nobody else
 
 
 def declare(parser: Parser) -> None:
@@ -46,6 +55,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     if applied is not None:
         own += unrecorded(nodes, applied, box.clock.now_s())
         own += not_as_applied(nodes, applied, box.clock.now_s())
+        own += not_public(nodes, applied, box.clock.now_s())
     findings = merged(found.findings, own)
     if args.json:
         box.terminal.say(msgspec.json.encode(_document(found, nodes, applied, findings, ready)).decode())
@@ -56,6 +66,8 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(f"the ledger's head is revision {found.head.number}")
     if nodes and isinstance(hub, FleetReader):
         box.terminal.say(harmless(_summary(nodes, ready)))
+    if applied is not None and (public := edge_view.views(applied, nodes)):
+        box.terminal.say(harmless(_public(public)))
     for finding in findings:
         box.terminal.say(show_finding.text(finding, box.terminal, _since(finding)))
     return 0
@@ -130,15 +142,31 @@ def not_as_applied(nodes: dict[str, Testimony], applied: Applied, now_s: float) 
     return found
 
 
+def not_public(nodes: dict[str, Testimony], applied: Applied, now_s: float) -> list[StatusFinding]:
+    """Public routes and certificates that are not as they should be: the findings of the nodes' own, and what their
+    reports show beside."""
+    found: list[StatusFinding] = []
+    for name, one in sorted(nodes.items()):
+        if one.report is not None and edge_view.is_heard(one):
+            found += _of_traffic(name, one.report, now_s)
+            found += edge_findings.of(name, one.report, applied, now_s, edge_view.has_accepted(one, applied))
+    return found
+
+
+def _of_traffic(node: str, report: Report, now_s: float) -> Iterable[StatusFinding]:
+    for own in report.findings:
+        if own.code in OVER or own.code in edge_findings.ROWS:
+            age_s = round(max(0.0, now_s - own.since_s), 3) if own.since_s else 0.0
+            where = own.address or f"node.{node}"
+            yield StatusFinding(own.code, "warning", f"{node}: {own.message}", own.remedy, where, age_s)
+
+
 def merged(hub: Iterable[StatusFinding], own: list[StatusFinding]) -> list[StatusFinding]:
-    """Nothing twice: what was found here replaces the same thing from the hub. What nodes say of their services is
-    taken from their own words only."""
+    """Nothing twice: what was found here replaces the same thing from the hub. What nodes say of their services and
+    routes is taken from their own words only."""
     here = {(finding.code, finding.address) for finding in own}
-    theirs = [
-        finding
-        for finding in hub
-        if finding.code not in service_findings.ROWS and (finding.code, finding.address) not in here
-    ]
+    ours = service_findings.ROWS.keys() | DERIVED
+    theirs = [finding for finding in hub if finding.code not in ours and (finding.code, finding.address) not in here]
     return list(dict.fromkeys([*theirs, *own]))
 
 
@@ -152,9 +180,31 @@ def _document(
     document: dict[str, Any] = msgspec.to_builtins(found)
     document["findings"] = [finding_of(finding) for finding in findings]
     document["nodes"] = [describe(nodes[name], applied) for name in sorted(nodes)] if applied is not None else []
+    document["services"] = _services(nodes, applied) if applied is not None else []
     document["copies"] = msgspec.to_builtins(copies(nodes, applied)) if applied is not None else []
     document["ready"] = ready
     return document
+
+
+def _services(nodes: dict[str, Testimony], applied: Applied) -> list[dict[str, Any]]:
+    """M-44: where each service is, and which edges carry its hostnames."""
+    routes = edge_view.edge_routes(applied, nodes)
+    return [
+        {
+            "name": name,
+            "node": entry.node if entry.node is not UNSET else None,
+            "edge_routes": edge_routes(routes, name),
+        }
+        for address, entry in sorted(applied.table.entries.items())
+        if (name := address.removeprefix("service.")) != address
+    ]
+
+
+def edge_routes(routes: dict[str, list[EdgeView]], service: str) -> list[dict[str, Any]]:
+    return [
+        {"hostname": one.hostname, "edge_node": one.edge, "cert_expires": expires(one), "status": one.status}
+        for one in routes.get(service, [])
+    ]
 
 
 def finding_of(finding: StatusFinding) -> dict[str, Any]:
@@ -171,6 +221,13 @@ def finding_of(finding: StatusFinding) -> dict[str, Any]:
 
 def _since(finding: StatusFinding) -> str:
     return f" ({aged(finding.age_s)})" if finding.age_s >= 1 else ""
+
+
+def _public(found: list[EdgeView]) -> str:
+    counts: dict[str, int] = {}
+    for one in found:
+        counts[one.status] = counts.get(one.status, 0) + 1
+    return f"public hostnames: {', '.join(f'{n} {word}' for word, n in sorted(counts.items()))}; holdfast edge status"
 
 
 def _summary(nodes: dict[str, Testimony], ready: bool) -> str:

@@ -38,6 +38,10 @@ VERBS: dict[str, Verb] = {
     "purge": Verb("purge", "destroy the data of a service that is gone: asks, and needs grade destroy"),
     "audit": Verb("audit", "who did what; --verify checks that nobody changed the log"),
     "status": Verb("status", "what the hub serves, what is quarantined, and what to do about it"),
+    "edge list": Verb("edge_list", "every public hostname, its edge, how it is and when its certificate expires"),
+    "edge status": Verb(
+        "edge_status", "public hostnames: certificate, backend, handshake, DNS; exit 1 if one is broken"
+    ),
     "ca bundle": Verb("ca_bundle", "the nodes' issuing certificates that the applied revision pins, as PEM"),
     "secret set": Verb("secret_set", "seal a new secret for the services that name it"),
     "secret list": Verb("secret_list", "every secret: who can open it, who uses it"),
@@ -72,7 +76,7 @@ VERBS: dict[str, Verb] = {
 # Named by the contract, built by later steps: refused with a sentence that says so.
 LATER = frozenset(
     """
-    exec run edge backup restore drill migrate need
+    exec run backup restore drill migrate need
     grant query graph build image ui doctor
     """.split()  # noqa: SIM905 (a list of words reads best as words)
 )

@@ -92,6 +92,9 @@ class _Walk:
 
     def scalar(self, kind: inspect.Type, value: Any, path: Path, expected: str) -> Any:
         if isinstance(kind, inspect.LiteralType) and value not in kind.values:
+            reason, instead = later.of_value(path, value)
+            if reason:
+                return self.note(path, reason, instead)
             guess = "" if self.flaws.crowded else spelling.question(value, [str(other) for other in kind.values])
             return self.note(path, f"must be {expected}, not {shown(value)}", guess)
         if isinstance(kind, inspect.IntType) and not in_range(kind, value):

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.declared import alerts, names, node_keys, nodes, operators, toml_file
+from holdfast.declared import alerts, infrastructure, names, node_keys, nodes, operators, toml_file
 from holdfast.declared.check import UNKNOWN_SETTINGS, check
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.layout import FLEET_FILE
@@ -34,6 +34,7 @@ def read(content: bytes, flaws: Flaws) -> Declared | None:
     operators.check(file.operators, file.trust, _is_complete(file, flaws), flaws)
     if file.fleet is not UNKNOWN_SETTINGS:
         nodes.check(file.nodes, file.fleet, flaws)
+        infrastructure.check(file, written[0], flaws)
     node_keys.check(file.nodes, "" if file.fleet is UNKNOWN_SETTINGS else file.fleet.hub_key, flaws)
     alerts.check(file.alerts, flaws)
     return Declared(file, *written)

@@ -3,13 +3,18 @@
 from collections.abc import Mapping
 
 KEYS: Mapping[tuple[str, str], str] = {
-    ("FleetFile", "acme"): "certificates are not ordered from a public authority yet",
-    ("FleetFile", "dns"): "no DNS server is driven yet",
-    ("FleetFile", "overlay"): "the overlay network is set up outside Holdfast for now",
     ("FleetFile", "boot"): "an order of booting nodes is not kept yet",
     ("Service", "needs"): "contracts between services are not negotiated yet",
     ("Service", "schedule"): "nothing runs on a schedule yet",
     ("Service", "drill"): "restore drills are not run yet",
+}
+
+# Values of a key that has others already, by its path.
+VALUES: Mapping[tuple[tuple[str | int, ...], str], tuple[str, str]] = {
+    (("overlay", "driver"), "wireguard"): (
+        "not built yet: Holdfast sets up no WireGuard network itself",
+        'set it up by other means and write driver = "external", with encrypted = true',
+    ),
 }
 
 # Keys that will never be built: what they would do is done elsewhere, on purpose.
@@ -27,6 +32,11 @@ DIRECTORIES: Mapping[str, str] = {
 
 KEY_REMEDY = "remove the key until a release announces it"
 DIRECTORY_REMEDY = "move the directory out of the fleet directory until a release announces it"
+
+
+def of_value(path: tuple[str | int, ...], value: str) -> tuple[str, str]:
+    """Why this value is refused at this place, and what to do instead; or two empty strings."""
+    return VALUES.get((path, value), ("", ""))
 
 
 def of_key(table: str, key: str) -> tuple[str, str]:

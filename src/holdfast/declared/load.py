@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 
-from holdfast.declared import fleet_file, health, layout, policies, secrets, service_rules, services, spelling
+from holdfast.declared import fleet_file, health, layout, policies, routes, secrets, service_rules, services, spelling
+from holdfast.declared.check import UNKNOWN_SETTINGS
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.fleet_file import Declared
 from holdfast.declared.layout import FLEET_FILE
@@ -58,7 +59,8 @@ def _check_services(
             continue
         file = services.path_of(name)
         service_rules.check_names(file, service, flaws)
-        service_rules.claim_hostnames(file, service, claims, flaws)
+        if declared and declared.file.fleet is not UNKNOWN_SETTINGS:
+            routes.check(file, name, service, declared.file.fleet, claims, flaws)
         service_rules.check_writers(file, service, flaws)
         secrets.check_service(file, service, sealed, flaws)
         service_rules.check_volumes(file, service, declared.storage_names if declared else None, flaws)
@@ -86,6 +88,9 @@ def _fleet(
         policies=dict(sorted(bound.items())),
         alerts={target.name: target for target in sorted(file.alerts, key=lambda target: target.name)},
         secrets=dict(sorted(sealed.items())),
+        acme=file.acme,
+        dns=file.dns,
+        overlay=file.overlay,
     )
 
 

@@ -13,14 +13,18 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "backups": "when backups are taken and how many are kept",
         "timeouts": "how long each kind of work may take",
         "alerts": "whom the hub tells when something needs a person",
+        "acme": "a public authority that edges order certificates from; without it each edge issues its own",
+        "dns": "who answers for internal names",
+        "overlay": "the network between the nodes",
     },
     "Settings": {
         "name": "the name of the fleet",
         "hub": "where the hub listens; without it the ledger is kept in `.ledger/`",
         "hub_key": "the hub's own public key as `holdfast hub init` prints it: nobody else can pose as the hub",
-        "internal_zone": "the DNS zone in which services find each other",
-        "public_domains": "the domains that public routes may use",
-        "overlay_cidr": "the network in which nodes reach each other",
+        "internal_zone": "the DNS zone in which services find each other, as `COMPONENT.SERVICE.ZONE`, and as "
+        "`SERVICE.ZONE` where a component is named like its service; `holdfast.internal` if left out",
+        "public_domains": "the domains that public routes may use, each with everything below it; an edge needs one",
+        "overlay_cidr": "the network in which nodes reach each other; every address of a node lies in it",
         "removals_max": "how many removals one apply may contain",
         "nodes_max": "how many nodes the fleet may have",
         "parallel": "how many services one node changes at a time",
@@ -41,14 +45,16 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "Node": {
         "name": "the name of the node",
         "roles": "what the node is for; only a `worker` is chosen for services, an `edge` alone takes none",
-        "address": "its address in the overlay network",
-        "public_address": "its address on the internet, if it has one",
+        "address": "its address in the overlay network; where it is left out, the one its agent reports is recorded",
+        "public_address": "its address on the internet, if it has one; public names are expected to lead there",
         "key": "its public key, if you know it before it joins; else the one it joins with is recorded",
         "link": "`poll`: the agent asks the hub; `dial`: the hub calls the agent",
         "reconcile": "`converge`: make it so; `observe`: only report differences",
         "orphans": "what to do with containers nobody declared",
         "orphans_foreign": "whether containers that Holdfast did not make count as orphans",
-        "proxy": "which routes its proxy serves",
+        "proxy": "`public` on an edge, which answers the internet as nobody else does, and `internal` on every other "
+        "node: so it is if left out. `none`: containers are reached at the node's address without TLS, so only with "
+        "`encrypted = true` in `[overlay]`, and never by a public route",
         "peer_calls": "whom its agent may call",
         "direct": "whether it takes direct calls without the hub",
         "labels": "facts of your own about the node",
@@ -90,6 +96,23 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "apprise": "any service that Apprise knows; this or `webhook`, and as secret",
         "on": "the codes of alerts it is told, such as `node_silent`; all of them if left out",
     },
+    "Acme": {
+        "directory": "where the authority is asked, an address of RFC 8555",
+        "contact": "whom it may write to, such as `mailto:you@example.com`",
+        "terms_agreed": "that you agree to its terms; it issues nothing without",
+        "ca": "the PEM text of the authority's own certificate (the text itself, no file name), if machines do not "
+        "trust it anyway",
+        "domains": "the domains it is asked for, each with everything below it; all `public_domains` if left out",
+    },
+    "Dns": {
+        "driver": "`dnsmasq`: nodes answer for internal names themselves; `none`: nobody does",
+        "nodes": "the nodes that do; all of them if left out",
+        "upstream": "addresses of servers that are asked for every other name; the machine's own if left out",
+    },
+    "Overlay": {
+        "driver": "`external`: the network is set up by other means, and Holdfast checks that addresses lie in it",
+        "encrypted": "that this network encrypts by itself, as WireGuard does; nobody can check that for you",
+    },
     "Service": {
         "components": "the containers of the service",
         "name": "may repeat the name of the file, which is the name of the service",
@@ -105,7 +128,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "name": "the name of the component",
         "image": "the image it runs",
         "cmd": "the command, instead of the image's own",
-        "env": "environment variables",
+        "env": "environment variables; nothing is added, no `PORT` either: say yourself what it listens on",
         "volumes": "data that outlives the container; the string form is `HOST:CONTAINER`",
         "routes": "how it is reached",
         "resources": "what it may use",
@@ -129,9 +152,12 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "Route": {
         "name": "the name of the route",
         "port": "the port the component listens on",
-        "mode": "`l7` speaks HTTP, `l4` passes bytes on",
-        "hostname": "the name it is reached by; one service per hostname",
-        "public": "whether it is reached from the internet; needs a hostname",
+        "mode": "`l7` speaks HTTP on port 443; `l4` passes TLS on unread, by the name the client asks for: on 443, "
+        "8443 or 9443 if the component's port is one of these, else on 8443. One route of a component per port",
+        "hostname": "a further name. Of a public route: within `public_domains`, else it is `SERVICE.DOMAIN` with the "
+        "first of them. Of any other: within the internal zone. One service per hostname",
+        "public": "whether an edge answers for it on the internet",
+        "protocol": "what the component speaks behind `l7`: `h2c` is HTTP/2 without TLS, as gRPC servers do",
     },
     "Volume": {
         "name": "the name of the volume",

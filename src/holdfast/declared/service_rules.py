@@ -10,6 +10,7 @@ from holdfast.declared.nodes import is_edge_only
 from holdfast.declared.words import Path, shown
 from holdfast.model import mounts
 from holdfast.model.fleet import Node, Service
+from holdfast.planning.placement import is_public, unproxied
 
 
 def check_names(file: str, service: Service, flaws: Flaws) -> None:
@@ -29,20 +30,6 @@ def check_names(file: str, service: Service, flaws: Flaws) -> None:
             names.check(file, named, what + " of this service", flaws)
 
 
-def claim_hostnames(file: str, service: Service, claims: dict[str, str], flaws: Flaws) -> None:
-    """A hostname leads to one service; `claims` remembers which file was first."""
-    for at, component in enumerate(service.components):
-        for index, route in enumerate(component.routes):
-            where = ("components", at, "routes", index, "hostname")
-            if route.hostname is UNSET:
-                if route.public:
-                    what = "missing key: a public route is reached by its hostname"
-                    flaws.add_checked(file, where, what, "add hostname, or remove public")
-            elif (first := claims.setdefault(route.hostname, file)) != file:
-                what = f'{file} and {first} both claim "{route.hostname}"'
-                flaws.add_checked(file, where, what, "give one of them another hostname")
-
-
 def check_nodes(file: str, service: Service, nodes: Mapping[str, Node], known: Set[str], flaws: Flaws) -> None:
     """A pin overrides the tier (M-36); it and every failover node must exist and take containers (C-23)."""
     wanted: list[tuple[Path, str]] = [(("failover", at), name) for at, name in enumerate(service.failover)]
@@ -55,6 +42,9 @@ def check_nodes(file: str, service: Service, nodes: Mapping[str, Node], known: S
         elif name in nodes and is_edge_only(nodes[name]):
             what = f'node "{name}" has only the role edge, and an edge runs no application containers'
             flaws.add_checked(file, where, what, "choose another node, or give this one the role worker")
+        elif name in nodes and is_public(service) and (why := unproxied(nodes[name])):
+            what = f'has a public route, and node "{name}" {why}: an edge reaches backends over TLS only'
+            flaws.add_checked(file, where, what, "choose another node, or remove proxy of this one")
 
 
 def check_writers(file: str, service: Service, flaws: Flaws) -> None:

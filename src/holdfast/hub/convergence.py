@@ -1,12 +1,15 @@
-"""Which revisions came true: every service of them was once reported as converged. Notes, never part of a revision."""
+"""Which revisions came true: every service of them was once reported as converged, and every public hostname of them as
+live on its edge. Notes, never part of a revision."""
 
 from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.hub.deployments import Deployments
+from holdfast.hub import edge_words
+from holdfast.hub.deployments import Deployments, Placed
 from holdfast.hub.member import Member
+from holdfast.hub.public_routes import carried
 from holdfast.hub.registry import Registry
 from holdfast.hub.writing import noted
 from holdfast.ledger import keys
@@ -32,7 +35,7 @@ class Convergence:
         self._clock = clock
         self._deployments = deployments
         kept = store.scan(keys.CONVERGED_SERVICES)
-        # service → the deployment that converged last
+        # service → the deployment that converged last; hostname, marked as one → where it was live last
         self._good = {one.key.removeprefix(keys.CONVERGED_SERVICES): one.value.decode() for one in kept}
         self._noted = NO_HEAD
 
@@ -51,7 +54,18 @@ class Convergence:
             if self._is_good(state, member) and self._good.get(state.service) != state.applied:
                 self._good[state.service] = state.applied
                 put[keys.converged_service(state.service)] = state.applied.encode()
+        self._note_live(member, put)
         self._check_head(put)
+
+    def _note_live(self, member: Member, put: dict[str, bytes]) -> None:
+        for state in member.report.edge if member.report is not None else ():
+            placed = self._deployments.placed.get(state.service)
+            if placed is None or not edge_words.is_live(member, state.hostname, state.service, placed.entry):
+                continue
+            name, where = _public(state.hostname), _target(state.hostname, placed)
+            if placed.entry.public[state.hostname].edge == member.name and self._good.get(name) != where:
+                self._good[name] = where
+                put[keys.converged_service(name)] = where.encode()
 
     def _is_good(self, state: ServiceState, member: Member) -> bool:
         placed = self._deployments.placed.get(state.service)
@@ -70,9 +84,14 @@ class Convergence:
             noted(self._store.submit(Transaction(expect={}, put=put)))
 
     def _is_complete(self) -> bool:
-        return all(
-            self._good.get(service) == placed.deployment or self._is_left_alone(placed.node)
-            for service, placed in self._deployments.placed.items()
+        return all(self._is_good_enough(service, placed) for service, placed in self._deployments.placed.items())
+
+    def _is_good_enough(self, service: str, placed: Placed) -> bool:
+        if self._is_left_alone(placed.node):
+            return True
+        return self._good.get(service) == placed.deployment and all(
+            self._good.get(_public(hostname)) == _target(hostname, placed) or self._is_left_alone(route.edge)
+            for hostname, route in carried(placed.entry).items()
         )
 
     def _is_left_alone(self, node: str) -> bool:
@@ -87,3 +106,14 @@ class Convergence:
     def _has(self, revision: Head) -> bool:
         record = self._store.get(keys.converged(revision.number))
         return record is not None and msgspec.json.decode(record.value, type=Converged).digest == revision.digest
+
+
+def _public(hostname: str) -> str:
+    """No service is called like that."""
+    return f"public/{hostname}"
+
+
+def _target(hostname: str, placed: Placed) -> str:
+    """Where it must lead, from which edge."""
+    route = placed.entry.public[hostname]
+    return f"{route.edge} {placed.node} {placed.entry.epoch} {route.backend}"

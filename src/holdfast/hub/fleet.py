@@ -15,6 +15,8 @@ from holdfast.hub import admission, checkins, health, mailboxes, nodes_view, own
 from holdfast.hub.alarms import Alarms, Make
 from holdfast.hub.convergence import Convergence
 from holdfast.hub.deployments import Deployments
+from holdfast.hub.edge_words import EdgeWords
+from holdfast.hub.finding_watch import FindingWatch
 from holdfast.hub.link_shelf import LinkShelf
 from holdfast.hub.member import Member
 from holdfast.hub.moves import Moves
@@ -25,6 +27,7 @@ from holdfast.hub.registry import Registry, fingerprint
 from holdfast.hub.service_watch import ServiceWatch
 from holdfast.hub.standby import Standby
 from holdfast.hub.watch import Watch
+from holdfast.hub.withdrawals import Withdrawals
 from holdfast.hub.writing import durable, noted
 from holdfast.ledger import keys
 from holdfast.model.applied import Applied, head_of
@@ -96,10 +99,13 @@ class FleetDesk:
         self._services = ServiceWatch(self._registry, store, clock, entropy, self._alarms, self._deployments)
         self._convergence = Convergence(self._registry, store, clock, self._deployments)
         self._news = News(clock.now_s())
-        self._standby = Standby(self._registry, store, clock)
-        self._moves = Moves(self._registry)
+        self._findings = FindingWatch(self._registry, store, clock, entropy, self._alarms)
+        edges = EdgeWords(self._registry, self._time_s)
+        self._standby = Standby(self._registry, store, clock, edges)
+        self._moves = Moves(self._registry, edges)
+        self._withdrawals = Withdrawals(self._registry)
         self._watch = Watch(
-            self._registry, store, clock, entropy, self._alarms, knock, self._services.look, self._health_changed
+            self._registry, store, clock, entropy, self._alarms, knock, self._look_also, self._health_changed
         )
         self._reception = Reception(
             self._registry,
@@ -159,6 +165,7 @@ class FleetDesk:
         self._convergence.follow()
         self._standby.follow()
         self._moves.follow()
+        self._withdrawals.follow(before, self._time_s())
         self._audit_commits(head_of(before), applied.head)
         for name in affected(before, applied) if named is None else named:
             if name in self._registry.members:
@@ -230,15 +237,23 @@ class FleetDesk:
         """Its word is another one than before."""
         self._news.note(member.name)
         self._services.heard(member, self._time_s())
+        self._findings.heard(member, self._time_s())
         self._convergence.heard(member)
         self._standby.told(member)
         self._moves.told(member)
+        self._withdrawals.told(member, self._time_s())
         self._watch.look_again()
 
     async def news(self, after: int, wait_s: float) -> NodeNews:
         """Held until a node has said something else."""
         self._attend()
         return await self._news.after(after, min(wait_s, HOLD_S_MAX))
+
+    def _look_also(self, loop_s: float) -> float:
+        """Everything that comes true by waiting; answers when to look again."""
+        next_s = min(self._services.look(loop_s), self._findings.look(loop_s))
+        others = (self._moves.look(loop_s), self._withdrawals.look(loop_s))
+        return min([next_s, *(other_s for other_s in others if other_s is not None)])
 
     def _health_changed(self, member: Member | None) -> None:
         if member is None:
@@ -360,6 +375,7 @@ class FleetDesk:
             self._alarms.follow(applied)
         self._alarms.resume()
         self._services.begin(self._attend())
+        self._findings.begin(self._attend())
         self._convergence.begin()
         try:
             await self._watch.run(self.status_findings)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from holdfast.model.report import Report, SignedPulse
 
 
-Aside = tuple[tuple[str, ...], tuple[str, ...]]
-NOTHING_ASIDE: Aside = ((), ())
+Aside = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+NOTHING_ASIDE: Aside = ((), (), ())
 
 
 class Member:
@@ -62,6 +62,7 @@ class Member:
         "told_first_s",
         "told_s",
         "turn_s",
+        "withdrawn",
     )
 
     def __init__(self, name: str, turn_s: float, condition: Condition) -> None:
@@ -103,6 +104,7 @@ class Member:
         # services it runs for others (since when), may let go of, or leaves to nobody
         self.standby: dict[str, float] = {}
         self.released: tuple[str, ...] = ()
+        self.withdrawn: tuple[str, ...] = ()  # internal names whose records it may drop
         self.aside_told = NOTHING_ASIDE
         self.is_relieved = False  # somebody stands in for a service of it: each of its words counts
         self.forsaken: tuple[str, ...] = ()  # its services that nobody stands in for while it is silent
@@ -110,7 +112,7 @@ class Member:
     @property
     def aside(self) -> Aside:
         """What it is told beside revisions and orders."""
-        return tuple(self.standby), self.released
+        return tuple(self.standby), self.released, self.withdrawn
 
     @property
     def joined(self) -> bool:

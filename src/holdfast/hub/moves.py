@@ -1,12 +1,13 @@
 """Services on their way to another node: the old one serves until the new one is proven, then it is released.
 
 A node that was told to let a data-less service go keeps it running until the hub says that its new home reports it
-converged. A hub that never says so leaves two copies running, which is harmless; one that says so too early could as
-well have withheld the revision from the new home.
+converged, and that every edge that carries a hostname of it leads there. A hub that never says so leaves two copies
+running, which is harmless; one that says so too early could as well have withheld the revision from the new home.
 """
 
 from msgspec import UNSET
 
+from holdfast.hub.edge_words import EdgeWords
 from holdfast.hub.member import Member
 from holdfast.hub.registry import Registry
 from holdfast.model.deployment import ServiceState, deployment_of
@@ -35,8 +36,9 @@ def is_proven(member: Member, address: str, entry: Entry, deployment: str) -> bo
 class Moves:
     """Belongs to the event loop. What it decides stands in the members' `released`; their bells ring for it."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, edges: EdgeWords) -> None:
         self._registry = registry
+        self._edges = edges
         self._lingering: dict[str, frozenset[str]] = {}  # node → services it runs that belong elsewhere
         self.follow()
 
@@ -52,15 +54,24 @@ class Moves:
         """A node spoke: of what it still runs, and of what has arrived there."""
         self._note(member)
         self._release(member)
-        for name, addresses in self._lingering.items():
-            if name != member.name and any(self._home(address) == member.name for address in addresses):
-                self._release(self._registry.members[name])
+        self.changed(member)
 
     def changed(self, member: Member) -> None:
-        """A home that fell silent proves nothing, and one that is back does."""
-        for name, addresses in self._lingering.items():
-            if any(self._home(address) == member.name for address in addresses):
+        """A home that fell silent proves nothing, and one that is back does. The same with edges."""
+        for name, addresses in list(self._lingering.items()):
+            if any(self._concerns(member, address) for address in addresses):
                 self._release(self._registry.members[name])
+
+    def look(self, loop_s: float) -> float | None:
+        """An edge that has been silent for long is not waited for any more; answers when to look again."""
+        for name in list(self._lingering):
+            self._release(self._registry.members[name])
+        waits = [self._entry(address) for addresses in self._lingering.values() for address in addresses]
+        ends = [self._edges.silent_at_s(entry) for entry in waits if entry is not None]
+        return min((end_s for end_s in ends if end_s is not None), default=None)
+
+    def _concerns(self, member: Member, address: str) -> bool:
+        return self._home(address) == member.name or self._edges.carry(member, self._entry(address))
 
     def _entry(self, address: str) -> Entry | None:
         applied = self._registry.applied
@@ -99,4 +110,8 @@ class Moves:
         home = self._registry.members.get(self._home(address))
         if home is None or not home.joined or home.condition.status != "healthy":
             return False
-        return not entry.containers or is_proven(home, address, entry, deployment_of(entry))
+        if entry.containers and not is_proven(home, address, entry, deployment_of(entry)):
+            return False
+        state = state_of(home, address)
+        is_held = state is not None and state.phase == "held"  # then no edge can lead anywhere
+        return is_held or self._edges.lead_there(address, entry)

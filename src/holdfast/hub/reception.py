@@ -133,7 +133,7 @@ class Reception:
         elif member.told is not None and message.seen == head:
             member.told = None
         orders = mailboxes.deliver(member, loop_s, now_s) if member.orders else ()
-        standby, released = member.aside_told = member.aside
+        standby, released, withdrawn = member.aside_told = member.aside
         return CheckInAnswer(
             head,
             now_s,
@@ -146,6 +146,7 @@ class Reception:
             audit_seen=member.audit_head.number if member.audit_head is not None else 0,
             standby=standby if self._watch.ready else None,
             released=released,
+            withdrawn=withdrawn,
         )
 
     def _bare(self, applied: Applied, member: Member) -> CheckInAnswer:

@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.hub import moves
+from holdfast.hub.edge_words import EdgeWords
 from holdfast.hub.member import Member
 from holdfast.hub.registry import Registry
 from holdfast.hub.writing import noted
@@ -31,7 +32,8 @@ Status = Literal["healthy", "silent", "unclear"]
 
 
 class Home(Struct, frozen=True):
-    """The node a service is placed on. `proven`: it said since it is back that the service runs there as applied."""
+    """The node a service is placed on. `proven`: it said since it is back that the service runs there as applied, and
+    its edges lead there again."""
 
     status: Status
     proven: bool = False
@@ -76,8 +78,9 @@ class Listed(Struct, frozen=True):
 class Standby:
     """Belongs to the event loop. What it decides stands in the members' `standby`; their bells ring when it changes."""
 
-    def __init__(self, registry: Registry, store: LedgerStore, clock: Clock) -> None:
+    def __init__(self, registry: Registry, store: LedgerStore, clock: Clock, edges: EdgeWords) -> None:
         self._registry = registry
+        self._edges = edges
         self._store = store
         self._clock = clock
         self._listed: dict[str, Listed] = {}
@@ -118,10 +121,13 @@ class Standby:
             self._look([*self._listed, *self._named])
 
     def told(self, member: Member) -> None:
-        """A node spoke; only its own services can be proven by that."""
-        mine = [a for a, one in self._listed.items() if one.entry.node == member.name] if self._ready else []
-        if mine:
-            self._look(mine)
+        """A node spoke; only its own services, or those it is an edge of, can be proven by that."""
+        if not self._ready:
+            return
+        mine = [a for a, one in self._listed.items() if one.entry.node == member.name]
+        carried = [a for a in self._named if a in self._listed and self._edges.carry(member, self._listed[a].entry)]
+        if mine or carried:
+            self._look([*mine, *carried])
 
     # ---- deciding
 
@@ -162,7 +168,8 @@ class Standby:
         state = moves.state_of(home, address)
         held = state is not None and state.phase == "held"
         is_new = home.name in self._words and home.pulse is not self._words[home.name]
-        return Home(_status(home), is_new and moves.is_proven(home, address, one.entry, one.deployment), held)
+        proven = is_new and moves.is_proven(home, address, one.entry, one.deployment)
+        return Home(_status(home), proven and self._edges.lead_there(address, one.entry), held)
 
     def _candidate(self, name: str, address: str) -> Candidate:
         applied, member = self._registry.applied, self._registry.members[name]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import UNSET, Struct
 
-from holdfast.hub import health, nodes_view, service_findings
+from holdfast.hub import edge_findings, health, nodes_view, service_findings
 from holdfast.hub.member import Member
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
@@ -178,4 +178,11 @@ def _services(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
         yield from service_findings.of(member.name, member.report, applied, at.now_s)
 
 
-RULES: tuple[Rule, ...] = (_presence, _clock, _revision, _own_words, _audit, _placements, _failover, _services)
+def _edges(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    """M-76 (4): each applied route of an edge is compared with what its edge says of it, as far as it speaks."""
+    if member.report is not None and member.joined and member.condition.status != "unhealthy":
+        has_accepted = member.seen == applied.head
+        yield from edge_findings.of(member.name, member.report, applied, at.now_s, has_accepted)
+
+
+RULES: tuple[Rule, ...] = (_presence, _clock, _revision, _own_words, _audit, _placements, _failover, _services, _edges)

@@ -20,7 +20,8 @@ PACKAGES = {
     "docker-registry": "docker-registry",
     "busybox": "busybox-static",
     "curl": "curl",
-    "cc": "gcc libc6-dev",
+    "cc": "gcc libc6-dev libnghttp2-dev",
+    "dnsmasq": "dnsmasq-base",
     "netavark": "netavark aardvark-dns",
 }
 

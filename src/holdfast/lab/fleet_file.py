@@ -28,5 +28,7 @@ def _uncommented(text: str) -> str:
 
 def _node(blueprint: Blueprint, index: int) -> str:
     site = blueprint.sites[index]
-    roles = json.dumps(list(site.roles))
-    return f'\n[[nodes]]\nname = "{site.name}"\nroles = {roles}\naddress = "{site.address}"\n'
+    keys = {"name": site.name, "roles": list(site.roles), "address": site.address}
+    if "edge" in site.roles:
+        keys["public_address"] = site.address  # the host, which has an address on the same bridge, is the internet here
+    return "\n[[nodes]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())

@@ -6,7 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from holdfast.errors import HoldfastError, Invalid, NotPermitted
-from holdfast.lab import cgroups, command, control, image_work, inside, making, network, node, processes, visitor
+from holdfast.lab import (
+    cgroups,
+    command,
+    control,
+    image_work,
+    inside,
+    making,
+    network,
+    node,
+    processes,
+    visitor,
+    whereabouts,
+)
 from holdfast.lab import record as records
 from holdfast.lab.blueprint import MARK, Blueprint, Site
 from holdfast.lab.cli_call import HOLDFAST
@@ -16,6 +28,9 @@ from holdfast.lab.processes import NODE_MARK
 from holdfast.lab.record import Record
 from holdfast.lab.sweep import sweep
 from holdfast.model.lab import LabNode, LabStatus
+
+# What the agent of a node runs beside itself, and how it is called in `lab status`.
+PROGRAMS = {"envoy": "proxy", "dnsmasq": "dns"}
 
 
 class Laboratory:
@@ -53,14 +68,20 @@ class Laboratory:
 
     def status(self) -> LabStatus:
         found = self._record()
-        return LabStatus(found.blueprint.registry, tuple(map(self._node, found.blueprint.sites)))
+        served = processes.by_program(PROGRAMS)
+        nodes = tuple(self._node(site, served) for site in found.blueprint.sites)
+        return LabStatus(found.blueprint.registry, nodes)
 
-    def _node(self, site: Site) -> LabNode:
+    def _node(self, site: Site, served: Mapping[str, Mapping[str, int]]) -> LabNode:
+        """What the lab started it has noted; what an agent started is found in the node's own list of processes."""
         parts = {"node": f"{site.name}.node", "agent": control.agent_part(site)}
         if "hub" in site.roles:
             parts["hub"] = control.HUB
         known = {name: records.part(self._place, part) for name, part in parts.items()}
         pids = {name: process.pid for name, process in known.items() if process and processes.lives(process)}
+        if "node" in pids:
+            found = served.get(processes.namespace(pids["node"], "pid"), {})
+            pids |= {PROGRAMS[program]: pid for program, pid in sorted(found.items(), reverse=True)}
         return LabNode(site.name, site.roles, site.address, pids, self._place.node(site.name))
 
     def cuts(self) -> tuple[tuple[str, str], ...]:
@@ -78,8 +99,10 @@ class Laboratory:
     def curl(self, url: str, more: Sequence[str]) -> int:
         found = self._record()
         command.require(["curl"])
-        bundle = None if found.bare or url.startswith("http://") else self._bundle(found.blueprint)
-        return subprocess.run(visitor.arguments(url, found.blueprint, bundle, more)).returncode
+        host, _ = visitor.asked(url)
+        address = whereabouts.address_of(host, found.blueprint)
+        bundle = None if found.bare or visitor.stays_plain(url, more) else self._bundle(found.blueprint)
+        return subprocess.run(visitor.arguments(url, address, bundle, more)).returncode
 
     def _bundle(self, blueprint: Blueprint) -> str | None:
         """As new as it can be had; without the hub, what was kept when it could be asked."""

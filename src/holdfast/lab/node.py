@@ -109,7 +109,9 @@ def launch(place: Place, init: int, part: str, words: Sequence[str], env: Mappin
     """Start a daemon inside: a child of the node's first process, its output in a log of its own."""
     log = place.log(part)
     os.makedirs(os.path.dirname(log), exist_ok=True)
-    script = 'log=$1; shift; cd /; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+    # As many open files as the machine allows: a proxy, whom the agent starts, has two for every connection.
+    limit = 'ulimit -n "$(ulimit -H -n)"'
+    script = f'log=$1; shift; cd /; {limit}; "$@" </dev/null >>"$log" 2>&1 & echo $!'
     said = run(init, ["setsid", "sh", "-c", script, "sh", log, *words], env)
     pid = processes.host_pid(int(said), init)
     process = processes.known(pid) if pid is not None else None

@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 
 from msgspec import Struct
@@ -105,6 +105,24 @@ def host_pid(pid: int, init: int) -> int | None:
         if namespace(candidate, "pid") == space and _inner_pid(candidate) == pid:
             return candidate
     return None
+
+
+def by_program(names: Collection[str]) -> dict[str, dict[str, int]]:
+    """For every pid namespace, who runs there of these programs; of several the first that was started."""
+    found: dict[str, dict[str, int]] = {}
+    for pid in sorted(everybody(), reverse=True):
+        name = _program(pid)
+        if name in names and known(pid) is not None:
+            found.setdefault(namespace(pid, "pid"), {})[name] = pid
+    return found
+
+
+def _program(pid: int) -> str:
+    """The file it runs, whatever it calls itself; "" for threads of the kernel and for those who are gone."""
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
+    except OSError:
+        return ""
 
 
 def _inner_pid(pid: int) -> int | None:

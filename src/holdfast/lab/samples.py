@@ -1,4 +1,4 @@
-"""The images every lab offers: hello in four moods and witness, compiled once and kept in build/."""
+"""The images every lab offers: hello in four moods, greeter and witness, compiled once and kept in build/."""
 
 import os
 from hashlib import sha256
@@ -19,18 +19,25 @@ APPLETS = (
 )
 # fmt: on
 COMPILE = ("cc", "-std=gnu11", "-O2", "-static", "-s", "-pthread")
+LIBRARIES = {"greeter": ("-lnghttp2",)}
+PACKAGES = "gcc libc6-dev libnghttp2-dev"
 
 
 def images() -> list[Image]:
     base = _base()
-    hello = oci_image.layer({"bin/hello": _program("hello")}, {}, [])
-    witness = oci_image.layer({"bin/witness": _program("witness")}, {}, ["data"])
+    hello = oci_image.layer({"bin/hello": _content("hello")}, {}, [])
+    greeter = oci_image.layer({"bin/greeter": _content("greeter")}, {}, [])
+    witness = oci_image.layer({"bin/witness": _content("witness")}, {}, ["data"])
     moods = {"1": {}, "2": {}, "sick": {"HELLO_MODE": "sick"}, "broken": {"HELLO_MODE": "broken"}}
     made = [
         oci_image.image("hello", tag, [base, hello], ["/bin/hello"], {"HELLO_VERSION": tag, **mood})
         for tag, mood in moods.items()
     ]
-    return [*made, oci_image.image("witness", "1", [base, witness], ["/bin/witness"], {})]
+    return [
+        *made,
+        oci_image.image("greeter", "1", [base, greeter], ["/bin/greeter"], {"GREETER_VERSION": "1"}),
+        oci_image.image("witness", "1", [base, witness], ["/bin/witness"], {}),
+    ]
 
 
 def _base() -> bytes:
@@ -44,29 +51,41 @@ def _base() -> bytes:
     return oci_image.layer({"bin/busybox": content}, links, folders)
 
 
-def _program(name: str) -> bytes:
+def _content(name: str) -> bytes:
+    with open(program(name), "rb") as file:
+        return file.read()
+
+
+def program(name: str) -> str:
     """Kept under the digest of its sources, so that a changed source is compiled anew."""
     kept = os.path.join(KEPT, f"{name}-{_digest(name)}")
     if not os.path.exists(kept):
         os.makedirs(KEPT, exist_ok=True)
         draft = f"{kept}.{os.getpid()}"
         source = os.path.join(SOURCES, name, f"{name}.c")
-        command.run([*COMPILE, "-o", draft, source], remedy="apt-get install --no-install-recommends gcc libc6-dev")
+        words = [*COMPILE, "-o", draft, source, *LIBRARIES.get(name, ())]
+        command.run(words, remedy=f"apt-get install --no-install-recommends {PACKAGES}")
         os.replace(draft, kept)
-    with open(kept, "rb") as file:
-        return file.read()
+    return kept
 
 
 def _digest(name: str) -> str:
-    total = sha256(" ".join(COMPILE).encode())
-    for path in (f"hello{os.sep}http.h", f"{name}{os.sep}{name}.c"):
-        try:
-            with open(os.path.join(SOURCES, path), "rb") as file:
+    """All sources of the program, and hello's headers, which the others include."""
+    total = sha256(" ".join([*COMPILE, *LIBRARIES.get(name, ())]).encode())
+    for folder in dict.fromkeys(("hello", name)):
+        for path in _sources(os.path.join(SOURCES, folder), name):
+            with open(path, "rb") as file:
                 total.update(file.read())
-        except FileNotFoundError:
-            raise Invalid(
-                f"the lab compiles its images from {os.path.join(SOURCES, path)}, which is not there",
-                remedy="run holdfast from a checkout of its repository (pip install --editable .)",
-                code="no_sources",
-            ) from None
     return total.hexdigest()[:16]
+
+
+def _sources(folder: str, name: str) -> list[str]:
+    wanted = (".h", f"{name}.c")
+    found = [entry for entry in os.listdir(folder) if entry.endswith(wanted)] if os.path.isdir(folder) else []
+    if not found:
+        raise Invalid(
+            f"the lab compiles its images from {folder}, where no source is",
+            remedy="run holdfast from a checkout of its repository (pip install --editable .)",
+            code="no_sources",
+        )
+    return [os.path.join(folder, entry) for entry in sorted(found)]

@@ -1,33 +1,38 @@
-"""curl as a client outside the fleet: which names it resolves how, and whom it trusts. Pure."""
+"""curl as a client outside the fleet: whom it asks for, where that is, and whom it trusts. Pure."""
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from holdfast.errors import Invalid
-from holdfast.lab.blueprint import PUBLIC_DOMAIN, Blueprint
 
 
-def arguments(url: str, blueprint: Blueprint, bundle: str | None, more: Sequence[str]) -> list[str]:
-    trust = ["--cacert", bundle] if bundle is not None else []
-    return ["curl", "--fail", "--silent", "--show-error", *trust, *_names(url, blueprint), *more, url]
-
-
-def _names(url: str, blueprint: Blueprint) -> list[str]:
-    """Public names lead to the edge, a node's name to the node; a redirect from http to https is followed, too."""
+def asked(url: str) -> tuple[str, int | None]:
+    """Host and port of a URL as curl reads it: without a scheme it is plain HTTP."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
-        host, port = parts.hostname or "", parts.port
+        return parts.hostname or "", parts.port
     except ValueError:
         raise Invalid(f"{url!r} is no URL", remedy="write it like https://hello.example.test/") from None
-    address = _address(host, blueprint)
-    if address is None:
-        return []
-    ports = dict.fromkeys([port or 443, 443, 80])
+
+
+def stays_plain(url: str, more: Sequence[str]) -> bool:
+    """Without TLS from first to last: nobody's authority is needed."""
+    return not url.lower().startswith("https:") and not any(map(_follows, more))
+
+
+def _follows(word: str) -> bool:
+    """--location, or an L among short flags."""
+    return word.startswith("--location") or (word[:1] == "-" and word[:2] != "--" and "L" in word)
+
+
+def arguments(url: str, address: str | None, bundle: str | None, more: Sequence[str]) -> list[str]:
+    """`address` is where the host is, None if curl is to find it itself."""
+    trust = ["--cacert", bundle] if bundle is not None else []
+    return ["curl", "--fail", "--silent", "--show-error", *trust, *_names(url, address), *more, url]
+
+
+def _names(url: str, address: str | None) -> list[str]:
+    """A redirect from http to https is followed, too."""
+    host, port = asked(url)
+    ports = dict.fromkeys([port or 443, 443, 80]) if address is not None else ()
     return [word for one in ports for word in ("--resolve", f"{host}:{one}:{address}")]
-
-
-def _address(host: str, blueprint: Blueprint) -> str | None:
-    if host == PUBLIC_DOMAIN or host.endswith(f".{PUBLIC_DOMAIN}"):
-        edges = [site.address for site in blueprint.sites if "edge" in site.roles]
-        return ",".join(edges) or None
-    return next((site.address for site in blueprint.sites if site.name == host), None)

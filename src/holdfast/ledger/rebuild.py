@@ -7,6 +7,7 @@ named.
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
@@ -57,6 +58,7 @@ def rebuild(
     if not manifests and header.manifests:
         raise Incomplete("no node handed over its part of the newest revision yet", _wait(absent))
     known, stones = _known(header, manifests)
+    spares = _with_edges(spares, manifests)
     for guess in _guesses(known, absent, spares):
         table = Table({**known, **{address: spares[address].entry for address in guess}}, stones)
         table_bytes = canonical.encode(table)
@@ -74,6 +76,20 @@ def _known(header: Header, manifests: Mapping[str, NodeManifest]) -> tuple[dict[
         entries |= manifest.held
         stones |= manifest.retired
     return entries, stones
+
+
+def _with_edges(spares: Mapping[str, Spare], manifests: Mapping[str, NodeManifest]) -> dict[str, Spare]:
+    """Which edge answers for a hostname was chosen once, and the directory does not know it; the edges do."""
+    chosen = {hostname: node for node, manifest in manifests.items() for hostname in manifest.edge}
+    found = dict(spares)
+    for address, spare in spares.items():
+        if spare.entry.public:
+            public = {
+                hostname: replace(route, edge=chosen.get(hostname, route.edge))
+                for hostname, route in spare.entry.public.items()
+            }
+            found[address] = replace(spare, entry=replace(spare.entry, public=public))
+    return found
 
 
 def _guesses(

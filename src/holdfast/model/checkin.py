@@ -54,6 +54,8 @@ class CheckInAnswer(Struct, frozen=True, omit_defaults=True):
     # everything stays as it is (a hub that warms up, or an old one).
     standby: tuple[str, ...] | None = None
     released: tuple[str, ...] = ()  # services that moved away from here and are proven at their new home
+    # Internal names that a signed revision took away and that nobody leads to any more: their records may go at once.
+    withdrawn: tuple[str, ...] = ()
     wire: int = GENERATION
 
 

@@ -105,6 +105,7 @@ class Route(_Table, frozen=True):
     mode: Literal["l4", "l7"] = "l7"
     hostname: Hostname | UnsetType = UNSET
     public: bool = False
+    protocol: Literal["http1", "h2c"] = "http1"
 
 
 class Volume(_Table, frozen=True):
@@ -265,6 +266,29 @@ class AlertTarget(_Table, frozen=True):
     on: tuple[AlertCode, ...] = ()
 
 
+class Acme(_Table, frozen=True):
+    """A public authority that edges order certificates from (RFC 8555, HTTP-01)."""
+
+    directory: WebhookUrl
+    contact: tuple[Text, ...] = ()
+    terms_agreed: bool = False
+    ca: Text = ""
+    domains: tuple[Hostname, ...] = ()
+
+
+class Dns(_Table, frozen=True):
+    """Who serves internal names to the fleet."""
+
+    driver: Literal["dnsmasq", "none"] = "dnsmasq"
+    nodes: tuple[NameText, ...] = ()
+    upstream: tuple[Text, ...] = ()
+
+
+class Overlay(_Table, frozen=True):
+    driver: Literal["external"] = "external"
+    encrypted: bool = False
+
+
 class FleetFile(_Table, frozen=True):
     fleet: Settings
     operators: Annotated[tuple[Operator, ...], Meta(min_length=1, max_length=256)]
@@ -275,6 +299,9 @@ class FleetFile(_Table, frozen=True):
     backups: Backups = Backups()
     timeouts: Timeouts = Timeouts()
     alerts: Annotated[tuple[AlertTarget, ...], Meta(max_length=32)] = ()
+    acme: Acme | UnsetType = UNSET
+    dns: Dns = Dns()
+    overlay: Overlay = Overlay()
 
 
 # ---- the aggregate --------------------------------------------------------------------------------------------------
@@ -302,3 +329,6 @@ class Fleet(Struct, frozen=True):
     policies: dict[str, Policy]
     alerts: dict[str, AlertTarget] = {}
     secrets: dict[str, bytes] = {}  # sealed; nobody here can open them
+    acme: Acme | UnsetType = UNSET
+    dns: Dns = Dns()
+    overlay: Overlay = Overlay()

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from holdfast.model.revision import DigestText, Entry, Tombstone
+from holdfast.model.route import EdgeRoute
 
 
 class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -17,6 +18,9 @@ class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     storage: dict[str, Entry] = {}
     standby: dict[str, Entry] = {}  # services of other nodes that list this one in `failover`
     retired: dict[str, Tombstone] = {}  # removed from here, or removed with nobody else left to remember it
+    edge: dict[str, EdgeRoute] = {}  # public hostname → where it leads; of an edge
+    issuers: dict[str, bytes] = {}  # node → DER of its issuing certificate, of those that edge routes lead to
+    names: dict[str, str] = {}  # internal name → overlay address, of every service; where DNS is served
 
     @property
     def held(self) -> dict[str, Entry]:

@@ -95,6 +95,56 @@ class Departure(Struct, frozen=True, omit_defaults=True):
     steps: tuple[StepResult, ...]
 
 
+class CertificateState(Struct, frozen=True, omit_defaults=True):
+    """One certificate that this node's proxy shows, or should."""
+
+    names: tuple[str, ...]
+    digest: str = ""  # of the leaf; "" while there is none
+    serial: str = ""  # hexadecimal
+    authority: Literal["own", "acme", ""] = ""
+    not_before_s: float = 0.0
+    expires_s: float = 0.0
+    chain: int = 0  # how many certificates are sent along, the leaf among them
+    handshake_s: float = 0.0  # when it was first seen in a real handshake; 0.0: not yet
+    trouble: str = ""  # why it is not renewed, or what the handshake showed instead
+
+
+class EdgeState(Struct, frozen=True, omit_defaults=True):
+    """One public hostname on its edge. waiting: for the backend, its name or its certificate. live: the running proxy
+    has the route and the handshake was seen. failed: it will not work without somebody. leaving: not applied any more,
+    and still there until its backend is gone (I-19)."""
+
+    hostname: str
+    service: str
+    component: str
+    node: str  # the route leads to
+    backend: str  # internal name
+    phase: Literal["waiting", "live", "failed", "leaving"]
+    address: str = ""
+    port: int = 0
+    epoch: int = 0
+    mode: Literal["l4", "l7"] = "l7"
+    step: str = ""  # under way, or the one that failed
+    code: str = ""
+    message: str = ""
+    remedy: str = ""
+    steps: tuple[StepResult, ...] = ()  # of M-78, as far as the edge does them
+    certificate: CertificateState | None = None
+    backend_trouble: str = ""  # "" while it answers and proves its name
+    dns_trouble: str = ""  # "" while the internal name leads where the revision says
+    public_dns: str = ""  # a warning only: where the public name leads instead (M-80)
+    since_s: float = 0.0  # the phase
+
+
+class NamesState(Struct, frozen=True, omit_defaults=True):
+    """The DNS server of this node."""
+
+    served: str = ""  # digest of what is served; "" while nobody answers
+    records: int = 0
+    server: str = ""  # product and version
+    trouble: str = ""
+
+
 class Report(Struct, frozen=True, omit_defaults=True):
     """Changes rarely. Times in it are moments, not ages, so that an unchanged node has an unchanged report."""
 
@@ -113,6 +163,11 @@ class Report(Struct, frozen=True, omit_defaults=True):
     left: tuple[Departure, ...] = ()
     retired: tuple[RetiredData, ...] = ()
     runtime: str = ""  # product and version, "" while none answers
+    proxy: str = ""  # product and version, "" while none runs
+    edge: tuple[EdgeState, ...] = ()
+    gone: tuple[str, ...] = ()  # public hostnames this edge let go lately
+    certificates: tuple[CertificateState, ...] = ()  # of internal names
+    names: NamesState | None = None
     parked: tuple[Parked, ...] = ()
     findings: tuple[NodeFinding, ...] = ()
     operations: tuple[str, ...] = ()  # journaled operations under way

@@ -1,11 +1,12 @@
 """What was applied: header, resource table, tombstones. Immutable; the header's bytes are what operators sign."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.model import canonical
 from holdfast.model.ids import DIGEST_PATTERN, Digest
+from holdfast.model.route import PublicRoute
 
 FORMAT = 1
 NAMESPACE = "holdfast-revision"
@@ -19,6 +20,7 @@ class NodeIdentity(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
     key: str  # SSH public line
     issuer: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$(?!\n)")] = ""  # sha256 of the certificate's DER
+    certificate: bytes = b""  # that DER, for edges that verify what this node's proxy shows
 
 
 class Entry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -37,6 +39,11 @@ class Entry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     identity: NodeIdentity | UnsetType = UNSET  # of a node that joined
     drained: bool = False  # a node that takes no new services
     failover: tuple[str, ...] = ()  # nodes that may run a service while its own is silent, first choice first
+    address: str = ""  # of a node, in the overlay
+    proxy: Literal["internal", "public", "none", ""] = ""  # of a node; "" in revisions of older releases
+    dns: bool = False  # a node that answers for internal names
+    names: tuple[str, ...] = ()  # internal names of a service, sorted
+    public: dict[str, PublicRoute] = {}  # of a service, by hostname
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from holdfast.model.fleet import Grade, Service
 from holdfast.model.ids import kind_of
 from holdfast.model.plan import Blast, Change, ChangeKind, Demand, FieldChange
 from holdfast.model.revision import Entry, Table
+from holdfast.model.route import PublicRoute
 from holdfast.model.trust import higher
 from holdfast.planning import alerts, grades, identity, secrets
 from holdfast.planning.fields import differences
@@ -66,7 +67,8 @@ def _changed(
     if after.secrets:
         demands += tuple(secrets.demands(address, table, target, old, new))
     node = "" if after.node is UNSET else after.node
-    why = where.why or (_why_of_node(before, after) if before != after and kind_of(address) == "node" else "")
+    said = _why_of_node(before, after) if kind_of(address) == "node" else public_words(before, after)
+    why = "; ".join(filter(None, (where.why, said)))
     if before is None:
         return Change(address, "create", node, grade_of(demands), why, demands)
     moved_from = "" if before.node is UNSET or before.node == node else before.node
@@ -77,10 +79,29 @@ def _changed(
 
 def _why_of_node(before: Entry | None, after: Entry) -> str:
     reasons = [identity.why(before, after)]
+    if before is not None and before.address != after.address:
+        reasons.append(f"is reached at {after.address}" if after.address else "has no known address any more")
+    if before is not None and before.proxy and before.proxy != after.proxy:
+        reasons.append(f"its proxy becomes {after.proxy}")
     if (before is not None and before.drained) != after.drained:
         drained = "is drained: takes no new services, and those without data move away"
         reasons.append(drained if after.drained else "takes services again")
     return "; ".join(filter(None, reasons))
+
+
+def public_words(before: Entry | None, after: Entry) -> str:
+    """What becomes public, moves between edges or is public no more; "" if nothing does."""
+    was = before.public if before is not None else {}
+    words = []
+    for hostname in sorted(was.keys() | after.public.keys()):
+        old, new = was.get(hostname), after.public.get(hostname)
+        if new is None:
+            words.append(f"{hostname} is public no more")
+        elif old is None:
+            words.append(f"{hostname} becomes public on {new.edge or 'no edge yet'}")
+        elif old.edge != new.edge:
+            words.append(f"{hostname} moves from {old.edge or 'no edge'} to {new.edge or 'no edge'}")
+    return "; ".join(words)
 
 
 def _detailed(
@@ -127,6 +148,15 @@ def _field_changes(
         yield from differences({"identity": _identity(before)}, {"identity": _identity(after)})
     if before.drained != after.drained:
         yield FieldChange("drained", before.drained, after.drained)
+    for name in ("address", "proxy", "dns"):
+        if (was_said := getattr(before, name)) != (is_said := getattr(after, name)):
+            yield FieldChange(name, was_said or None, is_said or None)
+    if before.names != after.names:
+        yield FieldChange("names", list(before.names), list(after.names))
+    for hostname in sorted(before.public.keys() | after.public.keys()):
+        was_route, is_route = before.public.get(hostname), after.public.get(hostname)
+        if was_route != is_route:
+            yield FieldChange(f"public {hostname}", _route(was_route), _route(is_route))
     if before.node != after.node:
         yield FieldChange("placement", before.node or None, after.node or None)
     if before.epoch != after.epoch:
@@ -143,6 +173,12 @@ def _field_changes(
             yield FieldChange(f"secret {name}", was_sealed and was_sealed[:12], is_sealed and is_sealed[:12])
 
 
+def _route(route: PublicRoute | None) -> str | None:
+    if route is None:
+        return None
+    return f"{route.edge or 'no edge'} → {route.backend}:{route.listener} ({route.mode})"
+
+
 def _identity(entry: Entry) -> dict[str, str]:
     known = entry.identity
     if known is UNSET:
@@ -153,6 +189,7 @@ def _identity(entry: Entry) -> dict[str, str]:
 
 def _blast(before: Entry, after: Entry, service: bytes | None) -> Blast:
     nodes = {node for node in (before.node, after.node) if node is not UNSET}
+    nodes |= {route.edge for entry in (before, after) for route in entry.public.values() if route.edge}
     kept: tuple[str, ...] = ()
     if service is not None:
         declared = msgspec.json.decode(service, type=Service)

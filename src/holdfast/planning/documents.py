@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from holdfast.model import canonical, trust
 from holdfast.model.applied import content
-from holdfast.model.fleet import Backups, Fleet, Service, Settings, Timeouts
+from holdfast.model.fleet import Acme, Backups, Dns, Fleet, Overlay, Service, Settings, Timeouts
 from holdfast.model.ids import FLEET, TRUST
 from holdfast.model.revision import Table
 
@@ -19,6 +19,9 @@ class FleetDocument(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     settings: Settings
     backups: Backups = Backups()
     timeouts: Timeouts = Timeouts()
+    acme: Acme | UnsetType = UNSET
+    dns: Dns = Dns()
+    overlay: Overlay = Overlay()
 
 
 def removals_max(contents: Mapping[str, bytes], table: Table) -> int:
@@ -36,7 +39,9 @@ def documents(fleet: Fleet) -> dict[str, bytes]:
     """Every declared resource, sorted by address so that the result does not depend on file order (I-22)."""
     encode = canonical.encode
     found: dict[str, bytes] = {
-        FLEET: encode(FleetDocument(fleet.settings, fleet.backups, fleet.timeouts)),
+        FLEET: encode(
+            FleetDocument(fleet.settings, fleet.backups, fleet.timeouts, fleet.acme, fleet.dns, fleet.overlay)
+        ),
         TRUST: encode(trust.of(fleet.operators, fleet.thresholds)),
     }
     for name, alert in fleet.alerts.items():

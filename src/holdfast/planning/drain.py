@@ -42,7 +42,14 @@ def drain(name: str, applied: Applied, seen: Mapping[str, NodeObservation]) -> D
             stays.append(f"{address} stays on {name}: {where.node} cannot open its secrets; {_reseal(closed)}")
         else:
             placed[address], entries[address] = where, moved
+    stays += _hostnames(name, applied.table)
     return Drained(Table(entries, applied.table.tombstones), placed, tuple(stays))
+
+
+def _hostnames(name: str, table: Table) -> list[str]:
+    """A drained edge takes no new hostnames and keeps those it has: the records that lead there are made by hand."""
+    found = sorted(h for entry in table.entries.values() for h, route in entry.public.items() if route.edge == name)
+    return [f"{hostname} stays on {name}: its public record leads there" for hostname in found]
 
 
 def marked(name: str, applied: Applied, drained: bool) -> dict[str, Entry]:

@@ -28,6 +28,10 @@ def destroy(reason: str, gives_up_data: bool = False) -> Demand:
 
 def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Demand]:
     yield from settings_demands(before.settings, after.settings)
+    if after.overlay.encrypted and not before.overlay.encrypted:  # only then containers may be reached without TLS
+        yield destroy("says that the overlay network encrypts, so that nodes may do without a proxy")
+    if more := sorted(set(after.dns.upstream) - set(before.dns.upstream)):  # whoever answers may pose as anybody
+        yield destroy(f"asks other servers for names outside the fleet ({', '.join(more)})")
     if after.settings.removals_max > before.settings.removals_max:
         yield destroy("raises removals_max")
     if after.backups.retain < before.backups.retain:
@@ -94,8 +98,8 @@ def move_demands(before: Entry, after: Entry) -> Iterator[Demand]:
 
 def identity_demands(before: Entry, after: Entry) -> Iterator[Demand]:
     """A key is who the node is: whoever swaps it gets its services, its secrets and its names."""
-    if reason := identity.why(before, after):
-        yield destroy(reason)
+    if identity.widens(before, after):
+        yield destroy(identity.why(before, after))
 
 
 def secret_demands(name: str, before: Sealed, after: Sealed, home: Set[str], unknown_max: int = 0) -> Iterator[Demand]:

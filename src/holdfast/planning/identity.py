@@ -47,7 +47,7 @@ def _declared(node: Node, before: NodeIdentity | None, proven: NodeIdentity | No
         )
     known = next((found for found in (proven, before) if found is not None and found.key == key), NodeIdentity(key))
     if not known.issuer and before is not None and before.key == key:
-        return replace(known, issuer=before.issuer)
+        return replace(known, issuer=before.issuer, certificate=before.certificate)
     return known
 
 
@@ -61,7 +61,17 @@ def why(before: Entry | None, after: Entry) -> str:
         return "forgets its key, which was revoked"
     if was is UNSET:
         return "records the key it joined with"
-    return "re-keys the node" if was.key != now.key else "records the certificate it issues from"
+    if was.key != now.key:
+        return "re-keys the node"
+    return "records the certificate it issues from" if was.issuer != now.issuer else FILLS_IN
+
+
+FILLS_IN = "records the bytes of the certificate that is pinned already"
+
+
+def widens(before: Entry | None, after: Entry) -> bool:
+    """Whether anybody new is believed: a key or a pin that was not there. The bytes behind a pin are no news."""
+    return why(before, after) not in ("", FILLS_IN)
 
 
 def canonical_line(text: str) -> str:

@@ -1,16 +1,25 @@
 """Cut a resource table into one manifest per node. Pure and byte-deterministic (I-22); knows no product."""
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from holdfast.model import canonical
 from holdfast.model.ids import FLEET
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Entry, Table, Tombstone
+from holdfast.model.route import EdgeRoute, Place
+
+_NO_NAMES = Raw()
+
+
+class _Written(NodeManifest, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A manifest on its way to bytes: names are the same for every node that has them, so they are written once."""
+
+    names: Raw = _NO_NAMES  # type: ignore[assignment]  # a default is left out; of these, that very one
 
 
 def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
     """Node name → manifest bytes. A node learns of its own services, those it stands by for, the policies that bind
-    them, and storage.
+    them, and storage; an edge of its public routes and of whom they lead to; who serves DNS, of every internal name.
 
     Alerts are in nobody's manifest: their URLs are often secrets, and only the hub sends.
     """
@@ -34,6 +43,8 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
         elif address.startswith("storage."):
             storage[address] = entry
     everywhere, retired = _retired(table)
+    edge = _edge_routes(table)
+    names = _names(table)
     found: dict[str, bytes] = {}
     for address in sorted(table.entries):
         if not address.startswith("node."):
@@ -45,9 +56,78 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
             policies |= service_policies[service]
         gone = everywhere | retired[node] if node in retired else everywhere
         own = table.entries[address]
-        manifest = NodeManifest(fleet_id, node, settings, own, mine, policies, storage, spare, gone)
-        found[node] = canonical.encode(manifest)
+        routes = edge.get(node, {})
+        found[node] = canonical.encode(
+            _Written(
+                fleet_id,
+                node,
+                settings,
+                own,
+                mine,
+                policies,
+                storage,
+                spare,
+                gone,
+                routes,
+                _issuers(table, routes) if routes else {},
+                names if own.dns else _NO_NAMES,
+            )
+        )
     return found
+
+
+def _edge_routes(table: Table) -> dict[str, dict[str, EdgeRoute]]:
+    """Edge → its hostnames. A service at rest has no route; one whose node has no address yet has one that says so."""
+    found: dict[str, dict[str, EdgeRoute]] = {}
+    for address, entry in table.entries.items():
+        if not entry.public or not _is_active(entry) or entry.node is UNSET:
+            continue
+        others = tuple(
+            Place(node, where) for node in entry.failover if node != entry.node and (where := _address(table, node))
+        )
+        for hostname, route in entry.public.items():
+            if route.edge:
+                found.setdefault(route.edge, {})[hostname] = EdgeRoute(
+                    address[8:],
+                    route.component,
+                    route.route,
+                    entry.node,
+                    _address(table, entry.node),
+                    route.backend,
+                    entry.epoch,
+                    route.listener,
+                    route.mode,
+                    others,
+                )
+    return found
+
+
+def _issuers(table: Table, routes: dict[str, EdgeRoute]) -> dict[str, bytes]:
+    """Of every node that these routes lead to or may, as far as an operator recorded it."""
+    nodes = {node for route in routes.values() for node in (route.node, *(other.node for other in route.others))}
+    known = {node: table.entries[f"node.{node}"].identity for node in sorted(nodes) if f"node.{node}" in table.entries}
+    return {node: one.certificate for node, one in known.items() if one is not UNSET and one.certificate}
+
+
+def _names(table: Table) -> Raw:
+    """Every internal name with the address of the node that runs its service; {} where nothing is known."""
+    found: dict[str, str] = {}
+    for entry in table.entries.values():
+        if entry.names and _is_active(entry) and entry.node is not UNSET:
+            where = _address(table, entry.node)
+            if where:
+                found.update(dict.fromkeys(entry.names, where))
+    return Raw(canonical.encode(found)) if found else _NO_NAMES
+
+
+def _is_active(entry: Entry) -> bool:
+    """An active service has a container at least."""
+    return entry.containers > 0
+
+
+def _address(table: Table, node: str) -> str:
+    home = table.entries.get(f"node.{node}")
+    return home.address if home is not None else ""
 
 
 def _retired(table: Table) -> tuple[dict[str, Tombstone], dict[str, dict[str, Tombstone]]]:

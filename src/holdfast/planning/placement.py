@@ -38,6 +38,15 @@ def carries_services(node: Node) -> bool:
     return any(role != "edge" for role in node.roles)
 
 
+def is_public(service: Service) -> bool:
+    return any(route.public for component in service.components for route in component.routes)
+
+
+def unproxied(node: Node) -> Refusal | None:
+    """Why a public service cannot run there: an edge reaches it over TLS only, which is a proxy's work (M-48)."""
+    return 'has no proxy (proxy = "none")' if node.proxy == "none" else None
+
+
 def drained_nodes(table: Table) -> frozenset[str]:
     return frozenset(a[5:] for a, entry in table.entries.items() if entry.drained and a.startswith("node."))
 
@@ -83,10 +92,11 @@ class Placer:
     def place(self, name: str, service: Service, current: str | None) -> Placed:
         """Pin before tier before stickiness before load."""
         if service.node is not UNSET:
-            return self._pinned(name, service.node)
+            return self._pinned(name, service, service.node)
         if service.tier == "core":
-            return self._core(name, current)
-        if current is not None and current in self._nodes and "worker" in self._nodes[current].roles:
+            return self._core(name, service, current)
+        node = self._nodes.get(current) if current is not None else None
+        if current is not None and node is not None and "worker" in node.roles and not self._refuses(node, service):
             return self._stays(name, service, current)
         return self._least_loaded(name, service)
 
@@ -96,51 +106,69 @@ class Placer:
             return Placed(current, "stays where it is")
         if has_data(service):
             return Placed(current, f"stays where its data is, although {current} is drained")
-        if not self._queue:
+        if not any(self._refuses(self._nodes[node], service) is None for _, node in self._queue):
             return Placed(current, f"stays where it is: {current} is drained, but no other node fits")
         found = self._least_loaded(name, service)
         self.load[current] -= containers(service)
         return Placed(found.node, f"{current} is drained; {found.why}")
 
-    def _pinned(self, name: str, pin: str) -> Placed:
+    def _refuses(self, node: Node, service: Service) -> Refusal | None:
+        if not carries_services(node):
+            return "is an edge and takes no application containers"
+        return unproxied(node) if is_public(service) else None
+
+    def _pinned(self, name: str, service: Service, pin: str) -> Placed:
         node = self._nodes.get(pin)
-        if node is None or not carries_services(node):
-            reason = "is not in fleet.toml" if node is None else "is an edge and takes no application containers"
+        reason = "is not in fleet.toml" if node is None else self._refuses(node, service)
+        if reason is not None:
             raise Invalid(
                 f"service.{name} is pinned to {pin}, which {reason}",
-                remedy=f'change node = "{pin}" in services/{name}.toml to one of: {", ".join(self._carriers())}',
+                remedy=f'change node = "{pin}" in services/{name}.toml to one of: {", ".join(self._carriers(service))}',
                 code="no_node_fits",
             )
         return Placed(pin, f'pinned by node = "{pin}"')
 
-    def _core(self, name: str, current: str | None) -> Placed:
-        if current is not None and current in self._hubs:
+    def _core(self, name: str, service: Service, current: str | None) -> Placed:
+        hubs = [hub for hub in self._hubs if self._refuses(self._nodes[hub], service) is None]
+        if current is not None and current in hubs:
             return Placed(current, 'stays where it is (tier = "core")')
-        if not self._hubs:
+        if not hubs:
+            closed = f"{self._hubs[0]} {unproxied(self._nodes[self._hubs[0]])}" if self._hubs else ""
             raise Invalid(
-                f'service.{name} has tier = "core" but no node has the role hub',
+                f'service.{name} has tier = "core" but ' + (closed or "no node has the role hub"),
                 remedy='give one node in fleet.toml roles = ["hub", …], or set tier = "worker"',
                 code="no_node_fits",
             )
-        return Placed(self._hubs[0], 'tier = "core" belongs on the hub node')
+        return Placed(hubs[0], 'tier = "core" belongs on the hub node')
 
     def _least_loaded(self, name: str, service: Service) -> Placed:
+        closed = self._put_aside(service)
         if not self._queue:
+            reasons = [f"{r.node} {r.reason}" for r in self.rejected()]
+            reasons += [f"{node} {unproxied(self._nodes[node])}" for _, node in sorted(closed)]
             raise Invalid(
-                f"no node fits service.{name}: "
-                + ("; ".join(f"{r.node} {r.reason}" for r in self.rejected()) or "fleet.toml declares no nodes"),
+                f"no node fits service.{name}: " + ("; ".join(reasons) or "fleet.toml declares no nodes"),
                 remedy='add a [[nodes]] entry with roles = ["worker"] to fleet.toml, or pin it with node = "…"',
                 code="no_node_fits",
             )
         load, node = heappop(self._queue)
         runner_up = f", next is {self._queue[0][1]} with {self._queue[0][0]}" if self._queue else ""
         self.load[node] = load + containers(service)
-        heappush(self._queue, (self.load[node], node))
+        for one in ((self.load[node], node), *closed):
+            heappush(self._queue, one)
         rejected = f"; {self._refused_count} not eligible" if self._refused_count else ""
         return Placed(node, f"fewest containers ({load}{runner_up}{rejected})")
+
+    def _put_aside(self, service: Service) -> list[tuple[int, str]]:
+        """Nodes that would be next and cannot take this service, out of the queue for this one choice."""
+        found = []
+        while self._queue and is_public(service) and unproxied(self._nodes[self._queue[0][1]]):
+            found.append(heappop(self._queue))
+        return found
 
     def rejected(self) -> tuple[Rejected, ...]:
         return tuple(Rejected(name, why) for name, why in sorted(self.refusals.items()) if why is not None)
 
-    def _carriers(self) -> Iterable[str]:
-        return [name for name, node in sorted(self._nodes.items()) if carries_services(node)] or ["(none declared)"]
+    def _carriers(self, service: Service) -> Iterable[str]:
+        found = [name for name, node in sorted(self._nodes.items()) if self._refuses(node, service) is None]
+        return found or ["(none declared)"]

@@ -1,6 +1,7 @@
 """Declared × applied × observed → Plan. Pure and deterministic (I-22): the same inputs give the same signed bytes."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
+from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -10,17 +11,31 @@ from holdfast.errors import Conflict, Invalid
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, content, head_of, table_of
 from holdfast.model.fleet import Fleet, Node, Service
+from holdfast.model.ids import FLEET
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, NodeIdentity, Table
-from holdfast.planning import identity, images, secrets
+from holdfast.planning import identity, images, overlay, secrets
 from holdfast.planning.compile import Compiled, compile_revision
 from holdfast.planning.contents import layered
 from holdfast.planning.diff import changes, grade_of
-from holdfast.planning.documents import documents
+from holdfast.planning.documents import FleetDocument, documents
 from holdfast.planning.drain import drain, marked
+from holdfast.planning.edges import Edges, proxy_of
 from holdfast.planning.placement import Placed, drained_nodes, has_data
-from holdfast.planning.table import Drafted, draft, limited, moved_data, tombstones, without
+from holdfast.planning.table import (
+    Drafted,
+    draft,
+    limited,
+    moved_data,
+    reached,
+    serves_names,
+    serving_metadata,
+    tombstones,
+    without,
+)
+
+T = TypeVar("T")
 
 
 class Inputs(Struct, frozen=True):
@@ -30,6 +45,7 @@ class Inputs(Struct, frozen=True):
     image_digests: Mapping[str, str] = {}  # what registries answered, tag → digest
     identities: Mapping[str, NodeIdentity] = {}  # node → the key it proved to have, and its issuing certificate
     revoked: Set[str] = frozenset()  # key lines that operators shut out
+    addresses: Mapping[str, str] = {}  # node → where it says it is, in a report that its key signed
     only: str | None = None  # plan this one address, leave the rest as applied
 
 
@@ -45,17 +61,35 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
                 code="not_found",
             )
         table = limited(table_of(applied), table, inputs.only)
+        _require_edges(table, inputs.only)
     fresh = {entry.digest: texts[address] for address, entry in drafted.table.entries.items()}
     fresh |= {canonical.digest(sealed): sealed for sealed in fleet.secrets.values()}
     held = layered(fresh, applied.contents if applied else {})
-    warnings = (*_warnings(fleet, table), *secrets.require_readable(table, held, inputs.only), *secrets.unused(fleet))
+    warnings = (
+        *_warnings(fleet, table),
+        *unreached(table, inputs.only),
+        *secrets.require_readable(table, held, inputs.only),
+        *secrets.unused(fleet),
+    )
     return _between(table, applied, fresh, drafted.placed, warnings)
 
 
 def _draft(fleet: Fleet, texts: Mapping[str, bytes], applied: Applied | None, inputs: Inputs) -> Drafted:
     number = head_of(applied).number + 1
-    known = (inputs.seen, inputs.image_digests, number, inputs.identities, inputs.revoked)
+    known = (inputs.seen, inputs.image_digests, number, inputs.identities, inputs.revoked, inputs.addresses)
     return draft(fleet, texts, table_of(applied), *known)
+
+
+def _require_edges(table: Table, address: str) -> None:
+    """One service alone brings no edge along that the applied fleet does not have."""
+    for hostname, route in table.entries[address].public.items():
+        edge = table.entries.get(f"node.{route.edge}")
+        if route.edge and (edge is None or edge.proxy != "public"):
+            raise Conflict(
+                f"{hostname} of {address} is meant for the edge {route.edge}, which is not applied as one yet",
+                remedy="holdfast apply",
+                code="edge_not_applied",
+            )
 
 
 def plan_undeploy(address: str, applied: Applied | None) -> Plan:
@@ -93,11 +127,12 @@ def plan_drain(node: str, applied: Applied, seen: Mapping[str, NodeObservation],
 
 def plan_rollback(target: Table, applied: Applied) -> Plan:
     """A new revision with the content of an older one; epochs and tombstones only ever grow."""
+    reached_by = _Then(target, applied)
     entries = {}
     for address, entry in target.entries.items():
         now, stone = applied.table.entries.get(address), applied.table.tombstones.get(address)
         if address.startswith("node."):
-            entries[address] = _with_identity(entry, now, applied)
+            entries[address] = reached_by.node(address, _with_identity(entry, now, applied))
             continue
         if not address.startswith("service."):
             entries[address] = entry
@@ -107,7 +142,7 @@ def plan_rollback(target: Table, applied: Applied) -> Plan:
         if now is not None and now.node != entry.node:
             _refuse_moving_data(address, now, entry, applied)
             newest += 1
-        entries[address] = replace(entry, epoch=newest)
+        entries[address] = reached_by.service(address, replace(entry, epoch=newest))
     table = Table(entries, tombstones(applied.table, entries, applied.head.number + 1))
     return _between(table, applied, {}, {}, secrets.doubts(table, applied.contents))
 
@@ -117,6 +152,36 @@ def _with_identity(target: Entry, now: Entry | None, applied: Applied) -> Entry:
     stays drained."""
     node = msgspec.json.decode(content(applied.contents, target.digest, "a node"), type=Node)
     return replace(target, identity=identity.drafted(node, now, None), drained=now is not None and now.drained)
+
+
+class _Then:
+    """How nodes and services of an older revision are reached now: names follow its settings, addresses and edges are
+    those of today. What an older release did not record yet is recorded with it."""
+
+    def __init__(self, target: Table, applied: Applied) -> None:
+        self._contents = applied.contents
+        self._fleet = self._read(target.entries[FLEET].digest, FLEET, FleetDocument)
+        self._nodes = {
+            address[5:]: self._read(entry.digest, address, Node)
+            for address, entry in target.entries.items()
+            if address.startswith("node.")
+        }
+        cidr = self._fleet.settings.overlay_cidr
+        self._addresses = overlay.addresses(self._nodes, applied.table, {}, cidr)
+        self._edges = Edges(self._nodes, applied.table)
+
+    def _read(self, digest: str, what: str, kind: type[T]) -> T:
+        return msgspec.json.decode(content(self._contents, digest, what), type=kind)
+
+    def node(self, address: str, entry: Entry) -> Entry:
+        name = address[5:]
+        answers = serves_names(name, self._fleet.dns)
+        return replace(entry, address=self._addresses[name], proxy=proxy_of(self._nodes[name]), dns=answers)
+
+    def service(self, address: str, entry: Entry) -> Entry:
+        service = self._read(entry.digest, address, Service)
+        declared = replace(entry, hostnames=serving_metadata(service)[2])
+        return reached(address[8:], service, declared, self._fleet.settings, self._edges, must=False)[0]
 
 
 def _off_drained(address: str, target: Entry, now: Entry | None, applied: Applied) -> Entry:
@@ -170,6 +235,15 @@ def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
             for ref in missing
         ]
     found += [
+        f"service.{name}: component {component.name} is told PORT={component.env['PORT']}, and no route leads there "
+        f"({', '.join(str(route.port) for route in component.routes)}); Holdfast sets no PORT itself, so what it "
+        "listens on is yours to say"
+        for name, service in fleet.services.items()
+        for component in service.components
+        if "PORT" in component.env and component.routes
+        if component.env["PORT"] not in {str(route.port) for route in component.routes}
+    ]
+    found += [
         f"service.{name}: volume {volume!r} is backed up in part only (*.toml, *.db, *.pem); "
         "write it as a table with protect = …, or add [snapshot]"
         for name, service in fleet.services.items()
@@ -178,6 +252,26 @@ def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
         if isinstance(volume, str) and not service.snapshot
     ]
     return tuple(sorted(found))
+
+
+def unreached(table: Table, only: str | None = None) -> tuple[str, ...]:
+    """Warnings: what edges and name servers must know of a node that joined, and nobody has recorded yet."""
+    found: dict[str, set[str]] = {}
+    for address, entry in table.entries.items():
+        if not entry.names or not entry.containers or only not in (None, address):
+            continue
+        home = table.entries.get(f"node.{entry.node}")
+        if home is None or home.identity is UNSET:
+            continue
+        if not home.address:
+            found.setdefault(str(entry.node), set()).add("its address in the overlay")
+        if entry.public and not home.identity.certificate:
+            found.setdefault(str(entry.node), set()).add("the certificate it issues from")
+    return tuple(
+        f"node.{node}: nobody recorded {' and '.join(sorted(lacking))} yet, so names and public routes of services "
+        "there lead nowhere; once its agent runs: holdfast apply (or declare its address in fleet.toml)"
+        for node, lacking in sorted(found.items())
+    )
 
 
 def explain(fleet: Fleet, applied: Applied | None, inputs: Inputs, address: str) -> tuple[str, tuple[str, ...]]:
@@ -199,4 +293,16 @@ def explain(fleet: Fleet, applied: Applied | None, inputs: Inputs, address: str)
             reasons.append(
                 f"{name} {refusal}" if refusal else f"{name} was not chosen (runs {runs} containers in this plan)"
             )
-    return f"{chosen.node}: {chosen.why}", tuple(reasons)
+    answered = ""
+    for hostname, route in drafted.table.entries[address].public.items():
+        if hostname in drafted.edged:
+            answered += f"; {hostname} → {route.edge}: {drafted.edged[hostname].why}"
+            reasons += _other_edges(hostname, route.edge, drafted.edges)
+    return f"{chosen.node}: {chosen.why}{answered}", tuple(reasons)
+
+
+def _other_edges(hostname: str, chosen: str, edges: Edges) -> Iterator[str]:
+    for name, load in edges.load.items():
+        if name != chosen:
+            why = edges.refusals[name] or f"was not chosen (has {load} public routes in this plan)"
+            yield f"{name} for {hostname}: {why}"

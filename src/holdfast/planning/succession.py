@@ -11,7 +11,7 @@ from holdfast.model.revision import Table
 from holdfast.planning import removals
 from holdfast.planning.diff import changes, grade_of
 from holdfast.planning.documents import removals_max
-from holdfast.planning.entry import check_entry, check_table
+from holdfast.planning.entry import check_entry, check_settings, check_table, settings_of
 from holdfast.planning.header import Unsound
 from holdfast.planning.table import tombstones
 
@@ -33,9 +33,12 @@ def judge(
     if after.tombstones != tombstones(before, after.entries, number):
         raise Unsound("its tombstones do not record exactly what was removed")
     check_table(after)
+    fleet = settings_of(after, new)
     for address, entry in after.entries.items():
         if before.entries.get(address) != entry:
-            check_entry(address, before, after, new)
+            check_entry(address, before, after, new, fleet)
+    if before.entries.get(FLEET) != after.entries[FLEET]:
+        check_settings(before, after, new, fleet)
     found = changes(before, after, old, new, {}, detailed)
     if not found:
         raise Unsound("it changes nothing")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.model.certificate import CertificateFacts, Constraints, Issued
+from holdfast.model.certificate import CertificateFacts, ChainFacts, Constraints, Issued
 
 
 class Certificates(Protocol):
@@ -24,4 +24,15 @@ class Certificates(Protocol):
 
     def facts(self, certificate: bytes) -> CertificateFacts:
         """What a certificate (DER, or the first of a PEM chain) says. Raises Corrupt for anything else."""
+        ...
+
+    def chain(self, chain: bytes, private: bytes) -> ChainFacts:
+        """What a chain (PEM, leaf first) and a private key say of each other, to be judged by trust/servable.py.
+
+        Raises Corrupt for what cannot be read at all. It proves nothing and asks nobody.
+        """
+        ...
+
+    def current(self) -> bytes:
+        """DER of the issuing certificate in force. Refuses while there is none: `no_issuer`."""
         ...

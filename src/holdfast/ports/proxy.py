@@ -1,9 +1,11 @@
 """The one proxy of a node. Only the agent writes it; a whole set of routes at a time, acknowledged when in effect."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
+
+from holdfast.model.route import HTTPS
 
 
 class Backend(Struct, frozen=True, order=True):
@@ -11,8 +13,20 @@ class Backend(Struct, frozen=True, order=True):
     port: int
 
 
+class Upstream(Struct, frozen=True):
+    """TLS to the proxy of another node: which name it must prove, and the one authority (PEM) that may vouch for it."""
+
+    name: str
+    authority: str
+
+
 class ProxyRoute(Struct, frozen=True):
-    """Which backends answer for one route of a service. Sorted sets of these are hashed to find drift (T-12)."""
+    """Which backends answer for one route of a service. Sorted sets of these are hashed to find drift (T-12).
+
+    `hostnames` are what clients ask for by SNI, and what the certificate is made for; `aliases` are further names that
+    requests may carry in their Host header (an edge passes the public one on). With a public route, `backends` are the
+    proxies of other nodes, reached as `upstream` says (L7) or passed through to (L4).
+    """
 
     service: str
     component: str
@@ -21,17 +35,63 @@ class ProxyRoute(Struct, frozen=True):
     hostnames: tuple[str, ...]
     public: bool
     backends: tuple[Backend, ...]
+    listener: int = HTTPS
+    aliases: tuple[str, ...] = ()
+    certificate: str = ""  # digest of the leaf that is shown; "" for L4
+    protocol: Literal["http1", "h2c"] = "http1"
+    upstream: Upstream | None = None
+
+
+class Servable(Struct, frozen=True):
+    """Proof that a certificate may be shown: its whole chain, name, time and key were judged (I-16). Made by
+    trust/servable.py alone."""
+
+    digest: str  # of the leaf
+    chain: bytes  # PEM, leaf first
+    private: bytes  # PEM
+
+    def __repr__(self) -> str:
+        return f"Servable({self.digest[:12]})"
+
+
+class Listening(Struct, frozen=True):
+    """Where the proxy of this node answers. `public` is "" where no edge is."""
+
+    internal: str  # the overlay address of this node
+    public: str = ""  # "0.0.0.0" or an address of this machine
+    public_domains: tuple[str, ...] = ()
 
 
 class Proxy(Protocol):
-    async def routes(self) -> Sequence[ProxyRoute]:
-        """What the running proxy really has."""
+    async def follow(self, listening: Listening | None) -> None:
+        """Run, on these addresses; None ends it and removes what it had. Returns at once if that is so already."""
         ...
 
-    async def apply(self, routes: Sequence[ProxyRoute]) -> None:
-        """Replace the whole set; returns when the running proxy has acknowledged it. Old connections are kept."""
+    async def version(self) -> str:
+        """Product and version of the running process, "" while none runs."""
+        ...
+
+    async def routes(self) -> Sequence[ProxyRoute]:
+        """What the running proxy really has; nothing if it lost it."""
+        ...
+
+    async def apply(
+        self,
+        routes: Sequence[ProxyRoute],
+        certificates: Mapping[str, Servable],
+        challenges: Mapping[str, str] = {},
+    ) -> None:
+        """Replace the whole set; returns when the running proxy has acknowledged it. Old connections are kept.
+
+        `certificates` are by digest and hold every one that a route names. `challenges` are what is answered on port 80
+        of an edge: token → key authorization (RFC 8555 8.3).
+        """
         ...
 
     async def drained(self, gone: Sequence[Backend], at_most_s: float) -> None:
         """Wait until nothing is under way any more to backends that have no route, or the time is over."""
+        ...
+
+    async def changed(self, at_most_s: float) -> bool:
+        """Wait until the proxy died or lost what it had; False if nothing happened in that time."""
         ...

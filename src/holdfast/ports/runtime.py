@@ -25,6 +25,7 @@ class Made(Struct, frozen=True):
     secret_env: tuple[tuple[str, bytes], ...] = ()  # variable → content; must not show in what the runtime prints
     publish: tuple[tuple[int, str, int], ...] = ()  # inside, address, outside
     restart: bool = True  # started again by the runtime itself when it crashes (also with the agent dead)
+    dns: tuple[str, ...] = ()  # whom it asks for names; () asks as the machine does
 
 
 class Finished(Struct, frozen=True):

@@ -9,7 +9,7 @@ from holdfast.model import canonical
 from holdfast.model.container import Container, Guest, Part
 from holdfast.reconcile import rollout
 from holdfast.reconcile.here import Here, Seen
-from holdfast.reconcile.steps import AwaitHealthy, Step, Switch, Unroute
+from holdfast.reconcile.steps import AwaitHealthy, Certify, Step, Switch, Unlist, Unroute
 
 Kind = Literal[
     "missing",
@@ -109,7 +109,7 @@ def service(name: str, target: Guest | None, here: Here) -> tuple[Drift, ...]:
     if not steps:
         return ()
     settled = target is None or here.held or not target.active or rollout.is_settled(target, here.serving)
-    only_routes = settled and isinstance(steps[0], Switch | Unroute)
+    only_routes = settled and isinstance(steps[0], Certify | Switch | Unroute | Unlist)
     return (Drift(name, "routes" if only_routes else "unsettled"),)
 
 

@@ -14,6 +14,7 @@ from holdfast.model.container import LABEL_DEPLOYMENT, Container, ContainerSpec,
 from holdfast.reconcile.here import Here, Seen
 from holdfast.reconcile.steps import (
     AwaitHealthy,
+    Certify,
     Checkpoint,
     Create,
     Drain,
@@ -27,6 +28,7 @@ from holdfast.reconcile.steps import (
     Step,
     Stop,
     Switch,
+    Unlist,
     Unroute,
     When,
     Which,
@@ -286,8 +288,15 @@ def _unproven(view: View) -> Iterator[Step]:
     return _first(_fail(part, seen) for part, seen in view.newcomers() if not seen.is_well)
 
 
+def _certificates(view: View) -> Iterator[Step]:
+    """Before any route leads there: a certificate that cannot be had fails the deployment (M-84)."""
+    if view.here.routed is not None and not view.here.certified:
+        yield Certify()
+
+
 def _switch(view: View) -> Iterator[Step]:
-    if not view.settled or (view.here.routed is not None and view.here.routed != _wanted_routed(view)):
+    here = view.here
+    if not view.settled or here.misrouted or (here.routed is not None and here.routed != _wanted_routed(view)):
         yield Switch()
 
 
@@ -313,6 +322,12 @@ def _answers(seen: Seen, routed: frozenset[str]) -> bool:
 def _unroute(view: View) -> Iterator[Step]:
     if view.here.routed:
         yield Unroute()
+
+
+def _unlist(view: View) -> Iterator[Step]:
+    """A service that only rests keeps its names."""
+    if view.here.listed and not view.here.held:
+        yield Unlist()
 
 
 def _drain(view: View) -> Iterator[Step]:
@@ -367,6 +382,7 @@ ATTEMPT: tuple[Rule, ...] = (
     _healthy_beside,
     _replaced_in_place,
     _unproven,
+    _certificates,
     _switch,
 )
 SETTLED: tuple[Rule, ...] = (
@@ -375,6 +391,7 @@ SETTLED: tuple[Rule, ...] = (
     _creations,
     _starts_beside,
     _replaced_in_place,
+    _certificates,
     _switch,
     _drain,
     _stops,
@@ -383,8 +400,8 @@ SETTLED: tuple[Rule, ...] = (
     _unused_networks,
     _all_healthy,  # last: routes are set right and what failed is removed while one is still coming up
 )
-RESTING: tuple[Rule, ...] = (_unroute, _drain, _stops)  # containers stay, so that it can be started as it was
-RETIRED: tuple[Rule, ...] = (_unroute, _drain, _stops, _removals, _unused_networks)
+RESTING: tuple[Rule, ...] = (_unroute, _drain, _stops, _unlist)  # containers stay, to be started as they were
+RETIRED: tuple[Rule, ...] = (_unroute, _drain, _stops, _removals, _unlist, _unused_networks)
 
 
 def _rules(view: View) -> tuple[Rule, ...]:

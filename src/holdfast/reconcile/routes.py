@@ -1,13 +1,15 @@
 """The routes of what serves: which healthy containers answer for which route. Pure; an adapter tells the proxy."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.model import canonical
 from holdfast.model.container import Guest, Part
 from holdfast.model.fleet import Route
+from holdfast.model.route import DEFAULT_ZONE, hostname_of, listener_of, named
 from holdfast.ports.proxy import Backend, ProxyRoute
 from holdfast.reconcile.here import Here, Seen
 from holdfast.reconcile.rollout import backends, keepers_of
@@ -15,27 +17,61 @@ from holdfast.reconcile.rollout import backends, keepers_of
 ProxyKind = Literal["internal", "public", "none"]
 
 
-def routes(serving: Guest | None, here: Here, proxy: ProxyKind | UnsetType = UNSET) -> tuple[ProxyRoute, ...]:
-    """Of one service, sorted. Empty on a node without a proxy (T-32), at rest, and for a service that left."""
+class Naming(Struct, frozen=True):
+    """How this fleet names things."""
+
+    zone: str = DEFAULT_ZONE
+    domains: tuple[str, ...] = ()  # public ones
+
+
+Certificate = Callable[[tuple[str, ...]], str]  # digest of what is shown for these names, "" if there is none
+
+
+def routes(
+    serving: Guest | None,
+    here: Here,
+    proxy: ProxyKind = "internal",
+    naming: Naming = Naming(),  # noqa: B008
+) -> tuple[ProxyRoute, ...]:
+    """Of one service, sorted, without certificates. Empty on a node without a proxy (T-32), at rest, and for a service
+    that left."""
     if serving is None or proxy == "none" or here.held or not serving.active:
         return ()
     keepers = keepers_of(serving, here)
-    pairs = ((part, route) for part in serving.parts for route in part.routes)
-    return ordered(_route(serving.service, part, route, backends(part, keepers, here)) for part, route in pairs)
+    return ordered(
+        _route(serving.service, part, route, names, backends(part, keepers, here), naming)
+        for part in serving.parts
+        for route, names in named(serving.service, part.spec.component, part.routes, naming.zone)
+    )
+
+
+def certified(found: Iterable[ProxyRoute], certificate: Certificate) -> tuple[ProxyRoute, ...]:
+    """What is terminated here shows a certificate; what is passed through brings its own."""
+    return tuple(replace(one, certificate=certificate(one.hostnames)) if one.mode == "l7" else one for one in found)
 
 
 def ordered(found: Iterable[ProxyRoute]) -> tuple[ProxyRoute, ...]:
     """Of one or several services, always in the same order."""
-    return tuple(sorted(found, key=lambda route: (route.service, route.component, route.route)))
+    return tuple(sorted(found, key=lambda route: (route.service, route.component, route.route, route.hostnames)))
 
 
-def _route(service: str, part: Part, route: Route, seen: Sequence[Seen]) -> ProxyRoute:
-    hostnames = () if route.hostname is UNSET else (route.hostname,)
+def _route(
+    service: str, part: Part, route: Route, names: tuple[str, ...], seen: Sequence[Seen], naming: Naming
+) -> ProxyRoute:
     published = {
         Backend(port.address, port.outside) for one in seen for port in one.container.ports if port.inside == route.port
     }
     return ProxyRoute(
-        service, part.spec.component, route.name, route.mode, hostnames, route.public, tuple(sorted(published))
+        service,
+        part.spec.component,
+        route.name,
+        route.mode,
+        names,
+        False,
+        tuple(sorted(published)),
+        listener_of(route),
+        (hostname_of(service, route, naming.domains),) if route.public else (),
+        protocol=route.protocol,
     )
 
 

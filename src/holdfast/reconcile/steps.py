@@ -96,6 +96,14 @@ class Checkpoint(Struct, frozen=True):
         return f"checkpoint {self.part.spec.component}"
 
 
+class Certify(Struct, frozen=True):
+    """Certificates for the internal names of the target, from this node's own issuer."""
+
+    @property
+    def name(self) -> str:
+        return "certificate"
+
+
 class Switch(Struct, frozen=True):
     """The target serves from now on: routes are applied and acknowledged, then it is noted as `serving`."""
 
@@ -105,9 +113,19 @@ class Switch(Struct, frozen=True):
 
 
 class Unroute(Struct, frozen=True):
+    """Its names lead to nobody: whoever asks for them hears 502."""
+
     @property
     def name(self) -> str:
         return "unroute"
+
+
+class Unlist(Struct, frozen=True):
+    """Its names are not answered any more. After the containers: only then may an edge let go of it (I-19)."""
+
+    @property
+    def name(self) -> str:
+        return "unlist"
 
 
 class Drain(Struct, frozen=True):
@@ -158,8 +176,10 @@ Step = (
     | AwaitHealthy
     | Stop
     | Checkpoint
+    | Certify
     | Switch
     | Unroute
+    | Unlist
     | Drain
     | Remove
     | RemoveNetwork

@@ -4,14 +4,12 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 
-from msgspec import UNSET
-
 from holdfast.errors import Invalid, NotPermitted
 from holdfast.model import ssh_key
 from holdfast.model.certificate import CertificateFacts, Constraints
 from holdfast.model.fleet import Role, Settings
+from holdfast.model.route import within, zone_of
 
-DEFAULT_ZONE = "holdfast.internal"
 APART_ZONE = "holdfast.invalid"
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\Z")
 
@@ -30,11 +28,6 @@ def checked_name(name: str) -> str:
             code="certificate_name",
         )
     return name.lower()
-
-
-def within(name: str, tree: str) -> bool:
-    """Label by label (M-24): xexample.com is not within example.com."""
-    return name == tree or name.endswith("." + tree)
 
 
 def named(facts: CertificateFacts, host: str) -> bool:
@@ -118,8 +111,25 @@ def listener_name(node: str, roles: Sequence[Role], settings: Settings) -> str:
     return f"{node}.nodes.{zone}"
 
 
-def zone_of(settings: Settings) -> str:
-    return DEFAULT_ZONE if settings.internal_zone is UNSET else settings.internal_zone
+def internal_complaint(name: str, settings: Settings) -> Complaint | None:
+    """Why no worker shows a certificate for this name, or None (I-17). The narrower tree owns a name."""
+    zone = zone_of(settings)
+    if not within(name, zone):
+        return f"{name} does not lie within the internal zone {zone}"
+    if any(domain != zone and within(domain, zone) and within(name, domain) for domain in settings.public_domains):
+        return f"{name} is a public name"
+    return None
+
+
+def public_complaint(name: str, settings: Settings) -> Complaint | None:
+    """Why no edge shows a certificate for this name, or None (M-24, M-82, I-17)."""
+    domains = [domain for domain in settings.public_domains if within(name, domain)]
+    if not domains:
+        return f"{name} does not lie within {', '.join(settings.public_domains) or 'a public domain: there is none'}"
+    zone = zone_of(settings)
+    if within(name, zone) and any(within(zone, domain) for domain in domains):
+        return f"{name} is an internal name"
+    return None
 
 
 def may_issue(allowed: Constraints, name: str) -> bool:

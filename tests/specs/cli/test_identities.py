@@ -45,7 +45,7 @@ def seen(known: NodeIdentity | UnsetType = UNSET, at_s: float = NOW_S + 60, **sa
 
 
 MINE = NodeIdentity(NODE_KEY.line)
-PINNED = NodeIdentity(NODE_KEY.line, canonical.digest(ISSUER))
+PINNED = NodeIdentity(NODE_KEY.line, canonical.digest(ISSUER), ISSUER)
 THEIRS = NodeIdentity(OTHER_KEY.line)
 REPLACING = signed_invite(invite(replaces=True, over=OTHER_KEY.line))
 

@@ -58,7 +58,8 @@ def test_json_is_one_document_at_the_end_with_every_step(tmp_path: Path) -> None
             "converged",
             "pull web:2",
         )
-        assert set(web) == {"service", "node", "phase", "step", "code", "message", "remedy", "steps"}
+        keys = {"service", "node", "phase", "step", "code", "message", "remedy", "steps", "edge", "dns"}
+        assert set(web) == keys and web["edge"] == [] and web["dns"]["phase"] == "unchanged"
         assert datetime.fromisoformat(web["steps"][0]["at"]).tzinfo is not None, "RFC 3339"
         assert one.operator.err.getvalue() == ""
 

@@ -20,7 +20,7 @@ def key_line(number: int) -> str:
 FLEET = f"""\
 [fleet]
 name = "home"
-
+public_domains = ["example.test"]
 [[operators]]
 name = "ada"
 grade = "root"

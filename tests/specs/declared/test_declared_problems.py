@@ -18,7 +18,7 @@ TWELVE: dict[str, Content] = {
 [fleet]
 name = "home"
 removals_mx = 1
-
+public_domains = ["example.test"]
 [[operators]]
 name = "ada"
 grade = "root"
@@ -33,8 +33,8 @@ name = "w1"
 roles = ["worker"]
 address = "10.0.0.1"
 
-[acme]
-email = "x"
+[boot]
+order = "x"
 """.encode(),
     "flet.toml": b"",
     "policies/base.cedar": b"permit;",
@@ -48,6 +48,7 @@ volumes = [{ name = "data", path = "/data" }]
 name = "http"
 port = 80
 hostname = "www.example.test"
+public = true
 """,
     "services/broken.toml": b"a = [\n",
     "services/pipe.toml": "other",
@@ -59,6 +60,7 @@ image = "registry.test/web:1"
 name = "http"
 port = 80
 hostname = "www.example.test"
+public = true
 """,
 }
 
@@ -69,7 +71,7 @@ def test_a_directory_with_twelve_different_mistakes_reports_exactly_those_twelve
         ("fleet.toml", 3, "fleet.removals_mx"),
         ("fleet.toml", 12, "nodes[0].roles[1]"),
         ("fleet.toml", 17, "nodes[1].address"),
-        ("fleet.toml", 19, "acme"),
+        ("fleet.toml", 19, "boot"),
         ("flet.toml", 0, ""),
         ("policies/base.cedar", 0, ""),
         ("services/api.toml", 1, "node"),

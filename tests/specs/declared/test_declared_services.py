@@ -4,7 +4,15 @@ import pytest
 from msgspec import UNSET
 
 from holdfast.model.fleet import Resources, Route, Service, Volume
-from tests.specs.declared.declared_fleets import BASE, WEB, fleet_of, lines_of, only_problem, with_service
+from tests.specs.declared.declared_fleets import (
+    BASE,
+    WEB,
+    fleet_of,
+    lines_of,
+    only_problem,
+    problems_of,
+    with_service,
+)
 
 
 def the_service(text: str) -> Service:
@@ -54,12 +62,15 @@ def test_a_route_is_internal_unless_it_says_public_m41() -> None:
     assert service.components[0].routes[0].public is False
 
 
-def test_a_public_route_without_a_hostname_is_refused_m41() -> None:
-    file, line, key, what, _ = only_problem(
-        with_service(WEB + '[[components.routes]]\nname = "http"\nport = 80\npublic = true\n')
-    )
-    assert (file, line, key) == ("services/web.toml", 4, "components[0].routes[0].hostname")
-    assert "public route" in what
+def test_one_public_route_without_a_hostname_is_named_after_its_service_and_a_second_is_refused_m41_m134() -> None:
+    route = '[[components.routes]]\nname = "http"\nport = 80\npublic = true\n'
+    assert the_service(WEB + route).components[0].routes[0].hostname is UNSET
+    found = problems_of(with_service(WEB + route + route.replace("http", "more")))
+    assert [(one.line, one.key) for one in found] == [
+        (4, "components[0].routes[0].hostname"),
+        (8, "components[0].routes[1].hostname"),
+    ]
+    assert "only one is named after it" in found[0].what
 
 
 @pytest.mark.parametrize("stem", ["Web", "9web", "-rf", "--privileged", "w" * 41, "web\n", "wéb", "w b", "a..", "a.b"])
@@ -191,7 +202,7 @@ def test_an_edge_only_node_is_refused_as_a_home_c23(line: str) -> None:
 
 
 def test_two_services_claiming_one_hostname_is_one_problem_that_names_both_files_2e() -> None:
-    route = '[[components.routes]]\nname = "http"\nport = 80\nhostname = "www.example.test"\n'
+    route = '[[components.routes]]\nname = "http"\nport = 80\nhostname = "www.example.test"\npublic = true\n'
     files = {**with_service(WEB + route), "services/api.toml": (WEB + route).encode()}
     assert only_problem(files) == (
         "services/web.toml",

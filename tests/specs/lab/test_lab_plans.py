@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import Conflict, Invalid
-from holdfast.lab import blueprint, firewall, fleet_file, roster, subnet, visitor
+from holdfast.lab import blueprint, firewall, fleet_file, roster, subnet, visitor, whereabouts
 from holdfast.lab.blueprint import Blueprint
 from holdfast.lab.roster import Seat
 
@@ -159,21 +159,37 @@ def test_the_fleet_file_keeps_trust_and_operators_and_gets_the_lab_s_nodes() -> 
         ("w1", "100.64.7.12"),
         ("e1", "100.64.7.13"),
     ]
+    assert [node.get("public_address") for node in told["nodes"]] == [None, None, "100.64.7.13"]
 
 
 # ---- curl ------------------------------------------------------------------------------------------------------------
 
 
-def test_public_names_lead_to_the_edge_and_node_names_to_the_node() -> None:
-    words = visitor.arguments("https://hello.example.test/x", drawn(), "/ca.pem", ["--head"])
+def test_a_name_leads_to_its_address_also_after_a_redirect_to_https() -> None:
+    words = visitor.arguments("https://hello.example.test/x", "100.64.7.13", "/ca.pem", ["--head"])
     assert words[:6] == ["curl", "--fail", "--silent", "--show-error", "--cacert", "/ca.pem"]
     assert "hello.example.test:443:100.64.7.13" in words and "hello.example.test:80:100.64.7.13" in words
     assert words[-2:] == ["--head", "https://hello.example.test/x"]
-    assert "w1:8080:100.64.7.12" in visitor.arguments("http://w1:8080/", drawn(), None, [])
-    assert "--resolve" not in visitor.arguments("http://100.64.7.1:5000/v2/", drawn(), None, [])
-    assert "--resolve" not in visitor.arguments("https://evilexample.test/", drawn(), None, []), "a label, not a suffix"
+    assert "w1:8080:100.64.7.12" in visitor.arguments("http://w1:8080/", "100.64.7.12", None, [])
+    assert "--resolve" not in visitor.arguments("http://100.64.7.1:5000/v2/", None, None, [])
+
+
+def test_authorities_are_needed_for_https_and_for_whoever_may_be_led_there() -> None:
+    assert visitor.stays_plain("http://w1:8080/", []) and visitor.stays_plain("w1:8080/", ["--head", "-s"])
+    assert not visitor.stays_plain("https://w1/", [])
+    for follow in ("-L", "-sL", "--location", "--location-trusted"):
+        assert not visitor.stays_plain("http://hello.example.test/", [follow])
 
 
 def test_a_broken_port_is_said() -> None:
     with pytest.raises(Invalid):
-        visitor.arguments("http://w1:99999/", drawn(), None, [])
+        visitor.asked("http://w1:99999/")
+
+
+def test_node_names_lead_to_the_node_public_ones_to_the_only_edge_and_others_nowhere() -> None:
+    """M-24: label by label; what merely ends like a domain is none of ours."""
+    assert whereabouts.address_of("w1", drawn()) == "100.64.7.12"
+    assert whereabouts.address_of("hello.example.test", drawn()) == "100.64.7.13"
+    assert whereabouts.address_of("hello.example.test", drawn("h:hub")) is None
+    assert whereabouts.address_of("evilexample.test", drawn()) is None
+    assert whereabouts.address_of("100.64.7.1", drawn()) is None

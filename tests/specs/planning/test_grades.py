@@ -9,11 +9,14 @@ from msgspec.structs import replace
 
 from holdfast.model import canonical
 from holdfast.model.fleet import (
+    Acme,
     AlertTarget,
     Backups,
     Component,
+    Dns,
     Node,
     Operator,
+    Overlay,
     Service,
     Settings,
     Snapshot,
@@ -38,8 +41,8 @@ def service(*volumes: Any, image: str = IMAGE, **more: Any) -> Service:
     return Service((Component("web", image, volumes=volumes),), **more)
 
 
-def fleet(settings: Settings | None = None, backups: Backups | None = None) -> FleetDocument:
-    return FleetDocument(settings or Settings("home"), backups or Backups(), Timeouts())
+def fleet(settings: Settings | None = None, backups: Backups | None = None, **more: Any) -> FleetDocument:
+    return FleetDocument(settings or Settings("home"), backups or Backups(), Timeouts(), **more)
 
 
 DATA = Volume("data", "/data", "backup")
@@ -91,6 +94,12 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
     ("fleet", fleet(), fleet(Settings("home", overlay_cidr="fd00::/8")), "outside 100.64.0.0/10"),
     ("fleet", fleet(), fleet(Settings("home", overlay_cidr="100.64.0.0/16")), None),
     ("fleet", fleet(), fleet(Settings("home", nodes_max=300, parallel=8)), None),
+    ("fleet", fleet(), fleet(overlay=Overlay(encrypted=True)), "says that the overlay network encrypts"),
+    ("fleet", fleet(overlay=Overlay(encrypted=True)), fleet(), None),
+    ("fleet", fleet(), fleet(dns=Dns(upstream=("9.9.9.9",))), "asks other servers for names outside the fleet"),
+    ("fleet", fleet(dns=Dns(upstream=("9.9.9.9",))), fleet(), None),
+    ("fleet", fleet(), fleet(dns=Dns("none")), None),
+    ("fleet", fleet(), fleet(acme=Acme("https://ca.test/directory", terms_agreed=True)), None),
     ("node.w1", W1, replace(W1, address="100.64.0.9"), None),
     ("node.w1", W1, replace(W1, public_address="198.51.100.7"), None),
     ("node.w1", W1, replace(W1, link="dial"), "lets the hub call the node"),

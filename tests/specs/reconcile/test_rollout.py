@@ -465,13 +465,16 @@ def test_every_rule_has_its_place_in_one_of_the_orders() -> None:
     fruitless = {rule.__name__ for rule in rules} ^ {
         "_failure", "_stranger", "_pulls", "_networks", "_pre_deploy", "_creations", "_starts_beside",
         "_healthy_beside", "_replaced_in_place", "_unproven", "_switch", "_drain", "_stops", "_removals",
-        "_post_deploy", "_unused_networks", "_all_healthy", "_unroute",
+        "_post_deploy", "_unused_networks", "_all_healthy", "_unroute", "_certificates", "_unlist",
     }  # fmt: skip
     assert not fruitless
     for order in (rollout.ATTEMPT, rollout.SETTLED):
         at = [rule.__name__ for rule in order]
         assert at.index("_pulls") < at.index("_creations") < at.index("_starts_beside") < at.index("_switch")
+        assert at.index("_switch") == at.index("_certificates") + 1, "no route before its certificate (M-84)"
     assert not {"_stops", "_removals", "_drain"} & {rule.__name__ for rule in rollout.ATTEMPT}
+    left = [rule.__name__ for rule in rollout.RETIRED]
+    assert left.index("_unroute") < left.index("_stops") < left.index("_unlist"), "I-19: names go after containers"
 
 
 @pytest.mark.parametrize("of", [WEB1, DB1])

@@ -25,16 +25,27 @@ B = at(seen(WEB, "b", replica=1), (8080, 20003), (9090, 20000))
 
 
 def test_each_route_has_the_published_ports_of_its_healthy_containers_sorted() -> None:
+    names = ("web.shop.holdfast.internal",)
     assert routes.routes(SHOP, here(B, A)) == (
-        ProxyRoute("shop", "web", "admin", "l4", (), False, (Backend("10.0.0.1", 20000), Backend("10.0.0.1", 20002))),
+        ProxyRoute(
+            "shop",
+            "web",
+            "admin",
+            "l4",
+            names,
+            False,
+            (Backend("10.0.0.1", 20000), Backend("10.0.0.1", 20002)),
+            listener=8443,
+        ),
         ProxyRoute(
             "shop",
             "web",
             "http",
             "l7",
-            ("shop.example.com",),
-            True,
+            names,
+            False,
             (Backend("10.0.0.1", 20001), Backend("10.0.0.1", 20003)),
+            aliases=("shop.example.com",),
         ),
     )
 

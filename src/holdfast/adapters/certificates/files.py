@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from holdfast.adapters.certificates import chain as chains
 from holdfast.adapters.certificates import issuer as issuing
 from holdfast.adapters.certificates import x509
 from holdfast.errors import Corrupt, Invalid, NotPermitted
-from holdfast.model.certificate import CertificateFacts, Constraints, Issued
+from holdfast.model.certificate import CertificateFacts, ChainFacts, Constraints, Issued
 from holdfast.ports.disk import Disk
 from holdfast.trust.certificates import leaf_due, needs_reissue
 
@@ -45,6 +46,12 @@ class X509Certificates:
 
     def facts(self, certificate: bytes) -> CertificateFacts:
         return x509.facts(certificate)
+
+    def chain(self, chain: bytes, private: bytes) -> ChainFacts:
+        return chains.facts(chain, private)
+
+    def current(self) -> bytes:
+        return x509.der_of(self._issuer()[0])
 
     # ---- files
 

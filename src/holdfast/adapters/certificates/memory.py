@@ -1,6 +1,7 @@
 """An issuer in memory for simulations: it follows the same rules, and its certificates are only their own facts."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -11,7 +12,10 @@ from holdfast.model.certificate import (
     DAY_S,
     ISSUER_DAYS,
     LEAF_DAYS,
+    NO_CONSTRAINTS,
     CertificateFacts,
+    ChainFacts,
+    ChainLink,
     Constraints,
     Issued,
 )
@@ -20,13 +24,16 @@ from holdfast.trust.certificates import checked_names, leaf_due, needs_reissue
 _MARK = b"memory certificate "
 
 
-class _Written(msgspec.Struct, frozen=True):
+class Written(msgspec.Struct, frozen=True):
+    """A whole certificate. `key` stands for its key pair, `maker` for the key that signed it."""
+
     number: int
+    key: str
     maker: str
     names: tuple[str, ...]
     not_before_s: float
     not_after_s: float
-    constraints: Constraints
+    constraints: Constraints = NO_CONSTRAINTS
 
 
 class MemoryCertificates:
@@ -37,7 +44,10 @@ class MemoryCertificates:
 
     def issuer(self, node: str, wanted: Constraints, now_s: float) -> bytes:
         if self._issuer is None or needs_reissue(self.facts(self._issuer), wanted, now_s) is not None:
-            self._issuer = self._write(node, (), now_s, now_s + ISSUER_DAYS * DAY_S, wanted)
+            self._made += 1
+            key = f"issuing key of {node}"  # the same for every issuing certificate of this node
+            until_s = now_s + ISSUER_DAYS * DAY_S
+            self._issuer = write(Written(self._made, key, key, (), now_s - BACKDATED_S, until_s, wanted))
             self._serving = None
         return self._issuer
 
@@ -47,32 +57,79 @@ class MemoryCertificates:
         return self._serving
 
     def issue(self, names: Sequence[str], now_s: float) -> Issued:
-        if self._issuer is None:
-            raise NotPermitted("no issuer yet", remedy="ask issuer() first", code="no_issuer")
-        above = self.facts(self._issuer)
+        issuer = self.current()
+        above = read(issuer)
         plain = checked_names(above.constraints, names)
+        self._made += 1
+        key = f"key {self._made} of {above.key}"
         until_s = min(now_s + LEAF_DAYS * DAY_S, above.not_after_s)
-        leaf = self._write(above.digest, plain, now_s, until_s, Constraints(()))
-        return Issued(leaf, b"no key", self.facts(leaf))
+        leaf = write(Written(self._made, key, above.key, plain, now_s - BACKDATED_S, until_s))
+        return Issued(leaf + b"\n" + issuer, key.encode(), self.facts(leaf))
 
     def facts(self, certificate: bytes) -> CertificateFacts:
-        if not certificate.startswith(_MARK):
-            raise Corrupt("not a certificate from memory", remedy="use the maker's own", code="certificate_unreadable")
-        said = msgspec.json.decode(certificate.removeprefix(_MARK), type=_Written)
+        first = leaf_of(certificate)
+        said = read(first)
         return CertificateFacts(
-            digest=canonical.digest(certificate),
+            digest=canonical.digest(first),
             names=said.names,
             addresses=(),
             not_before_s=said.not_before_s,
             not_after_s=said.not_after_s,
             constraints=said.constraints,
             bounded=bool(said.constraints.permitted),
-            self_signed=not said.names,
+            self_signed=said.key == said.maker,
         )
 
-    def _write(
-        self, maker: str, names: tuple[str, ...], now_s: float, until_s: float, constraints: Constraints
-    ) -> bytes:
-        self._made += 1
-        written = _Written(self._made, maker, names, now_s - BACKDATED_S, until_s, constraints)
-        return _MARK + msgspec.json.encode(written)
+    def chain(self, chain: bytes, private: bytes) -> ChainFacts:
+        found = [(part, read(part)) for part in chain.split(b"\n")]
+        signed = [*(lower.maker == upper.key for (_, lower), (_, upper) in pairwise(found)), False]
+        links = tuple(_link(part, said, by_next) for (part, said), by_next in zip(found, signed, strict=True))
+        bound = self.facts(found[-1][0])
+        return ChainFacts(
+            digest=canonical.digest(chain),
+            links=links,
+            leaf=self.facts(chain),
+            serial=f"{found[0][1].number:x}",
+            serves=bool(found[0][1].names),
+            other_names=False,
+            key_belongs=private == found[0][1].key.encode(),
+            anchor=found[-1][0],
+            own_kind=len(found) == 2 and bound.self_signed and bound.bounded,
+        )
+
+    def current(self) -> bytes:
+        if self._issuer is None:
+            raise NotPermitted("no issuer yet", remedy="ask issuer() first", code="no_issuer")
+        return self._issuer
+
+
+def write(said: Written) -> bytes:
+    return _MARK + msgspec.json.encode(said)
+
+
+def read(certificate: bytes) -> Written:
+    try:
+        if not certificate.startswith(_MARK):
+            raise ValueError("its first words are others")
+        return msgspec.json.decode(certificate.removeprefix(_MARK), type=Written)
+    except ValueError as trouble:
+        raise Corrupt(
+            f"not a certificate from memory: {trouble}", remedy="use the maker's own", code="certificate_unreadable"
+        ) from None
+
+
+def leaf_of(chain: bytes) -> bytes:
+    return chain.split(b"\n", 1)[0]
+
+
+def _link(certificate: bytes, said: Written, signed_by_next: bool) -> ChainLink:
+    return ChainLink(
+        digest=canonical.digest(certificate),
+        not_before_s=said.not_before_s,
+        not_after_s=said.not_after_s,
+        key_kind="ec",
+        key_bits=256,
+        authority=not said.names,
+        self_signed=said.key == said.maker,
+        signed_by_next=signed_by_next,
+    )

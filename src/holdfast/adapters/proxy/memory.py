@@ -1,13 +1,14 @@
 """A proxy that only remembers: for tests, and for nodes without one, where containers answer on their own ports."""
 
+import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import Failed, HoldfastError
 from holdfast.ports.clock import Clock
-from holdfast.ports.proxy import Backend, ProxyRoute
+from holdfast.ports.proxy import Backend, Listening, ProxyRoute, Servable
 
 KEPT = 1000  # applied sets; a daemon that never ends must not grow with them
 
@@ -15,6 +16,8 @@ KEPT = 1000  # applied sets; a daemon that never ends must not grow with them
 class Applied(Struct, frozen=True):
     at_s: float
     routes: tuple[ProxyRoute, ...]
+    certificates: Mapping[str, Servable] = {}
+    challenges: Mapping[str, str] = {}
 
 
 class MemoryProxy:
@@ -24,23 +27,63 @@ class MemoryProxy:
         self.applied: deque[Applied] = deque(maxlen=KEPT)
         self.troubles: list[HoldfastError] = []  # raised by apply instead, one per attempt, until none is left
         self.waited_for: list[Backend] = []
+        self.listening: Listening | None = None
+        self._stirred = asyncio.Event()
 
     def lose(self) -> None:
         """As after a crash of the proxy: it is there again and knows nothing."""
         self._routes = ()
+        self._stirred.set()
+
+    @property
+    def told(self) -> tuple[ProxyRoute, ...]:
+        return self._routes
+
+    async def follow(self, listening: Listening | None) -> None:
+        self.listening = listening
+        if listening is None:
+            self._routes = ()
+
+    async def version(self) -> str:
+        return "memory 1" if self.listening is not None else ""
 
     async def routes(self) -> Sequence[ProxyRoute]:
         return self._routes
 
-    async def apply(self, routes: Sequence[ProxyRoute]) -> None:
+    async def apply(
+        self,
+        routes: Sequence[ProxyRoute],
+        certificates: Mapping[str, Servable],
+        challenges: Mapping[str, str] = {},
+    ) -> None:
         if self.troubles:
             raise self.troubles.pop(0)
+        lacking = {route.certificate for route in routes if route.mode == "l7"} - certificates.keys()
+        if lacking:
+            raise no_certificate(lacking)
         self._routes = tuple(sorted(routes, key=_place))
-        self.applied.append(Applied(self._clock.now_s(), self._routes))
+        self.applied.append(Applied(self._clock.now_s(), self._routes, dict(certificates), dict(challenges)))
 
     async def drained(self, gone: Sequence[Backend], at_most_s: float) -> None:
         """Nothing runs through it, so there is nothing to wait for."""
         self.waited_for = [*self.waited_for, *gone][-KEPT:]
+
+    async def changed(self, at_most_s: float) -> bool:
+        try:
+            await asyncio.wait_for(self._stirred.wait(), at_most_s)
+        except TimeoutError:
+            return False
+        self._stirred.clear()
+        return True
+
+
+def no_certificate(lacking: Collection[str]) -> Failed:
+    """Of every adapter: no route without a certificate that was judged (I-16)."""
+    return Failed(
+        f"{len(lacking)} routes name a certificate that nobody handed over",
+        remedy="report this, with the log of the agent",
+        code="no_certificate",
+    )
 
 
 def _place(route: ProxyRoute) -> tuple[str, str, str]:

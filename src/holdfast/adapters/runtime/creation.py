@@ -36,7 +36,11 @@ def body(made: Made, limits: Mapping[str, int]) -> dict[str, Any]:
     if spec.command:
         asked["command"] = list(spec.command)
     if spec.network:
+        # Asks the network's own DNS server, which knows the siblings and passes everything else to those of the
+        # machine. With servers of its own a container would not find its siblings (podman 4.3).
         asked["networks"] = {spec.network: {"aliases": [spec.component]}}
+    elif made.dns:
+        asked["dns_server"] = list(made.dns)
     return asked
 
 

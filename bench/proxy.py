@@ -1,0 +1,264 @@
+"""How fast a route changes, what a change costs clients, and what a hop costs: ours beside Envoy configured by hand.
+
+`python -m bench.proxy` prints a table and one JSON document. Both sides run at the same time on this machine and take
+turns, with the same backends, which are Envoys that say one word. A switch is timed from the call (ours) or from the
+first byte written (by hand) until a client that asks all the time hears the new backend.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from bench import bare_envoy
+from bench.bare_envoy import BareEnvoy
+from bench.figures import Figure, document, table
+from holdfast.adapters.certificates.files import X509Certificates
+from holdfast.adapters.clock.system import SystemClock
+from holdfast.adapters.disk.posix import PosixDisk
+from holdfast.adapters.proxy.envoy import Envoy
+from holdfast.model.certificate import Constraints
+from holdfast.ports.proxy import Backend, Listening, ProxyRoute, Servable
+from holdfast.trust.servable import servable
+
+ADDRESS = "127.83.0.1"
+OURS, BARE, BACKENDS = 28443, 28444, (28501, 28502)
+WORDS = ("one", "two")
+ZONE = "internal.test"
+NAME = f"s0.{ZONE}"
+SIZES = (10, 100, 1000, 2000)
+UPDATE_S_MAX = 1.0
+SWITCH_RATIO_MAX = 10.0  # a set is two files and their acknowledgement, by hand it is one file and hope
+THROUGHPUT_MIN = 0.9
+WAIT_S = 60.0
+
+
+class Listener(threading.Thread):
+    """A client that asks all the time on one connection, and when it first heard each word."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self._port = port
+        self._over = threading.Event()
+        self._heard = threading.Condition()
+        self._last = ""
+        self.failed = 0
+
+    def run(self) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        asked = f"GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
+        with socket.create_connection((ADDRESS, self._port), WAIT_S) as plain:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with context.wrap_socket(plain, server_hostname=NAME) as line:
+                while not self._over.is_set():
+                    line.sendall(asked)
+                    answer = line.recv(4096)
+                    while b"\r\n\r\n" not in answer or answer.endswith(b"\r\n\r\n"):
+                        answer += line.recv(4096)
+                    self.failed += not answer.startswith(b"HTTP/1.1 200")
+                    with self._heard:
+                        self._last = answer.rpartition(b"\r\n")[2].decode()
+                        self._heard.notify_all()
+
+    def hear(self, word: str) -> float:
+        with self._heard:
+            if not self._heard.wait_for(lambda: self._last == word, WAIT_S):
+                raise SystemExit(f"{word!r} was never heard on port {self._port}")
+        return time.perf_counter()
+
+    def end(self) -> None:
+        self._over.set()
+        self.join(WAIT_S)
+
+
+@contextmanager
+def backends(folder: str) -> Iterator[None]:
+    with ExitStack() as kept:
+        for word, port in zip(WORDS, BACKENDS, strict=True):
+            place = os.path.join(folder, word)
+            listener = bare_envoy.listener(ADDRESS, port, place, None)
+            kept.enter_context(BareEnvoy(place, [listener], [], bare_envoy.saying(word)))
+        for port in BACKENDS:
+            bare_envoy.until_open(ADDRESS, port)
+        yield
+
+
+class Ours:
+    def __init__(self, folder: str, size: int, certificates: Sequence[Servable]) -> None:
+        self.proxy = Envoy(os.path.join(folder, "ours"), os.path.join(folder, "run"), SystemClock(), ports={443: OURS})
+        self._shown = {one.digest: one for one in certificates}
+        self._routes = [self._route(number, 0, certificates[number % len(certificates)]) for number in range(size)]
+
+    @staticmethod
+    def _route(number: int, side: int, shown: Servable) -> ProxyRoute:
+        to = (Backend(ADDRESS, BACKENDS[side]),)
+        return ProxyRoute(
+            f"s{number}", "app", "main", "l7", (f"s{number}.{ZONE}",), False, to, certificate=shown.digest
+        )
+
+    async def begin(self) -> None:
+        await self.proxy.follow(Listening(ADDRESS))
+        await self.proxy.apply(self._routes, self._shown)
+
+    async def flip(self, side: int) -> None:
+        self._routes[0] = self._route(0, side, self._shown[self._routes[0].certificate])
+        await self.proxy.apply(self._routes, self._shown)
+
+    async def add(self) -> None:
+        self._routes.append(self._route(len(self._routes), 0, next(iter(self._shown.values()))))
+        await self.proxy.apply(self._routes, self._shown)
+
+    async def drain(self, side: int) -> None:
+        await self.proxy.drained([Backend(ADDRESS, BACKENDS[side])], 10.0)
+
+
+class ByHand:
+    def __init__(self, folder: str, size: int, shown: Servable) -> None:
+        files = {"chain": os.path.join(folder, "bare.chain.pem"), "key": os.path.join(folder, "bare.key.pem")}
+        for path, content in zip(files.values(), (shown.chain, shown.private), strict=True):
+            with open(path, "wb") as file:
+                file.write(content)
+        place = os.path.join(folder, "bare")
+        self._names = [f"s{number}.{ZONE}" for number in range(size)]
+        clusters = [
+            bare_envoy.cluster(f"{name}-{side}", ADDRESS, BACKENDS[side]) for name in self._names for side in (0, 1)
+        ]
+        self.envoy = BareEnvoy(place, [bare_envoy.listener(ADDRESS, BARE, place, files)], clusters, self._table(0))
+
+    def _table(self, side: int) -> dict[str, object]:
+        sides = [side, *[0] * (len(self._names) - 1)]
+        return bare_envoy.table(
+            [bare_envoy.host(name, f"{name}-{at}") for name, at in zip(self._names, sides, strict=True)]
+        )
+
+    def flip(self, side: int) -> None:
+        self.envoy.put("routes", [self._table(side)])
+
+
+async def switches(ours: Ours, by_hand: ByHand, rounds: int) -> tuple[list[float], list[float], list[float]]:
+    """Milliseconds until heard: ours, and by hand; and until ours is acknowledged and durable."""
+    listeners = Listener(OURS), Listener(BARE)
+    for one in listeners:
+        one.start()
+    heard, bare, acknowledged = [], [], []
+    try:
+        for number in range(1, rounds + 1):
+            side = number % 2
+            began = time.perf_counter()
+            hearing = asyncio.get_running_loop().run_in_executor(None, listeners[0].hear, WORDS[side])
+            await ours.flip(side)
+            acknowledged.append((time.perf_counter() - began) * 1e3)
+            heard.append((await hearing - began) * 1e3)
+            await ours.drain(1 - side)
+            began = time.perf_counter()
+            by_hand.flip(side)
+            bare.append((await asyncio.to_thread(listeners[1].hear, WORDS[side]) - began) * 1e3)
+    finally:
+        for one in listeners:
+            one.end()
+    assert listeners[0].failed == 0, f"{listeners[0].failed} requests of ours were not answered"
+    return heard, bare, acknowledged
+
+
+def load(port: int, requests: int, *more: str) -> tuple[float, int, int]:
+    """Requests per second, how many were answered well, and how many were asked: h2load's own count."""
+    command = ["h2load", "--requests", str(requests), "--clients", "16", "--threads", "1", *more]
+    command += [f"--connect-to={ADDRESS}:{port}", f"https://{NAME}:{port}/"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    rate = re.search(r"([\d.]+) req/s", done.stdout)
+    counted = re.search(r"requests: (\d+) total.* (\d+) succeeded", done.stdout)
+    well = re.search(r"status codes: (\d+) 2xx", done.stdout)
+    if not (rate and counted and well):
+        raise SystemExit(done.stdout + done.stderr)
+    return float(rate[1]), min(int(counted[2]), int(well[1])), int(counted[1])
+
+
+async def under_load(ours: Ours, flips: int, requests: int) -> tuple[float, int, int]:
+    running = asyncio.ensure_future(asyncio.to_thread(load, OURS, requests))
+    for number in range(flips):
+        await ours.flip(number % 2)
+        await ours.drain(1 - number % 2)
+    return await running
+
+
+def measure(sizes: Sequence[int], rounds: int, requests: int, hop_rounds: int) -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="hf-") as folder, backends(folder):
+        keeper = X509Certificates(folder, PosixDisk())
+        keeper.issuer("bench", Constraints((ZONE,)), time.time())
+        for size in sizes:
+            yield from _of_size(folder, size, keeper, rounds, requests if size == sizes[0] else 0, hop_rounds)
+
+
+def _of_size(
+    folder: str, size: int, keeper: X509Certificates, rounds: int, requests: int, hop_rounds: int
+) -> Iterator[Figure]:
+    now_s = time.time()
+    issued = keeper.issue((NAME,), now_s)
+    shown = servable(keeper.chain(issued.chain, issued.private), issued.chain, issued.private, (NAME,), now_s)
+    place = os.path.join(folder, str(size))
+    os.mkdir(place)
+    ours, by_hand = Ours(place, size, [shown]), ByHand(place, size, shown)
+    with by_hand.envoy, asyncio.Runner() as runner:
+        try:
+            began = time.perf_counter()
+            runner.run(ours.begin())
+            first_ms = (time.perf_counter() - began) * 1e3
+            bare_envoy.until_open(ADDRESS, BARE)
+            heard, bare, acknowledged = runner.run(switches(ours, by_hand, rounds))
+            note = f"p50 of {rounds}; all in force and on the disk after {statistics.median(acknowledged):.0f} ms"
+            name = f"switch of 1 of {size:,} routes, heard"
+            yield Figure(name, "ms", statistics.median(heard), statistics.median(bare), SWITCH_RATIO_MAX, note=note)
+            began = time.perf_counter()
+            runner.run(ours.add())
+            took_s = time.perf_counter() - began
+            whole = f"all of them at first: {first_ms:.0f} ms"
+            yield Figure(f"one more beside {size:,} routes", "s", took_s, target=UPDATE_S_MAX, note=whole)
+            if requests:
+                yield from _hops(runner, ours, requests, hop_rounds)
+        finally:
+            runner.run(ours.proxy.follow(None))
+
+
+def _hops(runner: asyncio.Runner, ours: Ours, requests: int, rounds: int) -> Iterator[Figure]:
+    flips = 20
+    rate, well, asked = runner.run(under_load(ours, flips, requests))
+    note = f"{asked:,} requests at {rate:,.0f}/s, {flips} switches"
+    yield Figure("requests that failed under load", "", float(asked - well), target=0.0, note=note)
+    for protocol, more in (("HTTP/1.1", ("--h1",)), ("HTTP/2", ("--max-concurrent-streams", "4"))):
+        sides: dict[int, list[float]] = {OURS: [], BARE: []}
+        for _ in range(rounds):
+            for port, found in sides.items():
+                found.append(load(port, max(requests // 4, 1000), *more)[0])
+        ours_rate, bare_rate = max(sides[OURS]), max(sides[BARE])
+        name = f"one hop, {protocol} over TLS"
+        yield Figure(name, "req/s", ours_rate, bare_rate, THROUGHPUT_MIN, at_least=True, note=f"best of {rounds}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="10 and 100 routes, fewer rounds")
+    args = parser.parse_args()
+    effort = ((10, 100), 6, 20_000, 2) if args.quick else (SIZES, 20, 80_000, 5)
+    found = []
+    for figure in measure(*effort):
+        sys.stderr.write(f"{figure.name}: {figure.ours:.3g} {figure.unit} {figure.note}\n")
+        found.append(figure)
+    print(table(found))
+    print(json.dumps({"load": os.getloadavg()[0], "figures": document(found)}, ensure_ascii=False))
+    return int(any(figure.verdict == "MISSED" for figure in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

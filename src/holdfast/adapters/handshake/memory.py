@@ -1,0 +1,66 @@
+"""Handshakes in a world in memory: whoever was put at an address shows the certificate that its proxy has.
+
+Verifies as far as certificates in memory can be: made by the key of an authority that was named, for that name, now.
+"""
+
+import base64
+import re
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from holdfast.adapters.certificates import memory as certificates
+from holdfast.errors import Corrupt
+from holdfast.ports.handshake import Shown
+from holdfast.trust.certificates import may_issue
+
+_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+
+# The chain (of MemoryCertificates) that is shown on this port for this name; None if the connection is closed.
+Listener = Callable[[int, str], bytes | None]
+
+
+class Now(Protocol):
+    def now_s(self) -> float: ...
+
+
+class MemoryHandshake:
+    def __init__(self, clock: Now) -> None:
+        self._clock = clock
+        self.listeners: dict[str, Listener] = {}  # by address
+        self.troubles: dict[str, str] = {}  # by address: what happens instead
+        self.asked: list[tuple[str, int, str]] = []
+
+    async def shown(self, address: str, port: int, name: str, authorities: bytes, at_most_s: float) -> Shown:
+        self.asked = [*self.asked, (address, port, name)][-1000:]
+        if address in self.troubles:
+            return Shown(trouble=self.troubles[address])
+        if address not in self.listeners:
+            return Shown(trouble=f"nobody listens on {address}:{port}")
+        chain = self.listeners[address](port, name)
+        if chain is None:
+            return Shown(trouble=f"{address}:{port} closed the connection during the TLS handshake for {name}")
+        leaf = certificates.leaf_of(chain)
+        return Shown(leaf, self._complaint(certificates.read(leaf), name, authorities), "h2")
+
+    def _complaint(self, leaf: certificates.Written, name: str, authorities: bytes) -> str:
+        if name not in leaf.names:
+            return f"Hostname mismatch, certificate is not valid for '{name}'."
+        if not leaf.not_before_s <= self._clock.now_s() < leaf.not_after_s:
+            return "certificate has expired or is not yet valid"
+        if authorities and not any(_vouches(above, leaf, name) for above in _unarmoured(authorities)):
+            return "unable to get local issuer certificate"
+        return ""
+
+
+def _vouches(above: bytes, leaf: certificates.Written, name: str) -> bool:
+    try:
+        said = certificates.read(above)
+    except Corrupt:
+        return False
+    bounded = bool(said.constraints.permitted)
+    return said.key == leaf.maker and (not bounded or may_issue(said.constraints, name))
+
+
+def _unarmoured(authorities: bytes) -> Iterable[bytes]:
+    """Whoever turned certificates into PEM did so without reading them."""
+    return (base64.b64decode(block) for block in _BLOCK.findall(authorities))

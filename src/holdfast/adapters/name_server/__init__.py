@@ -1,0 +1,1 @@
+"""DNS servers that answer for a fleet's internal names."""

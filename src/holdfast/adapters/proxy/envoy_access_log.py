@@ -1,0 +1,70 @@
+"""What the proxy writes about requests and connections: one JSON object per line. Pure.
+
+A path is written without its query: people put secrets there. A connection that came to a request has the line of its
+request; a handshake that failed has a line of its own that says why (M-06).
+"""
+
+from holdfast.adapters.proxy.envoy_names import extension
+
+PASSED = {
+    "time": "%START_TIME%",
+    "sni": "%REQUESTED_SERVER_NAME%",
+    "client": "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%",
+    "bytes_in": "%BYTES_RECEIVED%",
+    "bytes_out": "%BYTES_SENT%",
+    "duration_ms": "%DURATION%",
+    "upstream": "%UPSTREAM_HOST%",
+    "flags": "%RESPONSE_FLAGS%",
+}
+REQUEST = {
+    **PASSED,
+    "host": "%REQ(:AUTHORITY)%",
+    "method": "%REQ(:METHOD)%",
+    "path": "%PATH(NQ)%",
+    "protocol": "%PROTOCOL%",
+    "status": "%RESPONSE_CODE%",
+    "upstream_failure": "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
+}
+HANDSHAKE = {
+    "time": "%START_TIME%",
+    "sni": "%REQUESTED_SERVER_NAME%",
+    "client": "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%",
+    "failure": "%DOWNSTREAM_TRANSPORT_FAILURE_REASON%",
+    "flags": "%RESPONSE_FLAGS%",  # NR: nobody here has that name
+}
+FAILED = {
+    "or_filter": {
+        "filters": [
+            {"response_flag_filter": {"flags": ["NR"]}},
+            {
+                "extension_filter": extension(
+                    "cel",
+                    "extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+                    expression="connection.transport_failure_reason != ''",
+                )
+            },
+        ]
+    }
+}
+
+
+def of_requests(path: str, listener: str) -> list[dict[str, object]]:
+    return [_written(path, {"kind": "request", "listener": listener, **REQUEST})]
+
+
+def of_connections(path: str, listener: str) -> list[dict[str, object]]:
+    """Of those that are passed through without being opened."""
+    return [_written(path, {"kind": "connection", "listener": listener, **PASSED})]
+
+
+def of_handshakes(path: str, listener: str) -> list[dict[str, object]]:
+    return [{**_written(path, {"kind": "handshake", "listener": listener, **HANDSHAKE}), "filter": FAILED}]
+
+
+def _written(path: str, fields: dict[str, str]) -> dict[str, object]:
+    return extension(
+        "envoy.access_loggers.file",
+        "extensions.access_loggers.file.v3.FileAccessLog",
+        path=path,
+        log_format={"json_format": fields},
+    )

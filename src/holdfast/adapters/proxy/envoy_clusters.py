@@ -1,0 +1,106 @@
+"""Backends as Envoy knows them: literal addresses, never a name that somebody could make point elsewhere. Pure."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+
+from msgspec import Raw
+
+from holdfast.adapters.proxy.envoy_names import CACHED, cluster_name, extension, raw, socket_address, typed
+from holdfast.errors import Invalid
+from holdfast.ports.proxy import Backend, ProxyRoute, Upstream
+
+CONNECT_S = 2
+# Far above what a node can do: what limits a service is its container, and Envoy's own 1,024 would answer 503 below it.
+MANY = 1_000_000
+# A connection of ours that nobody uses ends before a server ends it: a request that meets the end of its connection
+# cannot be repeated safely. Servers wait 2 s (gunicorn), 5 s (node) or longer.
+IDLE_S = 1
+
+
+@lru_cache(CACHED)
+def cluster(route: ProxyRoute) -> Raw:
+    name = cluster_name(route)
+    made: dict[str, object] = {
+        "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+        "name": name,
+        "type": "STATIC",
+        "connect_timeout": f"{CONNECT_S}s",
+        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": _endpoints(route.backends)}]},
+        "circuit_breakers": {
+            "thresholds": [
+                {"max_connections": MANY, "max_pending_requests": MANY, "max_requests": MANY, "max_retries": 64}
+            ]
+        },
+        "upstream_connection_options": {"tcp_keepalive": {"keepalive_time": 60, "keepalive_interval": 10}},
+    }
+    if len(route.backends) > 1:
+        made |= {"lb_policy": "LEAST_REQUEST", "outlier_detection": _ejection()}
+    if route.mode == "l7":
+        made["typed_extension_protocol_options"] = {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _protocol(route)
+        }
+        if route.upstream is not None:
+            made["transport_socket"] = proving(route.upstream)
+    return raw(made)
+
+
+def _endpoints(backends: Sequence[Backend]) -> list[dict[str, object]]:
+    return [{"endpoint": {"address": socket_address(literal(one.address), one.port)}} for one in sorted(backends)]
+
+
+def literal(address: str) -> str:
+    try:
+        return str(ip_address(address))
+    except ValueError:
+        raise Invalid(
+            f"{address!r} is not an address: a proxy connects to addresses alone, it never asks for names",
+            remedy="report this, with the log of the agent",
+            code="invalid_backend",
+        ) from None
+
+
+def _ejection() -> dict[str, object]:
+    """Only what never reached a backend counts: what a service answers is its own affair."""
+    return {
+        "split_external_local_origin_errors": True,
+        "consecutive_local_origin_failure": 3,
+        "enforcing_consecutive_local_origin_failure": 100,
+        "enforcing_consecutive_5xx": 0,
+        "enforcing_consecutive_gateway_failure": 0,
+        "enforcing_success_rate": 0,
+        "enforcing_local_origin_success_rate": 0,
+        "interval": "1s",
+        "base_ejection_time": "2s",
+        "max_ejection_percent": 90,
+    }
+
+
+def _protocol(route: ProxyRoute) -> dict[str, object]:
+    if route.upstream is not None or route.protocol == "h2c":
+        # CONNECT carries a WebSocket from one of our proxies to the next; a container that speaks h2c may refuse it.
+        spoken: dict[str, object] = {"http2_protocol_options": {"allow_connect": route.upstream is not None}}
+        common: dict[str, object] = {"idle_timeout": "60s"}
+    else:
+        spoken, common = {"http_protocol_options": {}}, {"idle_timeout": f"{IDLE_S}s"}
+    return typed(
+        "extensions.upstreams.http.v3.HttpProtocolOptions",
+        explicit_http_config=spoken,
+        common_http_protocol_options=common,
+    )
+
+
+def proving(upstream: Upstream) -> dict[str, object]:
+    """TLS to another node's proxy: that exact name, vouched for by that one authority, or no connection."""
+    names = [{"san_type": "DNS", "matcher": {"exact": upstream.name}}]
+    validation = {"trusted_ca": {"inline_string": upstream.authority}, "match_typed_subject_alt_names": names}
+    return extension(
+        "tls",
+        "extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+        sni=upstream.name,
+        common_tls_context={
+            "tls_params": {"tls_minimum_protocol_version": "TLSv1_3", "tls_maximum_protocol_version": "TLSv1_3"},
+            "alpn_protocols": ["h2"],
+            "validation_context": validation,
+        },
+    )

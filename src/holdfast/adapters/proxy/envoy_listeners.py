@@ -1,0 +1,290 @@
+"""Where Envoy listens, and who is let in by which name: one filter chain per set of names. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from msgspec import Raw, Struct
+
+from holdfast.adapters.proxy import envoy_access_log as access_log
+from holdfast.adapters.proxy.envoy_names import (
+    CACHED,
+    INTERNAL,
+    PLAIN,
+    PUBLIC,
+    chain_name,
+    cluster_name,
+    extension,
+    file_source,
+    kind_of,
+    place_of,
+    raw,
+    secret_name,
+    socket_address,
+)
+from holdfast.adapters.proxy.envoy_requests import SILENT
+from holdfast.model import route as model
+from holdfast.ports.proxy import Listening, ProxyRoute
+
+NOBODY = "nobody.invalid"  # a name that is nobody's (RFC 6761): a listener without any chain is refused by Envoy
+HTTP = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+OPENER = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
+FETCH_S = 2  # a certificate whose file is gone does not keep the other names from being served
+BUFFER_BYTES = 64 * 1024
+HEADERS_S = 10
+IDLE_S = 300
+STREAMS_MAX = 256
+
+# TLS 1.3 has authenticated ciphers only; of TLS 1.2 these are left, for clients of the public listener alone.
+CIPHERS = (
+    "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "ECDHE-RSA-AES128-GCM-SHA256",
+    "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "ECDHE-RSA-CHACHA20-POLY1305",
+    "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "ECDHE-RSA-AES256-GCM-SHA384",
+)
+TLS: Mapping[str, Mapping[str, object]] = {
+    INTERNAL: {"tls_minimum_protocol_version": "TLSv1_3", "tls_maximum_protocol_version": "TLSv1_3"},
+    PUBLIC: {
+        "tls_minimum_protocol_version": "TLSv1_2",
+        "tls_maximum_protocol_version": "TLSv1_3",
+        "cipher_suites": list(CIPHERS),
+    },
+}
+# What a client says about itself is not passed on. `x-envoy-` would also change how Envoy treats the request.
+FORGED = ("forwarded", "x-real-ip", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-forwarded-prefix")
+FORGED_BY: Mapping[str, tuple[str, ...]] = {
+    INTERNAL: FORGED,  # the address is looked at: an edge may have put it there
+    PUBLIC: (*FORGED, "x-forwarded-for"),
+    PLAIN: (),
+}
+HOPS = {INTERNAL: 1, PUBLIC: 0, PLAIN: 0}  # how many proxies before this one are believed
+
+
+class Spot(Struct, frozen=True):
+    """One address and port, and what is served there."""
+
+    kind: str
+    address: str
+    asked: int  # the port as routes name it
+    port: int  # the port that is bound
+    also_public: bool = False  # an edge answers to public names on its overlay address, too; never the other way round
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{self.address}-{self.port}"
+
+
+def spots(listening: Listening, ports: Mapping[int, int]) -> tuple[Spot, ...]:
+    internal = [
+        Spot(INTERNAL, listening.internal, port, ports.get(port, port), bool(listening.public) and port == model.HTTPS)
+        for port in model.LISTENERS
+    ]
+    if not listening.public:
+        return tuple(internal)
+    https, plain = model.HTTPS, model.PLAIN
+    return (
+        *internal,
+        Spot(PUBLIC, listening.public, https, ports.get(https, https)),
+        Spot(PLAIN, listening.public, plain, ports.get(plain, plain)),
+    )
+
+
+def at(spot: Spot, routes: Sequence[ProxyRoute]) -> list[ProxyRoute]:
+    return [
+        one
+        for one in routes
+        if (spot.kind == kind_of(one) or (spot.also_public and one.public))
+        and spot.asked == (model.HTTPS if one.public else one.listener)
+    ]
+
+
+class Shown(Struct, frozen=True):
+    """Where the certificate of a chain lies. One that is watched is read anew when it is renewed."""
+
+    path: str
+    watched: bool
+
+
+class Paths(Struct, frozen=True):
+    tables: str  # folder of request routes, one file per kind
+    openers: str  # folder of what opens requests, one file per kind
+    access_log: str
+
+
+def opener(spot: Spot, paths: Paths) -> Raw:
+    """What opens requests, once per listener: chains name it only, so that thousands of them stay small, and none is
+    replaced (which ends its connections) when this changes."""
+    return raw(_requests(spot, paths) | {"@type": OPENER})
+
+
+def opener_name(kind: str) -> str:
+    return f"requests-{kind}"
+
+
+def listener(
+    spot: Spot, routes: Sequence[ProxyRoute], shown: Callable[[ProxyRoute], Shown], paths: Paths
+) -> dict[str, object]:
+    made: dict[str, object] = {
+        "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
+        "name": spot.name,
+        "address": socket_address(spot.address, spot.port),
+        "per_connection_buffer_limit_bytes": BUFFER_BYTES,
+        # An overlay may come up after the proxy. What is not there yet is listened to all the same.
+        "freebind": True,
+        # Peers that vanished without a word are noticed: streams have no time limit of ours.
+        "socket_options": [{"level": 1, "name": 9, "int_value": 1, "state": "STATE_LISTENING"}],
+    }
+    if spot.kind == PLAIN:
+        return {**made, "filter_chains": [{"filters": [_requests(spot, paths)]}]}
+    inspector = extension("tls_inspector", "extensions.filters.listener.tls_inspector.v3.TlsInspector")
+    return {
+        **made,
+        "listener_filters": [inspector],
+        "listener_filters_timeout": f"{HEADERS_S}s",
+        "access_log": access_log.of_handshakes(paths.access_log, spot.name),
+        "filter_chains": list(_chains(spot, at(spot, routes), shown, paths)),
+    }
+
+
+def _chains(
+    spot: Spot, routes: Sequence[ProxyRoute], shown: Callable[[ProxyRoute], Shown], paths: Paths
+) -> Iterator[Raw]:
+    for route in routes:
+        if route.mode == "l7":
+            yield _opened(kind_of(route), route, shown(route), paths)
+        elif route.backends:
+            yield _passed(spot, route, paths)
+    yield raw({"name": NOBODY, "filter_chain_match": _match((NOBODY,)), "filters": [_closed()]})
+
+
+@lru_cache(CACHED)
+def _opened(kind: str, route: ProxyRoute, shown: Shown, paths: Paths) -> Raw:
+    """A public name is opened as a public one wherever it is asked for."""
+    source = file_source(f"{paths.openers}/{kind}.json")
+    named = {"config_source": source, "type_urls": [f"type.googleapis.com/{HTTP}"]}
+    return raw(
+        {
+            "name": chain_name(route),
+            "filter_chain_match": _match(route.hostnames),
+            "filters": [{"name": opener_name(kind), "config_discovery": named}],
+            "transport_socket": _terminated(kind, _certificate(route, shown)),
+        }
+    )
+
+
+def _certificate(route: ProxyRoute, shown: Shown) -> dict[str, object]:
+    if shown.watched:
+        source = file_source(shown.path, initial_fetch_timeout=f"{FETCH_S}s")
+        return {"tls_certificate_sds_secret_configs": [{"name": secret_name(route), "sds_config": source}]}
+    both = {"filename": shown.path}
+    return {"tls_certificates": [{"certificate_chain": both, "private_key": both}]}
+
+
+def _match(names: Sequence[str]) -> dict[str, object]:
+    return {"server_names": list(names), "transport_protocol": "tls"}
+
+
+def _terminated(kind: str, shown: Mapping[str, object]) -> dict[str, object]:
+    return extension(
+        "tls",
+        "extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+        common_tls_context={"tls_params": TLS[kind], "alpn_protocols": ["h2", "http/1.1"], **shown},
+    )
+
+
+@lru_cache(CACHED)
+def _passed(spot: Spot, route: ProxyRoute, paths: Paths) -> Raw:
+    onward = extension(
+        "envoy.filters.network.tcp_proxy",
+        "extensions.filters.network.tcp_proxy.v3.TcpProxy",
+        stat_prefix=spot.kind,
+        cluster=cluster_name(route),
+        idle_timeout="0s",
+        max_connect_attempts=3,
+        access_log=access_log.of_connections(paths.access_log, spot.name),
+    )
+    names = tuple(dict.fromkeys((*route.hostnames, *route.aliases)))  # an edge passes the public name on as it came
+    return raw({"name": chain_name(route), "filter_chain_match": _match(names), "filters": [onward]})
+
+
+def _closed() -> dict[str, object]:
+    return extension(
+        "envoy.filters.network.direct_response", "extensions.filters.network.direct_response.v3.Config"
+    )  # with nothing to say: it closes
+
+
+def _requests(spot: Spot, paths: Paths) -> dict[str, object]:
+    return extension(
+        opener_name(spot.kind),
+        HTTP.removeprefix("envoy."),
+        stat_prefix=spot.kind,
+        rds={"config_source": file_source(f"{paths.tables}/{spot.kind}.json"), "route_config_name": spot.kind},
+        access_log=access_log.of_requests(paths.access_log, spot.name),
+        http_filters=[_router()],
+        upgrade_configs=[{"upgrade_type": "websocket"}],
+        use_remote_address=True,
+        xff_num_trusted_hops=HOPS[spot.kind],
+        early_header_mutation_extensions=[_cleaning(spot.kind)],
+        # Nobody is so near that he may steer this proxy with headers of its own.
+        internal_address_config={"cidr_ranges": [{"address_prefix": "255.255.255.255", "prefix_len": 32}]},
+        server_header_transformation="PASS_THROUGH",
+        generate_request_id=False,
+        request_headers_timeout=f"{HEADERS_S}s",
+        stream_idle_timeout="0s",
+        common_http_protocol_options={
+            "idle_timeout": f"{IDLE_S}s",
+            "headers_with_underscores_action": "ALLOW",
+        },
+        http2_protocol_options={
+            "allow_connect": True,
+            "max_concurrent_streams": STREAMS_MAX,
+            "connection_keepalive": {"interval": "30s", "timeout": "20s"},
+        },
+        local_reply_config={"mappers": [_silent()]},
+    )
+
+
+def _router() -> dict[str, object]:
+    return extension(
+        "envoy.filters.http.router", "extensions.filters.http.router.v3.Router", suppress_envoy_headers=True
+    )
+
+
+def _cleaning(kind: str) -> dict[str, object]:
+    removed: list[dict[str, object]] = [{"remove": name} for name in FORGED_BY[kind]]
+    removed.append({"remove_on_match": {"key_matcher": {"prefix": "x-envoy-"}}})
+    return extension(
+        "cleaning", "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation", mutations=removed
+    )
+
+
+def _silent() -> dict[str, object]:
+    """502 for a backend that is not there or does not answer (M-86), in words that give no address away."""
+    unanswered = {"response_flag_filter": {"flags": ["UH", "UF", "NC", "UC", "UR", "LR", "URX"]}}
+    ours = {
+        "status_code_filter": {"comparison": {"op": "EQ", "value": {"default_value": 503, "runtime_key": "silent"}}}
+    }
+    return {
+        "filter": {"and_filter": {"filters": [unanswered, ours]}},
+        "status_code": 502,
+        "body": {"inline_string": SILENT},
+    }
+
+
+def claimed_twice(spots: Sequence[Spot], routes: Sequence[ProxyRoute]) -> str:
+    """The first name that two routes of one listener have; Envoy would refuse the whole set without naming it well."""
+    for spot in spots:
+        seen: dict[str, str] = {}
+        for route in at(spot, routes):
+            for name in dict.fromkeys((*route.hostnames, *_asked_too(spot, route))):
+                other = seen.setdefault(name.lower(), place_of(route))
+                if other != place_of(route):
+                    return f"{name} (of {other} and {place_of(route)})"
+    return ""
+
+
+def _asked_too(spot: Spot, route: ProxyRoute) -> tuple[str, ...]:
+    """Further names that this listener tells apart: by Host among requests of its own kind, by SNI where it passes on.
+    An edge that runs the service itself has its public name twice: to be opened, and for the Host it passes on."""
+    return route.aliases if spot.kind == kind_of(route) and not (route.mode == "l7" and spot.also_public) else ()

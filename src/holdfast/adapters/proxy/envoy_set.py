@@ -1,0 +1,105 @@
+"""One whole set of routes on its way into Envoy: clusters, then certificates and request routes, then listeners."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+
+from holdfast.adapters.proxy import envoy_leaving, envoy_listeners, envoy_requests, ports_taken
+from holdfast.adapters.proxy.envoy_files import (
+    OPENERS,
+    TABLES,
+    EnvoyFiles,
+    Written,
+    content_digest,
+    statistic_of,
+)
+from holdfast.adapters.proxy.envoy_listeners import Paths, Shown, Spot
+from holdfast.adapters.proxy.envoy_names import PLAIN, kind_of, listed, raw
+from holdfast.adapters.proxy.envoy_state import Lingering
+from holdfast.adapters.proxy.supervisor import ACCESS_LOG
+from holdfast.errors import Invalid, TryLater
+from holdfast.model.route import HTTPS
+from holdfast.ports.proxy import Listening, ProxyRoute
+
+
+class RouteSet(Struct, frozen=True):
+    """What was asked for, cut down to what this machine lets us serve: a port may be somebody else's."""
+
+    listening: Listening
+    routes: tuple[ProxyRoute, ...]  # all that were asked for
+    spots: tuple[Spot, ...]  # where it listens
+    taken: Mapping[Spot, str]  # where it cannot, and why
+    https: int
+    served: tuple[ProxyRoute, ...]  # those of a port that is ours
+
+    def clusters(self, lingering: Mapping[str, Lingering]) -> bytes:
+        return listed(envoy_leaving.clusters(self.served, lingering))
+
+    def tables(self, challenges: Mapping[str, str]) -> dict[str, bytes]:
+        found = envoy_requests.tables(self.served, challenges, self.https)
+        return {TABLES[kind]: listed([table]) for kind, table in found.items()}
+
+    def openers(self, files: EnvoyFiles) -> dict[str, bytes]:
+        """Of the listeners that open requests; all of one kind do it alike."""
+        spots = {spot.kind: spot for spot in self.spots if spot.kind != PLAIN and spot.asked == HTTPS}
+        return {OPENERS[kind]: listed([envoy_listeners.opener(spot, _paths(files))]) for kind, spot in spots.items()}
+
+    def listeners(self, shown: Mapping[ProxyRoute, Shown], files: EnvoyFiles) -> bytes:
+        made = [envoy_listeners.listener(spot, self.served, shown.__getitem__, _paths(files)) for spot in self.spots]
+        return listed(raw(one) for one in made)
+
+    def read(self) -> set[str]:
+        """What somebody reads of tables and openers: of kinds with a listener that opens requests."""
+        kinds = {kind_of(one) for one in self.served if one.mode == "l7"}
+        plain = {TABLES[PLAIN]} if any(spot.kind == PLAIN for spot in self.spots) else set()
+        return plain | {file for kind in kinds for file in (TABLES[kind], OPENERS[kind])}
+
+    def trouble(self, challenges: Mapping[str, str]) -> TryLater | None:
+        """The first port that somebody else has and that something of this set needs."""
+        for spot, why in self.taken.items():
+            if envoy_listeners.at(spot, self.routes) or (spot.kind == PLAIN and challenges):
+                return ports_taken.port_taken(spot.address, spot.port, why)
+        return None
+
+
+def gathered(
+    listening: Listening, routes: Sequence[ProxyRoute], ports: Mapping[int, int], refused: Collection[Spot] = ()
+) -> RouteSet:
+    """`refused` are listeners that the proxy could not open although nothing spoke against it."""
+    ordered = tuple(sorted(routes, key=_place))
+    spots = envoy_listeners.spots(listening, ports)
+    if twice := envoy_listeners.claimed_twice(spots, ordered):
+        raise Invalid(f"two routes claim {twice}", remedy="give one of them another name", code="hostname_taken")
+    taken = {spot: why for spot in spots if (why := ports_taken.complaint(spot.address, spot.port))}
+    taken |= dict.fromkeys(refused, ports_taken.TAKEN)
+    left = tuple(spot for spot in spots if spot not in taken)
+    own = {id(one) for spot in left for one in envoy_listeners.at(spot, ordered) if kind_of(one) == spot.kind}
+    served = tuple(one for one in ordered if id(one) in own)
+    return RouteSet(listening, ordered, left, taken, ports.get(HTTPS, HTTPS), served)
+
+
+def _paths(files: EnvoyFiles) -> Paths:
+    return Paths(files.path("requests"), files.path("openers"), files.path(ACCESS_LOG))
+
+
+def _place(route: ProxyRoute) -> tuple[str, str, str, bool]:
+    return route.service, route.component, route.route, route.public
+
+
+class Having:
+    """What lies on the disk as we left it and is in force as Envoy says: need not be said again."""
+
+    def __init__(self, files: Mapping[str, Written], versions: Mapping[str, str], on_disk: EnvoyFiles) -> None:
+        self._files = files
+        self._versions = versions
+        self._on_disk = on_disk
+
+    def same(self, name: str, content: bytes) -> Written | None:
+        found = self.whatever(name)
+        if found is None or found.content != content_digest(content):
+            return None
+        return found if self._versions.get(statistic_of(name), found.version) == found.version else None
+
+    def whatever(self, name: str) -> Written | None:
+        found = self._files.get(name)
+        return found if found is not None and self._on_disk.intact(name, found) else None

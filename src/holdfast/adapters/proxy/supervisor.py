@@ -1,0 +1,277 @@
+"""Keeps one Envoy running in a directory, whoever else lives or dies. Its own process, of the standard library alone.
+
+`python supervisor.py DIRECTORY`. What it runs is said in DIRECTORY/run.json; SIGTERM ends what it runs and itself. One
+per directory: the second finds the lock held and leaves. An Envoy that an earlier supervisor started is taken over, not
+doubled, even if somebody took all files away: then it is known by its arguments.
+"""
+
+import fcntl
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+
+LOCK, RUN, CHILD, BEFORE = "supervisor.lock", "run.json", "envoy.pid", "before"
+BOOTSTRAP = "bootstrap.json"
+COMMAND = "holdfast-proxy"  # its name among the commands of a machine
+ACCESS_LOG, LOG = "access.log", "envoy.log"
+LOG_BYTES_MAX = 10_000_000
+LOGS_KEPT = 3
+LOCK_BYTES = 40
+LOCK_TRIES, LOCK_PAUSE_S = 20, 0.1  # somebody may only be looking whether it is held
+TICK_S = 0.5
+PAUSE_FIRST_S, PAUSE_LONGEST_S = 0.05, 5.0
+SETTLED_S = 10.0  # who lived that long did not die of its start
+END_S = 3.0
+
+
+def started(pid: int) -> int:
+    """When a living process was started, in ticks since the machine was: with it a number is one process alone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return 0 if len(fields) < 20 or fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def note(path: str, pid: int) -> None:
+    with open(path + ".new", "w", encoding="ascii") as file:
+        file.write(f"{pid} {started(pid)}\n")
+    os.rename(path + ".new", path)
+
+
+def noted(path: str) -> int:
+    """The process of that file if it still lives, else 0."""
+    try:
+        with open(path, encoding="ascii") as file:
+            pid, then = map(int, file.read().split())
+    except (OSError, ValueError):
+        return 0
+    return pid if then and started(pid) == then else 0
+
+
+def running(directory: str) -> int:
+    """An Envoy of this directory that no file tells of."""
+    return _with_arguments(os.path.join(directory, BOOTSTRAP), "--config-path")
+
+
+def watching(directory: str) -> int:
+    """The supervisor of this directory: by what it wrote into its lock or, if somebody took that away, by its own
+    arguments, as an agent or as a unit starts it."""
+    by_lock = noted(os.path.join(directory, LOCK))
+    return by_lock or _with_arguments(os.path.abspath(__file__), directory) or _with_arguments(COMMAND, directory)
+
+
+def _with_arguments(*wanted: str) -> int:
+    """Words as they are, or the last part of a path. Of this process's own machine or namespace: another one may have
+    a directory of the same name."""
+    words, ours = {os.fsencode(word) for word in wanted}, os.readlink("/proc/self/ns/pid")
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and int(name) != os.getpid():
+            with suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
+                said = file.read().split(b"\0")
+                found = words <= {*said, *map(os.path.basename, said)} and started(int(name))
+                if found and os.readlink(f"/proc/{name}/ns/pid") == ours:
+                    return int(name)
+    return 0
+
+
+def spawn(command: list[str], log: int) -> int:
+    """A process that is nobody's child: Envoy asks the kernel to be ended with its parent, and shall outlive us."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    between = os.fork()
+    if between == 0:
+        try:
+            here = os.getpid()
+            pid = os.fork()
+            if pid:
+                os.write(writing, str(pid).encode())
+            else:
+                _become(command, log, here)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(between, 0)
+    with os.fdopen(reading, "rb") as answer:
+        return int(answer.read(20) or b"0")
+
+
+def _become(command: list[str], log: int, parent: int) -> None:
+    try:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number, handle in enumerate((nothing, log, log)):
+            os.dup2(handle, number)
+        while os.getppid() == parent:  # not before it is nobody's
+            time.sleep(0.001)
+        os.execv(command[0], command)  # noqa: S606 (an argument list, never a shell)
+    except OSError as trouble:
+        os.write(2, f"{command[0]}: {trouble.strerror}\n".encode())
+
+
+def lock(directory: str) -> bool:
+    """Held until this process is gone; children do not inherit it."""
+    handle = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_PAUSE_S)
+        else:
+            os.pwrite(handle, f"{os.getpid()} {started(os.getpid())}\n".encode().ljust(LOCK_BYTES), 0)
+            return True
+    return False
+
+
+class Supervisor:
+    def __init__(self, directory: str, wake: int) -> None:
+        self._directory = directory
+        self._wake = wake  # readable after a signal
+        self._command: list[str] = []
+        self._sockets: list[str] = []
+        self.ending = False
+
+    def run(self) -> None:
+        pause_s = PAUSE_FIRST_S
+        while not self.ending:
+            began_s = time.monotonic()
+            self._read_order()
+            pid = self._living() or self._start()
+            if pid:
+                self._watch(pid)
+            pause_s = PAUSE_FIRST_S if time.monotonic() - began_s > SETTLED_S else min(pause_s * 2, PAUSE_LONGEST_S)
+            if not self.ending:
+                select.select([self._wake], [], [], pause_s)
+        self._end()
+
+    def _read_order(self) -> None:
+        """Without one, or with half of one, the last one counts: to end is said by a signal, never by silence."""
+        with suppress(OSError, ValueError, KeyError, TypeError), open(self._path(RUN), encoding="utf-8") as file:
+            found = json.load(file)
+            self._command, self._sockets = list(found["command"]), list(found["sockets"])
+
+    def _living(self) -> int:
+        return noted(self._path(CHILD)) or running(self._directory)
+
+    def _start(self) -> int:
+        if not self._command:
+            return 0
+        self._undo()
+        try:
+            with open(self._path(LOG), "ab") as log:
+                pid = spawn(self._command, log.fileno())
+        except OSError:
+            return 0
+        with suppress(OSError):  # a full disk: it is known by its arguments
+            note(self._path(CHILD), pid)
+        return pid
+
+    def _undo(self) -> None:
+        """What was written and never acknowledged may be what ended it: begin with the files of before."""
+        before = self._path(BEFORE)
+        for folder, _, names in os.walk(before):
+            for name in names:
+                kept = os.path.join(folder, name)
+                with suppress(OSError):
+                    os.rename(kept, self._path(os.path.relpath(kept, before)))
+
+    def _watch(self, pid: int) -> None:
+        """Until it is gone, or both shall end."""
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            return
+        try:
+            while not self.ending:
+                ready, _, _ = select.select([handle, self._wake], [], [], TICK_S)
+                if handle in ready:
+                    return
+                if self._wake in ready:
+                    os.read(self._wake, 64)
+                self._tend_logs()
+        finally:
+            os.close(handle)
+
+    def _end(self) -> None:
+        pid = self._living()
+        if pid:
+            handle = os.pidfd_open(pid)
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(handle, number)
+                if select.select([handle], [], [], END_S)[0]:
+                    break
+            os.close(handle)
+        for path in (self._path(CHILD), *self._sockets):
+            with suppress(OSError):
+                os.unlink(path)
+
+    def _tend_logs(self) -> None:
+        with suppress(OSError):
+            if os.path.getsize(self._path(ACCESS_LOG)) > LOG_BYTES_MAX:
+                self._shift(ACCESS_LOG)
+                self._ask_to_reopen()
+        with suppress(OSError):
+            if os.path.getsize(self._path(LOG)) > LOG_BYTES_MAX:  # held open by Envoy, so its content moves, not itself
+                self._shift(LOG, copied=True)
+
+    def _shift(self, name: str, copied: bool = False) -> None:
+        path = self._path(name)
+        for number in range(LOGS_KEPT - 1, 0, -1):
+            with suppress(FileNotFoundError):
+                os.rename(f"{path}.{number}", f"{path}.{number + 1}")
+        if copied:
+            shutil.copy(path, f"{path}.1")
+            os.truncate(path, 0)
+        else:
+            os.rename(path, f"{path}.1")
+
+    def _ask_to_reopen(self) -> None:
+        for path in self._sockets:
+            with suppress(OSError), socket.socket(socket.AF_UNIX) as line:
+                line.settimeout(1.0)
+                line.connect(path)
+                line.sendall(
+                    b"POST /reopen_logs HTTP/1.1\r\nHost: envoy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                )
+                line.recv(64)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
+
+def main(directory: str) -> int:
+    os.umask(0o077)
+    if not lock(directory):
+        return 0
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # every connection is two files of Envoy
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    kept = Supervisor(directory, reading)
+
+    def end(*_: object) -> None:
+        kept.ending = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    kept.run()
+    return 0
+
+
+def command() -> int:
+    if len(sys.argv) != 2:
+        sys.stderr.write(f"usage: {COMMAND} DIRECTORY\n")
+        return 2
+    return main(os.path.abspath(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    sys.exit(command())

@@ -1,0 +1,1 @@
+"""Whoever asks DNS servers."""

@@ -1,0 +1,48 @@
+"""DNS questions asked with dnspython. Nothing is cached: whoever asks wants to know how it is now."""
+
+import asyncio
+from collections.abc import Sequence
+
+import dns.asyncresolver
+import dns.exception
+import dns.name
+import dns.resolver
+
+from holdfast.errors import TryLater
+
+
+class DnspythonResolver:
+    def __init__(self, port: int = 53) -> None:
+        self._port = port
+
+    async def addresses(self, name: str, servers: Sequence[str], at_most_s: float) -> tuple[str, ...]:
+        asked = ", ".join(servers) or "the machine's own DNS servers"
+        try:
+            resolver = self._resolver(servers, at_most_s)
+            found = await asyncio.gather(*(_ask(resolver, name, kind) for kind in ("A", "AAAA")))
+        except (dns.name.LabelTooLong, dns.name.NameTooLong, dns.name.EmptyLabel):
+            return ()  # no name at all
+        except (dns.exception.DNSException, OSError) as trouble:
+            raise TryLater(
+                f"nobody says where {name} leads: {asked} gave no answer ({type(trouble).__name__})",
+                remedy=f"ask yourself: dig {name}" + (f" @{servers[0]}" if servers else ""),
+                code="dns_down",
+            ) from trouble
+        return tuple(sorted(address for part in found for address in part))
+
+    def _resolver(self, servers: Sequence[str], at_most_s: float) -> dns.asyncresolver.Resolver:
+        resolver = dns.asyncresolver.Resolver(configure=not servers)
+        if servers:
+            resolver.nameservers = list(servers)
+            resolver.port = self._port
+        resolver.lifetime = at_most_s
+        resolver.timeout = at_most_s / max(1, len(resolver.nameservers))  # the last of them is asked, too
+        return resolver
+
+
+async def _ask(resolver: dns.asyncresolver.Resolver, name: str, kind: str) -> tuple[str, ...]:
+    try:
+        answer = await resolver.resolve(name.rstrip(".") + ".", kind, raise_on_no_answer=False, search=False)
+    except dns.resolver.NXDOMAIN:
+        return ()
+    return tuple(record.to_text() for record in answer.rrset or ())

@@ -1,0 +1,189 @@
+"""The records of this node's DNS server, kept as the signed manifest says; hub or no hub.
+
+Stage 5 of a pass (T-06), at a pace of its own: a server that is frozen or dead is started again, records that differ
+are put right, and both are told.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+
+from holdfast.agent.findings import Findings
+from holdfast.agent.world import Say
+from holdfast.errors import HoldfastError, TryLater
+from holdfast.model.report import NamesState
+from holdfast.ports.clock import Clock
+from holdfast.ports.name_server import NameServer, Serving
+from holdfast.reconcile import names
+
+LOOK_S = 3.0  # a frozen server is known after this and the two seconds in which it did not answer
+AGAIN_S = 1.0  # after trouble that passes by itself
+DOWN, DIFFERS = "dns_down", "dns_differs"
+NAMED = 5  # in a message
+
+
+class Names:
+    """`changed` is called when `state` says something new."""
+
+    def __init__(
+        self, server: NameServer, findings: Findings, clock: Clock, say: Say, changed: Callable[[], None]
+    ) -> None:
+        self._server = server
+        self._findings = findings
+        self._clock = clock
+        self._say = say
+        self._changed = changed
+        self._serving: Serving | None = None
+        self._wanted: dict[str, str] = {}
+        self._observes = False
+        self._is_told = False  # whether there is a server here at all; before that nothing is touched
+        self._followed: Serving | None = None
+        self._written: dict[str, str] | None = None  # None: since this process began, nothing was looked at
+        self._lingering: dict[str, names.Lingering] = {}
+        self._state: NamesState | None = None
+        self._rest_s = LOOK_S
+        self._bell = asyncio.Event()
+        self._turn = asyncio.Lock()
+
+    # ---- what others say
+
+    def follow(self, serving: Serving | None, wanted: Mapping[str, str], observes: bool = False) -> None:
+        """A revision was accepted, or the agent started with one. `serving` None: no DNS server on this node. In
+        observe mode differences are told and left as they are; the server itself runs all the same."""
+        self._is_told = True
+        self._serving, self._wanted, self._observes = serving, dict(wanted) if serving else {}, observes
+        self._reckon()
+        self.wake()
+
+    def withdraw(self, gone: Collection[str]) -> None:
+        """These names left the manifest, and whoever led people to them has let go: they need not wait any longer.
+        Names that are wanted, now or again, stay."""
+        now_s = self._clock.monotonic_s()
+        if names.staying(self._lingering, now_s).keys() & set(gone):  # it is said again and again
+            self._lingering = names.withdrawn(self._lingering, gone, now_s)
+            self.wake()
+
+    def wake(self) -> None:
+        self._bell.set()
+
+    def state(self) -> NamesState | None:
+        return self._state
+
+    # ---- the loop
+
+    async def run(self) -> None:
+        """Until cancelled. Trouble is a finding, and tried again; nothing here ends the agent."""
+        while True:
+            self._bell.clear()
+            try:
+                await self.look()
+            except Exception as trouble:  # a mistake of ours must not end the agent's other work
+                self._findings.add(
+                    "internal_error", f"{type(trouble).__name__}: {trouble}", "report this, with the log"
+                )
+                self._say("internal_error", {"message": repr(trouble)})
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._bell.wait(), self._rest_s)
+
+    async def look(self) -> bool:
+        """One pass: True if the server has what it must have."""
+        async with self._turn:
+            self._rest_s = LOOK_S
+            try:
+                await self._keep()
+            except HoldfastError as trouble:
+                self._tell_down(trouble)
+                if isinstance(trouble, TryLater):
+                    self._rest_s = AGAIN_S
+                return False
+            self._findings.clear(DOWN)
+            return True
+
+    async def _keep(self) -> None:
+        if not self._is_told:
+            return
+        serving = self._serving
+        if serving is None:
+            await self._end()
+            return
+        served = await self._served(serving)
+        if self._written is None:
+            # Of a former life of this agent, which let go of nothing too early either.
+            self._written = dict(served)
+            self._reckon()
+        await self._put_right(served)
+
+    async def _end(self) -> None:
+        await self._server.follow(None)
+        self._followed, self._written, self._lingering = None, {}, {}
+        self._findings.clear(DIFFERS)
+        self._show(None)
+
+    async def _served(self, serving: Serving) -> Mapping[str, str]:
+        """Asked before anything is mended, so that what was wrong is told and not only healed."""
+        if self._followed == serving:
+            try:
+                served = await self._server.names()
+                await self._server.follow(serving)  # its files may be gone though it still answers
+                return served
+            except TryLater as trouble:
+                self._tell_down(trouble)
+        self._followed = None
+        await self._server.follow(serving)
+        self._followed = serving
+        return await self._server.names()
+
+    async def _put_right(self, served: Mapping[str, str]) -> None:
+        """The pass works on what was wanted when it began; what is said meanwhile rings the bell."""
+        assert self._written is not None
+        now_s, wanted, written = self._clock.monotonic_s(), self._wanted, self._written
+        change = names.changes(wanted, served, written, names.staying(self._lingering, now_s))
+        self._tell_differing(served, written, change)
+        if change and not self._observes:
+            await self._server.apply(change.records)
+            self._say("dns_applied", {"put": len(change.put), "deleted": len(change.deleted)})
+            self._written = dict(change.records)
+            self._lingering = {name: one for name, one in self._lingering.items() if name in self._written}
+            self._reckon()
+            served = change.records
+        # What only lingers is counted and not compared: whoever waits for the applied names need not wait for those.
+        applied = {name: address for name, address in served.items() if name not in self._lingering}
+        self._show(NamesState(names.digest(applied), len(served), await self._server.version()))
+
+    def _reckon(self) -> None:
+        now_s = self._clock.monotonic_s()
+        self._lingering = names.lingering(self._written or {}, self._wanted, self._lingering, now_s)
+
+    # ---- telling
+
+    def _tell_down(self, trouble: HoldfastError) -> None:
+        if self._findings.add_trouble(DOWN, trouble):
+            self._say(DOWN, {"message": trouble.message, "remedy": trouble.remedy})
+        self._show(NamesState(trouble=trouble.message))
+
+    def _tell_differing(self, served: Mapping[str, str], written: Mapping[str, str], change: names.Changes) -> None:
+        """That records are not yet those of the newest revision is no difference; that they are not what was written
+        is one, and in observe mode every one is. It is told until a pass finds nothing."""
+        expected = change.records if self._observes else written
+        names_differ = sorted(
+            name for name in served.keys() | expected.keys() if served.get(name) != expected.get(name)
+        )
+        if not names_differ:
+            self._findings.clear(DIFFERS)
+            return
+        said = ", ".join(names_differ[:NAMED]) + (" and more" if len(names_differ) > NAMED else "")
+        if self._observes:
+            remedy = 'set reconcile = "converge" for this node in fleet.toml and apply'
+        else:
+            remedy = (
+                "it was put right; find out who changes the files or signals the processes of this node's DNS server"
+            )
+        message = f"{len(names_differ)} internal names were not answered as signed: {said}"
+        if self._findings.add(DIFFERS, message, remedy):
+            self._say(DIFFERS, {"message": message})
+            self._changed()
+
+    def _show(self, state: NamesState | None) -> None:
+        if state != self._state:
+            self._state = state
+            self._changed()

@@ -1,0 +1,204 @@
+"""What became of a public hostname that a command changed, judged by the signed report of its edge. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET, Struct
+
+from holdfast.cli.observed import Observed
+from holdfast.model.deployment import StepResult
+from holdfast.model.report import EdgeState, Report
+from holdfast.model.revision import Entry, Table
+from holdfast.model.route import PublicRoute
+
+if TYPE_CHECKING:
+    from holdfast.cli.testimony import Testimony
+
+# live: the edge has it and has seen a real handshake. skipped: not tried, because a step before it did not work (D-27).
+# gone: the edge let go of it. unknown: nobody says, so that it is not waited for.
+Phase = Literal["waiting", "live", "failed", "skipped", "gone", "unknown"]
+
+NAME_STEP = "dns"  # of an edge: does its own DNS lead to the backend?
+_REACHED = ("converged", "held", "settling")
+
+
+class EdgeAwaited(Struct, frozen=True):
+    """`node` "" means that the edge is to let go of it."""
+
+    hostname: str
+    service: str
+    edge: str
+    node: str = ""  # that it must lead to
+    epoch: int = 0
+    backend: str = ""  # internal name
+
+
+class EdgeObserved(Struct, frozen=True, omit_defaults=True):
+    hostname: str
+    service: str
+    edge: str
+    phase: Phase
+    step: str = ""
+    code: str = ""
+    message: str = ""
+    remedy: str = ""
+    steps: tuple[StepResult, ...] = ()
+    expires_s: float = 0.0  # of the certificate that is shown
+    public_dns: str = ""  # a warning only (M-80)
+    node: str = ""  # that runs it
+
+    @property
+    def is_settled(self) -> bool:
+        return self.phase != "waiting"
+
+    @property
+    def has_failed(self) -> bool:
+        return self.phase == "failed" or (self.phase == "skipped" and self.step == NAME_STEP)
+
+
+def public_of(entry: Entry | None) -> Mapping[str, PublicRoute]:
+    """What edges carry of a service; of one that is inactive, or nowhere, nothing."""
+    return entry.public if entry is not None and entry.node is not UNSET and entry.containers else {}
+
+
+def awaited(before: Table, after: Table) -> tuple[EdgeAwaited, ...]:
+    """Every public hostname of a service that is another one than before, and what its edges must let go of."""
+    found: list[EdgeAwaited] = []
+    for address in sorted(before.entries.keys() | after.entries.keys()):
+        was, becomes = before.entries.get(address), after.entries.get(address)
+        if address.startswith("service.") and was != becomes:
+            found += _of_service(address.removeprefix("service."), was, becomes)
+    return tuple(found)
+
+
+def _of_service(name: str, was: Entry | None, becomes: Entry | None) -> list[EdgeAwaited]:
+    wanted, had = public_of(becomes), public_of(was)
+    node = becomes.node if becomes is not None and becomes.node is not UNSET else ""
+    epoch = becomes.epoch if becomes is not None else 0
+    comes = [EdgeAwaited(host, name, one.edge, node, epoch, one.backend) for host, one in sorted(wanted.items())]
+    goes = [
+        EdgeAwaited(host, name, one.edge)
+        for host, one in sorted(had.items())
+        if one.edge and (host not in wanted or wanted[host].edge != one.edge)
+    ]
+    return comes + goes
+
+
+def judge(one: EdgeAwaited, word: "Testimony | None", has_accepted: bool, worker: Observed | None) -> EdgeObserved:
+    """`has_accepted`: the edge signed for the revision in question. `worker`: what became of the service itself."""
+    if not one.edge:
+        return _unknown(one, "no node is an edge", 'give a node the role "edge" in fleet.toml, then: holdfast apply')
+    if word is None or not word.key:
+        return _unknown(one, f"no machine joined as {one.edge} yet", f"holdfast node invite {one.edge}")
+    if word.report is None or not has_accepted:
+        return EdgeObserved(one.hostname, one.service, one.edge, "waiting", node=one.node)
+    if word.report.mode == "observe":
+        return _unknown(one, f'{one.edge} only observes (reconcile = "observe")', "holdfast status")
+    state = _state(one, word.report)
+    if not one.node:
+        return _left(one, state)
+    found = _carried(one, state)
+    return found if found.phase == "live" or worker is None else _behind(one, found, worker)
+
+
+def says_nothing(word: "Testimony | None") -> bool:
+    """An agent that names no proxy and no public route keeps none."""
+    return word is not None and word.report is not None and not (word.report.proxy or word.report.edge)
+
+
+def unwatched(one: EdgeAwaited) -> EdgeObserved:
+    text = f"{one.edge} reports no public routes: its agent runs no proxy"
+    return _unknown(one, text, f"holdfast node show {one.edge}")
+
+
+def unheard(one: EdgeAwaited, for_s: float) -> EdgeObserved:
+    text = f"{one.edge} has not been heard for {for_s:.0f} s, so nobody knows whether {one.hostname} is public"
+    return _unknown(one, text, "look at the machine and its network; holdfast edge status")
+
+
+def gated(found: EdgeObserved, why: str) -> EdgeObserved:
+    """The DNS step did not work, so that the edge's own was not tried (D-27)."""
+    text = f"skipped, as the DNS step failed: {why}"
+    remedy = found.remedy or f"holdfast node show {found.edge}"
+    return EdgeObserved(
+        found.hostname,
+        found.service,
+        found.edge,
+        "skipped",
+        NAME_STEP,
+        "dns_failed",
+        text,
+        remedy,
+        found.steps,
+        found.expires_s,
+        found.public_dns,
+        found.node,
+    )
+
+
+def leads_there(state: EdgeState, node: str, epoch: int, backend: str) -> bool:
+    """To what is applied, not to what was applied before."""
+    return (state.node, state.epoch, state.backend) == (node, epoch, backend)
+
+
+def _state(one: EdgeAwaited, report: Report) -> EdgeState | None:
+    mine = (state for state in report.edge if (state.hostname, state.service) == (one.hostname, one.service))
+    return next(mine, None)
+
+
+def _left(one: EdgeAwaited, state: EdgeState | None) -> EdgeObserved:
+    if state is None:
+        return EdgeObserved(one.hostname, one.service, one.edge, "gone")
+    step = state.step or "let go"
+    return EdgeObserved(one.hostname, one.service, one.edge, "waiting", step, message=state.message, steps=state.steps)
+
+
+def _carried(one: EdgeAwaited, state: EdgeState | None) -> EdgeObserved:
+    if state is None or not leads_there(state, one.node, one.epoch, one.backend) or state.phase == "leaving":
+        return EdgeObserved(one.hostname, one.service, one.edge, "waiting", node=one.node)
+    found = EdgeObserved(
+        one.hostname,
+        one.service,
+        one.edge,
+        state.phase,
+        state.step,
+        state.code,
+        state.message,
+        state.remedy,
+        state.steps,
+        state.certificate.expires_s if state.certificate is not None else 0.0,
+        state.public_dns,
+        one.node,
+    )
+    return gated(found, state.message or state.dns_trouble) if _lacks_name(state) else found
+
+
+def _lacks_name(state: EdgeState) -> bool:
+    return state.phase == "failed" and state.step == NAME_STEP
+
+
+def _behind(one: EdgeAwaited, found: EdgeObserved, worker: Observed) -> EdgeObserved:
+    """What the node of the service did not do, no edge can make up for."""
+    if worker.phase in _REACHED or found.phase == "failed":
+        return found
+    if worker.phase in ("unknown", "retired"):
+        return _unknown(one, worker.message or f"nobody says how {one.service} is on {worker.node}", worker.remedy)
+    text = f"skipped, as {one.service} did not get there on {worker.node}"
+    return EdgeObserved(one.hostname, one.service, one.edge, "skipped", message=text, steps=found.steps, node=one.node)
+
+
+def _unknown(one: EdgeAwaited, message: str, remedy: str) -> EdgeObserved:
+    return EdgeObserved(
+        one.hostname,
+        one.service,
+        one.edge,
+        "unknown",
+        code="not_observed",
+        message=message,
+        remedy=remedy,
+        node=one.node,
+    )
+
+
+def failures(seen: Sequence[EdgeObserved]) -> list[EdgeObserved]:
+    return [one for one in seen if one.has_failed]

@@ -1,0 +1,135 @@
+"""Every public hostname that is applied, with what its edge says of it, verified. Pure; for `edge list` and others."""
+
+from collections.abc import Iterator
+
+from msgspec import UNSET, Struct
+
+from holdfast.cli.edge_observed import leads_there
+from holdfast.cli.testimony import Testimony
+from holdfast.hub import edge_findings
+from holdfast.hub.public_routes import carried
+from holdfast.model.applied import Applied
+from holdfast.model.hub_status import StatusFinding
+from holdfast.model.report import CertificateState, EdgeState, Report
+from holdfast.model.revision import Entry
+from holdfast.model.route import PublicRoute
+
+BROKEN = frozenset(edge_findings.ROWS) - {"public_dns_differs", "edge_route_leaving"}
+BROKEN_STATUS = ("failed", "missing", "unknown", "not on an edge")
+
+
+class EdgeView(Struct, frozen=True):
+    """`state` is None unless the edge says something of it, in a word that is verified and not old."""
+
+    hostname: str
+    service: str
+    component: str
+    edge: str
+    node: str
+    route: PublicRoute
+    entry: Entry | None  # of the service; None if it is not applied any more
+    word: Testimony | None
+    state: EdgeState | None = None
+    has_accepted: bool = False  # the edge knows what is applied
+
+    @property
+    def status(self) -> str:
+        """live, waiting, failed or leaving as the edge says; moving while it leads to where the service was, standby
+        while it leads to who stands in; unknown if the edge is silent; missing if it has no such route."""
+        if not self.edge:
+            return "not on an edge"
+        if self.word is None or not is_heard(self.word):
+            return "unknown"
+        if self.state is None:
+            return "missing" if self.has_accepted else "waiting"
+        if self.state.phase != "live" or self.entry is None:
+            return self.state.phase
+        if leads_there(self.state, self.node, self.entry.epoch, self.route.backend):
+            return "live"
+        return "standby" if self.state.node in self.entry.failover else "moving"
+
+    @property
+    def certificate(self) -> CertificateState | None:
+        return self.state.certificate if self.state is not None else None
+
+    @property
+    def is_reachable(self) -> bool | None:
+        """None while nobody says."""
+        is_known = self.state is not None and self.state.phase in ("live", "leaving")
+        return self.state.backend_trouble == "" if self.state is not None and is_known else None
+
+    @property
+    def dns_agrees(self) -> bool | None:
+        return self.state.dns_trouble == "" if self.state is not None else None
+
+
+def is_heard(word: Testimony) -> bool:
+    return word.verified and word.report is not None and word.status != "unhealthy"
+
+
+def views(applied: Applied, nodes: dict[str, Testimony]) -> list[EdgeView]:
+    """Also of what an edge still answers for, although it is not applied any more."""
+    found = [_view(applied, nodes, *row) for row in _applied(applied)]
+    known = {(view.edge, view.hostname, view.service) for view in found}
+    for name, word in sorted(nodes.items()):
+        for state in word.report.edge if word.report is not None and is_heard(word) else ():
+            if (name, state.hostname, state.service) not in known:
+                route = PublicRoute(state.component, "", name, state.backend)
+                found.append(
+                    EdgeView(state.hostname, state.service, state.component, name, state.node, route, None, word, state)
+                )
+    return sorted(found, key=lambda view: (view.hostname, view.edge))
+
+
+def _applied(applied: Applied) -> Iterator[tuple[str, Entry, str, PublicRoute]]:
+    for address, entry in applied.table.entries.items():
+        if entry.public and entry.node is not UNSET and address.startswith("service.") and entry.containers:
+            for hostname, route in entry.public.items():
+                yield address.removeprefix("service."), entry, hostname, route
+
+
+def _view(
+    applied: Applied, nodes: dict[str, Testimony], service: str, entry: Entry, hostname: str, route: PublicRoute
+) -> EdgeView:
+    word = nodes.get(route.edge)
+    states = word.report.edge if word is not None and word.report is not None and is_heard(word) else ()
+    state = next((one for one in states if (one.hostname, one.service) == (hostname, service)), None)
+    knows = has_accepted(word, applied)
+    return EdgeView(hostname, service, route.component, route.edge, str(entry.node), route, entry, word, state, knows)
+
+
+def has_accepted(word: Testimony | None, applied: Applied) -> bool:
+    return word is not None and word.pulse is not None and word.pulse.accepted == applied.head
+
+
+def findings(view: EdgeView, applied: Applied, now_s: float) -> list[StatusFinding]:
+    """What is wrong with this hostname, in the words of its edge where it has some."""
+    report = view.word.report if view.word is not None and is_heard(view.word) else None
+    if report is None:
+        return []
+    derived = edge_findings.of(view.edge, report, applied, now_s, view.has_accepted)
+    mine = [one for one in derived if view.hostname in one.message and one.address == f"service.{view.service}"]
+    return [*_own(view, report, now_s), *mine]
+
+
+def _own(view: EdgeView, report: Report, now_s: float) -> Iterator[StatusFinding]:
+    for own in report.findings:
+        if view.hostname in own.message or own.address.endswith(f".{view.hostname}"):
+            age_s = max(0.0, now_s - own.since_s) if own.since_s else 0.0
+            yield StatusFinding(own.code, "warning", own.message, own.remedy, own.address, round(age_s, 3))
+
+
+def is_broken(view: EdgeView, found: list[StatusFinding]) -> bool:
+    """Not as it should be, or nobody knows. That public DNS leads elsewhere is a warning only."""
+    if view.status in BROKEN_STATUS:
+        return True
+    return any(one.code in BROKEN or one.code in ("handshake_failed", "certificate_stale") for one in found)
+
+
+def edge_routes(applied: Applied, nodes: dict[str, Testimony]) -> dict[str, list[EdgeView]]:
+    """By service (M-44)."""
+    found: dict[str, list[EdgeView]] = {}
+    for view in views(applied, nodes):
+        if view.entry is not None and view.hostname in carried(view.entry):
+            found.setdefault(view.service, []).append(view)
+    return found

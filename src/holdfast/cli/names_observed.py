@@ -1,0 +1,106 @@
+"""Which nodes answer for internal names as the applied revision says, judged by their own signed reports. Pure."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET, Struct
+
+from holdfast.model.revision import Table
+from holdfast.reconcile import names as records
+
+if TYPE_CHECKING:
+    from holdfast.cli.testimony import Testimony
+
+# served: as applied. unknown: it says nothing of names, or nothing at all.
+Phase = Literal["waiting", "served", "failed", "unknown"]
+
+
+class NamesAwaited(Struct, frozen=True):
+    """What these nodes must answer by now. Without nodes there is nothing to wait for."""
+
+    digest: str = ""
+    records: int = 0
+    nodes: tuple[str, ...] = ()
+    leaves: bool = False  # some name is not to be answered any more
+
+
+class NamesObserved(Struct, frozen=True):
+    node: str
+    phase: Phase
+    message: str = ""
+
+
+class DnsObserved(Struct, frozen=True):
+    nodes: tuple[NamesObserved, ...] = ()
+    changes: bool = False  # names are other ones than before
+
+    @property
+    def phase(self) -> str:
+        """The worst of them; "unchanged" where no name changed."""
+        if not self.changes:
+            return "unchanged"
+        worst = [phase for phase in ("failed", "waiting", "served") if any(one.phase == phase for one in self.nodes)]
+        return worst[0] if worst else "unknown"
+
+    @property
+    def is_settled(self) -> bool:
+        return self.phase != "waiting"
+
+    def those(self, phase: Phase) -> list[NamesObserved]:
+        return [one for one in self.nodes if one.phase == phase]
+
+
+def wanted(table: Table) -> dict[str, str]:
+    """Every internal name and the address it leads to, as every manifest of a node that serves DNS has them."""
+    found: dict[str, str] = {}
+    for address, entry in table.entries.items():
+        if not (entry.names and entry.containers and entry.node is not UNSET and address.startswith("service.")):
+            continue
+        home = table.entries.get(f"node.{entry.node}")
+        if home is not None and home.address:
+            found |= dict.fromkeys(entry.names, home.address)
+    return found
+
+
+def servers(table: Table) -> frozenset[str]:
+    """Names of the nodes that serve DNS."""
+    return frozenset(
+        address[5:] for address, entry in table.entries.items() if entry.dns and address.startswith("node.")
+    )
+
+
+def awaited(before: Table, after: Table, among: Collection[str]) -> NamesAwaited:
+    """`among`: the nodes that were told something new. Where no name changed nobody is waited for."""
+    names, known = wanted(after), wanted(before)
+    if names == known:
+        return NamesAwaited()
+    nodes = servers(after) & frozenset(among)
+    leaves = bool(known.keys() - names.keys())
+    return NamesAwaited(records.digest(names), len(names), tuple(sorted(nodes)), leaves)
+
+
+def judge(of: NamesAwaited, node: str, word: "Testimony | None", has_accepted: bool) -> NamesObserved:
+    """A node that is silent is not waited for: whoever asks it gets no answer, neither an old one nor a new one."""
+    if word is None or not word.key:
+        return NamesObserved(node, "unknown", f"no machine joined as {node} yet")
+    if word.status == "unhealthy":
+        return NamesObserved(node, "unknown", f"{node} has not been heard for {word.age_s:.0f} s")
+    if word.report is None or not has_accepted:
+        return NamesObserved(node, "waiting")
+    if word.report.mode == "observe":
+        return NamesObserved(node, "unknown", f'{node} only observes (reconcile = "observe")')
+    state = word.report.names
+    if state is None:
+        return NamesObserved(node, "waiting", f"{node} says nothing of names")
+    lingering = state.records - of.records if of.leaves else 0  # what others took away goes at its own pace
+    if state.served != of.digest:
+        return NamesObserved(node, "waiting", state.trouble)
+    return NamesObserved(node, "waiting", f"{lingering} more are still answered") if lingering else _served(node)
+
+
+def _served(node: str) -> NamesObserved:
+    return NamesObserved(node, "served")
+
+
+def says_nothing(word: "Testimony | None") -> bool:
+    return word is not None and word.report is not None and word.report.names is None

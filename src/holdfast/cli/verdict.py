@@ -1,0 +1,219 @@
+"""What an applying command says at its end: to people, to programs, and as an error when something did not work."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.cli import edge_observed, observed, receipts
+from holdfast.cli.edge_observed import EdgeObserved
+from holdfast.cli.moment import rfc3339
+from holdfast.cli.names_observed import DnsObserved
+from holdfast.cli.observed import Observed
+from holdfast.cli.outcome import Outcome
+from holdfast.errors import Failed, HoldfastError, SignatureRequired, Unreachable
+from holdfast.model.deployment import StepResult
+from holdfast.model.revision import Head
+
+NAMED_MAX = 5
+
+
+# ---- for programs
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    """Everything about edges and names stands with the service it belongs to, once."""
+    services, told = [], set()
+    for one in outcome.services:
+        edges = [_edge(edge) for edge in outcome.edges if edge.service == one.service and one.service not in told]
+        services.append(_service(one) | {"edge": edges, "dns": _dns(outcome.dns)})
+        told.add(one.service)
+    return {
+        "receipts": msgspec.to_builtins(outcome.receipts),
+        "services": services,
+        "success": trouble(outcome, None) is None,
+    }
+
+
+def _service(one: Observed) -> dict[str, Any]:
+    """Every key, also where it is empty: scripts rely on them."""
+    return {
+        "service": one.service,
+        "node": one.node,
+        "phase": one.phase,
+        "step": one.step,
+        "code": one.code,
+        "message": one.message,
+        "remedy": one.remedy,
+        "steps": _steps(one.steps),
+    }
+
+
+def _edge(one: EdgeObserved) -> dict[str, Any]:
+    return {
+        "hostname": one.hostname,
+        "edge": one.edge,
+        "phase": one.phase,
+        "step": one.step,
+        "code": one.code,
+        "message": one.message,
+        "remedy": one.remedy,
+        "steps": _steps(one.steps),
+        "expires": rfc3339(one.expires_s) if one.expires_s else None,
+    }
+
+
+def _dns(dns: DnsObserved) -> dict[str, Any]:
+    nodes = [{"node": one.node, "phase": one.phase, "message": one.message} for one in dns.nodes]
+    return {"phase": dns.phase, "nodes": nodes}
+
+
+def _steps(steps: Sequence[StepResult]) -> list[dict[str, Any]]:
+    return [
+        {"name": s.name, "outcome": s.outcome, "at": rfc3339(s.at_s), "took_s": s.took_s, "message": s.message}
+        for s in steps
+    ]
+
+
+# ---- for people
+
+
+def told(outcome: Outcome) -> list[str]:
+    lines = receipts.told(outcome.receipts)
+    groups: dict[str, list[str]] = {}
+    for one in outcome.services:
+        if one.phase in ("converged", "held", "retired"):
+            groups.setdefault(one.phase, []).append(f"{one.service} on {one.node}")
+        elif one.phase == "unknown" and one.node not in outcome.receipts.not_joined:
+            lines.append(f"Not waited for: {one.service}; {one.message}")
+    for edge in outcome.edges:
+        if edge.phase == "live":
+            groups.setdefault("public", []).append(f"https://{edge.hostname}/ on {edge.edge}")
+        elif edge.phase == "gone":
+            groups.setdefault("not public any more", []).append(f"{edge.hostname} on {edge.edge}")
+        elif edge.phase == "unknown" and edge.edge not in outcome.receipts.not_joined:
+            lines.append(f"Not waited for: {edge.hostname}; {edge.message}")
+    lines += [f"{phase[:1].upper()}{phase[1:]}: {_named(names)}." for phase, names in groups.items()]
+    return lines + [_leads_elsewhere(edge) for edge in outcome.edges if edge.public_dns]
+
+
+def _leads_elsewhere(edge: EdgeObserved) -> str:
+    """M-80: records of public names are made by hand elsewhere; nothing waits for them."""
+    return f"Warning: in public DNS {edge.hostname} does not lead to {edge.edge}: {edge.public_dns}"
+
+
+# ---- as an error
+
+
+def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
+    """What did not work, the worst first; None if everything did."""
+    is_applied = f"revision {head.number} IS applied, but " if head is not None else ""
+    failed = observed.failures(outcome.services)
+    if failed:
+        return _failed(failed, is_applied)
+    closed = edge_observed.failures(outcome.edges)
+    if closed:
+        return _not_public(closed, is_applied)
+    if outcome.dns.phase == "failed":
+        return _not_named(outcome.dns, outcome.services, is_applied)
+    parked = [one for one in outcome.services if one.phase == "parked"]
+    if parked:
+        first = parked[0]
+        text = f"{is_applied}{first.node} will not go on with {first.service} without a signature: {first.message}"
+        return SignatureRequired(text, remedy=first.remedy, code="needs_operator")
+    if outcome.receipts.missing:
+        return receipts.missing(outcome.receipts, is_applied)
+    return _late(outcome, is_applied)
+
+
+def _late(outcome: Outcome, is_applied: str) -> HoldfastError | None:
+    late = [_where(one) for one in outcome.services if not one.is_settled]
+    if not outcome.dns.is_settled:
+        late += [_asked(one.node, one.message) for one in outcome.dns.those("waiting")]
+    late += [_carried(edge) for edge in outcome.edges if not edge.is_settled]
+    if not late:
+        return None
+    return Unreachable(
+        f"{is_applied}in the time that [timeouts] gives, these did not settle: {_named(late)}",
+        remedy="nothing has to be applied again; holdfast status shows how it goes on",
+        code="not_settled",
+    )
+
+
+def _failed(failed: Sequence[Observed], is_applied: str) -> Failed:
+    first = failed[0]
+    own = first.remedy or f"holdfast logs {first.service} shows what it said"
+    return Failed(
+        f"{is_applied}{_joined([_why(one) for one in failed])}",
+        remedy=own if "holdfast rollback" in own else f"{own}; holdfast rollback goes back to what worked",
+        code="rollout_failed",
+    )
+
+
+def _not_public(closed: Sequence[EdgeObserved], is_applied: str) -> Failed:
+    """M-83: it runs, and nobody outside reaches it; nothing that was done has to be done again."""
+    first = closed[0]
+    own = first.remedy or f"holdfast edge status {first.hostname}"
+    return Failed(
+        f"{is_applied}{_joined([_why_closed(one) for one in closed])}",
+        remedy=f"{own}; then holdfast deploy {first.service}, or sync, goes on from there",
+        code="dns_failed" if first.phase == "skipped" else "edge_route_failed",
+    )
+
+
+def _why_closed(one: EdgeObserved) -> str:
+    why = f": {_below(one.message)}" if one.message else ""
+    where = f" on {one.node}" if one.node else ""
+    return (
+        f"{one.service} serves internally{where} and is not public: edge {one.edge} {one.hostname}: "
+        f"step {one.step!r} failed{why}"
+    )
+
+
+def _not_named(dns: DnsObserved, services: Sequence[Observed], is_applied: str) -> Failed:
+    broken = dns.those("failed")
+    said = _joined([f"{one.node}: {_below(one.message)}" for one in broken])
+    again = f"holdfast deploy {services[0].service}, or sync," if services else "holdfast sync"
+    return Failed(
+        f"{is_applied}step 'dns' failed: {said}; what was deployed serves, and is not found by its name there",
+        remedy=f"holdfast node show {broken[0].node} says more; then {again} goes on from there",
+        code="dns_failed",
+    )
+
+
+def _why(one: Observed) -> str:
+    step = f" at step {one.step!r}" if one.step else ""
+    why = f": {_below(one.message)}" if one.message else ""
+    if one.phase == "failed":
+        serves = f"{one.serves} still serves" if one.serves != "nothing" else "nothing serves"
+        return f"{one.service} failed on {one.node}{step}{why}; {serves}"
+    broken = next((s for s in one.steps if s.outcome == "failed"), None)
+    said = f" {broken.name!r}: {_below(broken.message)}" if broken is not None else ""
+    return f"{one.service} serves on {one.node}, but a step failed:{said}"
+
+
+def _below(words: str) -> str:
+    """Last lines of a log may be in it: each stays behind the margin, so that none looks like one of ours."""
+    return words.rstrip().replace("\n", "\n    ")
+
+
+def _where(one: Observed) -> str:
+    return f"{one.service} on {one.node}" + (f" (step {one.step!r})" if one.step else "")
+
+
+def _asked(node: str, message: str) -> str:
+    return f"names on {node}" + (f" ({_below(message)})" if message else "")
+
+
+def _carried(one: EdgeObserved) -> str:
+    step = f" (step {one.step!r})" if one.step else ""
+    return f"edge {one.edge} {one.hostname}{step}" + (", not public yet" if one.node else ", still there")
+
+
+def _joined(said: Sequence[str]) -> str:
+    more = f"; and {len(said) - NAMED_MAX} more" if len(said) > NAMED_MAX else ""
+    return "; ".join(said[:NAMED_MAX]) + more
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED_MAX]) + (f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else "")

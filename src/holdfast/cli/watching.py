@@ -1,0 +1,214 @@
+"""Waiting until everything that a command changed has settled: services, then the names they have, then their edges.
+
+Looks at what nodes say in their signed reports, and at nothing else.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.cli import edge_observed, names_observed, observed, receipts
+from holdfast.cli.edge_observed import EdgeAwaited, EdgeObserved
+from holdfast.cli.lookout import Lookout
+from holdfast.cli.names_observed import DnsObserved, NamesAwaited, NamesObserved
+from holdfast.cli.observed import Awaited, Observed
+from holdfast.cli.show_steps import StepLines
+from holdfast.cli.toolbox import Toolbox
+from holdfast.model import duration
+from holdfast.model.applied import Applied, content
+from holdfast.model.ids import FLEET
+from holdfast.planning.documents import FleetDocument
+
+if TYPE_CHECKING:
+    from holdfast.cli.testimony import Testimony
+
+SILENT_S = 2.0  # an agent that says nothing of services so long after its receipt runs none; the same with routes
+PARKED_S = 1.0  # what was parked before this revision is taken away within that
+TROUBLED_S = 10.0  # a DNS server in trouble for so long does not come by itself
+SLACK_S = 2.0  # an edge gives up by itself, and says why: its last word is waited for
+LOOK_S = 0.5  # while one of these runs
+
+
+class Wanted(Struct, frozen=True):
+    """Everything a command waits for. `asked`: nodes that it gave something new to do."""
+
+    services: tuple[Awaited, ...] = ()
+    edges: tuple[EdgeAwaited, ...] = ()
+    names: NamesAwaited = NamesAwaited()
+    asked: frozenset[str] = frozenset()
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Whose words have to be looked at."""
+        edges = {one.edge for one in self.edges if one.edge}
+        return frozenset({one.node for one in self.services} | edges | set(self.names.nodes))
+
+
+class Limits(Struct, frozen=True):
+    """[timeouts] of the fleet (M-64)."""
+
+    deploy_s: float
+    undeploy_s: float
+    edge_route_s: float
+
+
+class Watch:
+    """Looks until each has settled or its time is up. `branch` None: nothing was asked of anybody just now."""
+
+    def __init__(self, wanted: Wanted, branch: receipts.Branch | None, box: Toolbox) -> None:
+        self._wanted = wanted
+        self._branch = branch
+        self._box = box
+        self._lines = StepLines(box.terminal)
+        self._since_s: dict[tuple[object, str], float] = {}  # first seen silent, parked, in trouble
+        self._settled_s: dict[Awaited, float] = {}
+        self._began_s = box.clock.monotonic_s()
+        self._unheard: frozenset[str] = frozenset()  # nodes that are silent, and of which little was asked
+        self.services: tuple[Observed, ...] = ()
+        self.edges: tuple[EdgeObserved, ...] = ()
+        self.dns = DnsObserved()
+
+    # ---- looking
+
+    def look(self, heard: "Mapping[str, Testimony]", only_new: bool = False) -> None:
+        """`only_new`: what happened before this command is not told as if it happened now."""
+        self.services = tuple(self._service(one, heard.get(one.node)) for one in self._wanted.services)
+        for one, seen in zip(self._wanted.services, self.services, strict=True):
+            if seen.is_settled:
+                self._settled_s.setdefault(one, self._box.clock.monotonic_s())
+        of = self._wanted.names
+        nodes = tuple(self._names(of, node, heard.get(node)) for node in of.nodes)
+        self.dns = DnsObserved(nodes, changes=bool(of.nodes))
+        self.edges = tuple(self._edge(one, heard.get(one.edge)) for one in self._wanted.edges)
+        if only_new:
+            self._lines.pass_over(self.services, self.edges)
+        self._lines.show(self.services, self.dns, self.edges, self._box.clock.now_s())
+
+    def _accepts(self, word: "Testimony | None") -> bool:
+        return self._branch is None or (word is not None and receipts.accepted(word, self._branch))
+
+    def _service(self, one: Awaited, word: "Testimony | None") -> Observed:
+        signed = self._accepts(word)
+        found = observed.judge(one, word, signed)
+        if found.phase == "parked" and not self._lasts(one, "parked", PARKED_S):
+            return replace(found, phase="settling")
+        is_silent = found.phase == "settling" and signed and observed.says_nothing(word)
+        return observed.unwatched(one) if is_silent and self._lasts(one, "silent", SILENT_S) else found
+
+    def _names(self, of: NamesAwaited, node: str, word: "Testimony | None") -> NamesObserved:
+        if node in self._unheard:
+            return NamesObserved(node, "unknown", f"{node} is silent")
+        found = names_observed.judge(of, node, word, self._accepts(word))
+        if found.phase != "waiting" or not found.message:
+            self._since_s.pop((node, "names"), None)
+            return found
+        if names_observed.says_nothing(word):
+            is_silent = self._lasts(node, "no names", SILENT_S)
+            return replace(found, phase="unknown") if is_silent else found
+        return replace(found, phase="failed") if self._lasts(node, "names", TROUBLED_S) and not of.leaves else found
+
+    def _edge(self, one: EdgeAwaited, word: "Testimony | None") -> EdgeObserved:
+        is_asked = one.edge in self._wanted.asked - self._unheard
+        is_silent = word is not None and word.key and (word.status == "unhealthy" or one.edge in self._unheard)
+        if word is not None and is_silent and not is_asked:
+            return edge_observed.unheard(one, word.age_s)
+        signed = not is_asked or self._accepts(word)
+        found = edge_observed.judge(one, word, signed, self._worker(one))
+        if found.phase != "waiting":
+            return found
+        broken = self.dns.those("failed")
+        if broken and one.node:
+            return edge_observed.gated(found, f"{broken[0].node}: {broken[0].message}")
+        has_none = signed and edge_observed.says_nothing(word) and self._lasts(one, "silent", SILENT_S)
+        return edge_observed.unwatched(one) if has_none and one.node else found
+
+    def _worker(self, one: EdgeAwaited) -> Observed | None:
+        pairs = zip(self._wanted.services, self.services, strict=True)
+        mine = (seen for wanted, seen in pairs if (wanted.service, wanted.node) == (one.service, one.node))
+        return next(mine, None)
+
+    def _lasts(self, one: object, what: str, for_s: float) -> bool:
+        now_s = self._box.clock.monotonic_s()
+        return now_s - self._since_s.setdefault((one, what), now_s) >= for_s
+
+    # ---- waiting
+
+    def wait(self, lookout: Lookout, applied: Applied, without: Collection[str], unheard: Collection[str] = ()) -> None:
+        """`without`: nodes that did not sign for the revision, and have had their time. `unheard`: those of them that
+        had nothing to do but to learn names."""
+        if unheard:
+            self._unheard = frozenset(unheard)
+            self.look(lookout.look())
+        if not self._is_over():
+            limits = limits_of(applied)
+            while (left_s := self._left_s(limits, without)) > 0:
+                lookout.rest(min(left_s, LOOK_S) if self._since_s else left_s)
+                self.look(lookout.look())
+        self._lines.show_rest(self.dns, self.edges)
+        self._box.terminal.settle()
+
+    def _is_over(self) -> bool:
+        settled = [one.is_settled for one in self.services] + [one.is_settled for one in self.edges]
+        return all(settled) and self.dns.is_settled
+
+    def _left_s(self, limits: Limits, without: Collection[str]) -> float:
+        return max(self._ends_s(limits, without), default=0.0) - self._box.clock.monotonic_s()
+
+    def _ends_s(self, limits: Limits, without: Collection[str]) -> list[float]:
+        """When the time is up of everything that has not settled yet."""
+        services = zip(self._wanted.services, self.services, strict=True)
+        edges = zip(self._wanted.edges, self.edges, strict=True)
+        ends = [
+            *(
+                self._service_s(one, limits)
+                for one, seen in services
+                if not seen.is_settled and one.node not in without
+            ),
+            *(self._edge_s(one, limits) for one, seen in edges if not seen.is_settled and one.edge not in without),
+        ]
+        waiting = [one.node for one in self.dns.those("waiting")]
+        if not self.dns.is_settled and set(waiting) - set(without) and self._is_anything_there():
+            ends.append(self._names_s(limits))
+        return ends
+
+    def _service_s(self, one: Awaited, limits: Limits) -> float:
+        """What moves away goes once its new home has it, and not before."""
+        if one.deployment:
+            return self._began_s + limits.deploy_s
+        arrives = [other for other in self._wanted.services if other.service == one.service and other.deployment]
+        return self._since(arrives) + limits.undeploy_s
+
+    def _edge_s(self, one: EdgeAwaited, limits: Limits) -> float:
+        """An edge has its time from when the service is where it must be."""
+        if not one.node:
+            return self._since(self._of(one.service)) + max(limits.undeploy_s, limits.edge_route_s) + SLACK_S
+        homes = [home for home in self._of(one.service) if home.node == one.node]
+        return self._since(homes) + limits.edge_route_s + SLACK_S
+
+    def _names_s(self, limits: Limits) -> float:
+        comes = [one for one in self._wanted.services if one.deployment]
+        is_leaving = self._wanted.names.leaves
+        allowed_s = max(limits.undeploy_s, limits.edge_route_s) if is_leaving else limits.edge_route_s
+        return self._since(comes or self._wanted.services) + allowed_s + SLACK_S
+
+    def _of(self, service: str) -> list[Awaited]:
+        return [one for one in self._wanted.services if one.service == service]
+
+    def _since(self, those: Sequence[Awaited]) -> float:
+        """When the last of those settled; while one has not, its own limit is waited for, and this begins anew then."""
+        return max((self._settled_s.get(one, self._began_s) for one in those), default=self._began_s)
+
+    def _is_anything_there(self) -> bool:
+        """Names of what did not get there are nothing to wait for."""
+        return not self.services or any(one.phase not in ("failed", "parked", "unknown") for one in self.services)
+
+
+def limits_of(applied: Applied) -> Limits:
+    found = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
+    timeouts = msgspec.json.decode(found, type=FleetDocument).timeouts
+    texts = (timeouts.deploy, timeouts.undeploy, timeouts.edge_route)
+    deploy_s, undeploy_s, edge_route_s = (duration.milliseconds(text) / 1000 for text in texts)
+    return Limits(deploy_s, undeploy_s, edge_route_s)

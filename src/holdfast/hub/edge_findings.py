@@ -1,0 +1,118 @@
+"""Which public hostnames are not as applied, by the report of their edge, and what its certificates say. Pure.
+
+The hub shows it to whoever asks; the command line works it out again from words it verified itself. What an edge says
+in findings of its own is not said again here.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.hub.public_routes import carried
+from holdfast.model.applied import Applied
+from holdfast.model.hub_status import StatusFinding
+from holdfast.model.report import CertificateState, EdgeState, Report
+from holdfast.model.revision import Entry
+
+EXPIRING_S = 25 * 86_400.0  # renewed at 30 days left: whoever has less could not renew it
+WAITS_S = 30.0
+
+# code → what to do, unless the edge knows better
+ROWS: Mapping[str, str] = {
+    "edge_route_missing": "wait for {node} to take it up; holdfast node show {node} says what keeps it",
+    "edge_route_failed": "holdfast edge status {hostname}; then holdfast deploy {service} tries again",
+    "edge_route_waiting": "holdfast edge status {hostname} says for what; it goes on by itself",
+    "edge_route_leaving": "wait; it goes once its backend is gone",
+    "backend_unreachable": "holdfast ps {service}; holdfast edge status {hostname}",
+    "dns_differs": "holdfast node show {node}",
+    "public_dns_differs": "change the public record of {hostname} where it is made, or public_address of {node}",
+    "certificate_expiring": "holdfast node show {node} says why it is not renewed",
+    "certificate_failed": "holdfast node show {node}",
+}
+
+
+def of(node: str, report: Report, applied: Applied, now_s: float, has_accepted: bool) -> Iterator[StatusFinding]:
+    """`has_accepted`: the node knows what is applied, so that it can be compared."""
+    wanted = wanted_of(node, applied)
+    states = {(state.hostname, state.service): state for state in report.edge}
+    for (hostname, service), _ in sorted(wanted.items()):
+        state = states.get((hostname, service))
+        if state is not None:
+            yield from _of_state(node, state, report, now_s)
+        elif has_accepted and report.mode == "converge":
+            text = f"{node} does not answer for {hostname}"
+            yield _finding("edge_route_missing", node, hostname, service, text, 0.0)
+    for (hostname, service), state in sorted(states.items()):
+        if (hostname, service) not in wanted and has_accepted:
+            text = f"{node} still answers for {hostname}, which is not applied any more"
+            yield _finding("edge_route_leaving", node, hostname, service, text, _age_s(state, now_s))
+    for certificate in report.certificates:
+        yield from _of_certificate(node, certificate, report, "", now_s)
+
+
+def wanted_of(node: str, applied: Applied) -> dict[tuple[str, str], Entry]:
+    """(hostname, service) → entry of the service, of everything that this edge must carry."""
+    return {
+        (hostname, address.removeprefix("service.")): entry
+        for address, entry in applied.table.entries.items()
+        if entry.public and address.startswith("service.")
+        for hostname, route in carried(entry).items()
+        if route.edge == node
+    }
+
+
+def _of_state(node: str, state: EdgeState, report: Report, now_s: float) -> Iterator[StatusFinding]:
+    said = [(code, text) for code, text in _troubles(node, state, now_s) if not _is_told(code, state.hostname, report)]
+    for code, text in said:
+        remedy = state.remedy if code in ("edge_route_failed", "edge_route_waiting") else ""
+        yield _finding(code, node, state.hostname, state.service, text, _age_s(state, now_s), remedy)
+    if state.certificate is not None:
+        yield from _of_certificate(node, state.certificate, report, state.service, now_s)
+
+
+def _troubles(node: str, state: EdgeState, now_s: float) -> Iterator[tuple[str, str]]:
+    step = f" at step {state.step!r}" if state.step else ""
+    why = f": {state.message}" if state.message else ""
+    if state.phase == "failed":
+        yield "edge_route_failed", f"{state.hostname} is not public: it failed on {node}{step}{why}"
+    elif state.phase == "waiting" and _age_s(state, now_s) > WAITS_S:
+        yield "edge_route_waiting", f"{state.hostname} is not public yet: {node} waits{step}{why}"
+    if state.phase == "live" and state.backend_trouble:
+        text = f"{node} does not reach {state.backend} on {state.node} for {state.hostname}: {state.backend_trouble}"
+        yield "backend_unreachable", text
+    if state.phase == "live" and state.dns_trouble:
+        text = f"on {node} {state.backend}, for {state.hostname}, leads elsewhere than signed: {state.dns_trouble}"
+        yield "dns_differs", text
+    if state.public_dns:
+        yield "public_dns_differs", f"in public DNS {state.hostname} does not lead to {node}: {state.public_dns}"
+
+
+def _of_certificate(
+    node: str, one: CertificateState, report: Report, service: str, now_s: float
+) -> Iterator[StatusFinding]:
+    name = one.names[0] if one.names else ""
+    left_s = one.expires_s - now_s
+    if one.expires_s and left_s <= EXPIRING_S and not _is_told("certificate_expiring", name, report):
+        days = f"in {left_s / 86_400:.0f} days" if left_s > 0 else f"{-left_s / 86_400:.0f} days ago"
+        word = "expires" if left_s > 0 else "expired"
+        why = f": {one.trouble}" if one.trouble else ""
+        text = f"the certificate of {name} on {node} {word} {days}{why}"
+        yield _finding("certificate_expiring", node, name, service, text, 0.0)
+    elif one.trouble and not _is_told("certificate_failed", name, report):
+        text = f"the certificate of {name} on {node}: {one.trouble}"
+        yield _finding("certificate_failed", node, name, service, text, 0.0)
+
+
+def _is_told(code: str, name: str, report: Report) -> bool:
+    """In the node's own words, which are shown as they are."""
+    return any(own.code == code and (name in own.address or name in own.message) for own in report.findings)
+
+
+def _finding(
+    code: str, node: str, hostname: str, service: str, text: str, age_s: float, remedy: str = ""
+) -> StatusFinding:
+    words = remedy or ROWS[code].format(node=node, hostname=hostname, service=service)
+    address = f"service.{service}" if service else f"node.{node}"
+    return StatusFinding(code, "warning", text, words, address, round(age_s, 3))
+
+
+def _age_s(state: EdgeState, now_s: float) -> float:
+    return max(0.0, now_s - state.since_s) if state.since_s else 0.0

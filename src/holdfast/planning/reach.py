@@ -1,0 +1,129 @@
+"""How a service is reached: its internal names and its public hostnames, and what no service may ask for. Pure.
+
+The command line shows the complaints with file and line; the hub refuses a revision for the same ones.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from holdfast.model.fleet import Component, Route, Service, Settings
+from holdfast.model.route import (
+    API,
+    LISTENERS,
+    PublicRoute,
+    hostname_of,
+    listener_of,
+    named,
+    public_routes,
+    zone_of,
+)
+from holdfast.planning.complaint import Complaint, Path
+from holdfast.planning.edges import hostname_complaint, internal_complaint
+
+_CHOOSE_PORTS = (
+    f"choose ports: what is passed on as bytes answers on its own port if that is one of "
+    f"{', '.join(map(str, LISTENERS))}, else on {API}; or move one route into a component of its own"
+)
+
+
+class Reach(Struct, frozen=True):
+    """Which edge answers for a public hostname is not decided here: `edge` is "" in each."""
+
+    names: tuple[str, ...]
+    public: dict[str, PublicRoute]
+
+
+NOWHERE = Reach((), {})
+
+
+def reach(name: str, service: Service, settings: Settings) -> Reach:
+    """A component that has a route has its internal names; a route may declare a further one (M-79, M-134)."""
+    zone = zone_of(settings)
+    names: set[str] = set()
+    public: dict[str, PublicRoute] = {}
+    for component in service.components:
+        for route, own in named(name, component.name, component.routes, zone):
+            names.update(own)
+            if route.public:
+                hostname = hostname_of(name, route, settings.public_domains)
+                public[hostname] = PublicRoute(component.name, route.name, "", own[0], listener_of(route), route.mode)
+    return Reach(tuple(sorted(names)), dict(sorted(public.items())))
+
+
+def hostnames(declared: tuple[str, ...], public: Mapping[str, PublicRoute]) -> tuple[str, ...]:
+    """Those that a service claims: as declared, and derived public ones."""
+    return tuple(sorted({*declared, *public})) if public else declared
+
+
+def unassigned(public: Mapping[str, PublicRoute]) -> dict[str, PublicRoute]:
+    return {hostname: replace(route, edge="") for hostname, route in public.items()}
+
+
+# ---- complaints -----------------------------------------------------------------------------------------------------
+
+
+def complaints(name: str, service: Service, settings: Settings) -> Iterator[Complaint]:
+    """Everything about the routes of one service that cannot be served as it stands."""
+    nameless = sum(route.hostname is UNSET for _, route in public_routes(service))
+    claimed: dict[str, str] = {}
+    for at, component in enumerate(service.components):
+        where: Path = ("components", at)
+        yield from _listeners(component, where)
+        for index, (route, own) in enumerate(named(name, component.name, component.routes, zone_of(settings))):
+            yield from _names(component.name, route, own, settings, claimed, (*where, "routes", index))
+            yield from _route(name, route, settings, nameless, claimed, (*where, "routes", index))
+
+
+def _names(
+    component: str, route: Route, own: tuple[str, ...], settings: Settings, claimed: dict[str, str], where: Path
+) -> Iterator[Complaint]:
+    """One internal name may lead to several listeners of one component, never to two components."""
+    for name in own:
+        declared = name == route.hostname
+        at = (*where, "hostname") if declared else where
+        if wrong := internal_complaint(name, settings):
+            zone = zone_of(settings)
+            told = f'write a name within "{zone}", or public = true for one of your public_domains'
+            yield Complaint(at, wrong, told if declared else "rename the route, the component or the service")
+            return
+        if (owner := claimed.setdefault(name, component)) != component:
+            what = f'"{name}" leads to component "{owner}" already'
+            yield Complaint(at, what, "give one of them another hostname")
+
+
+def _listeners(component: Component, where: Path) -> Iterator[Complaint]:
+    """What is passed on unread is told apart by its name alone, so it has its listener to itself; HTTP shares 443."""
+    first: dict[int, Route] = {}
+    for index, route in enumerate(component.routes):
+        other = first.setdefault(listener_of(route), route)
+        if other is not route and "l4" in (route.mode, other.mode):
+            what = f'"{route.name}" and "{other.name}" would both answer on port {listener_of(route)} of a proxy'
+            yield Complaint((*where, "routes", index), what, _CHOOSE_PORTS)
+
+
+def _route(
+    name: str, route: Route, settings: Settings, nameless: int, claimed: dict[str, str], where: Path
+) -> Iterator[Complaint]:
+    if route.protocol == "h2c" and route.mode != "l7":
+        what = 'protocol = "h2c" is about HTTP, and mode = "l4" passes bytes on unread'
+        yield Complaint((*where, "protocol"), what, 'write mode = "l7", or remove protocol')
+    if not route.public:
+        return
+    at = (*where, "hostname")
+    if not settings.public_domains:
+        what = "a public route needs a domain, and the fleet has none"
+        yield Complaint((*where, "public"), what, "add public_domains to [fleet] in fleet.toml")
+        return
+    first = settings.public_domains[0]
+    if route.hostname is UNSET and nameless > 1:
+        what = "missing key: several public routes of this service have no hostname, and only one is named after it"
+        yield Complaint(at, what, f'add hostname = "….{first}"')
+        return
+    hostname = hostname_of(name, route, settings.public_domains)
+    if wrong := hostname_complaint(hostname, settings):
+        yield Complaint(at, wrong, f'write a name such as "{name}.{first}"')
+    elif hostname in claimed:
+        yield Complaint(at, f"two routes of this service claim {hostname}", "give one of them another hostname")
+    claimed[hostname] = route.name

@@ -1,0 +1,174 @@
+"""What an edge does next for one public hostname, from what is true now. Pure; the agent performs it.
+
+Nothing is remembered between two steps but what was checked, so a crash anywhere is only a longer pause. Promised: no
+route before its name, its backend and its certificate are proven (I-16); what serves stays until the new place has
+proven itself; what is not applied any more goes after its backend, and is never led to another one meanwhile (I-19).
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.model.certificate import armoured
+from holdfast.model.route import EdgeRoute, Mode, Place
+from holdfast.ports.proxy import Backend, ProxyRoute, Upstream
+
+Step = Literal["domain", "name", "dns", "backend", "certificate", "route", "handshake"]
+Phase = Literal["waiting", "live", "failed", "leaving"]
+
+# withdraw: take the route away. ask: does the backend of a leaving route still answer? rest: all is as it must be.
+Act = Step | Literal["withdraw", "ask", "rest", "over"]
+
+_ALL: tuple[Step, ...] = get_args(Step)
+STEPS: Mapping[Mode, tuple[Step, ...]] = {
+    "l7": _ALL,
+    "l4": tuple(step for step in _ALL if step != "certificate"),  # it is passed through: the service has its own
+}
+
+# A proxy that is restarted is silent once; one that has no such route any more is silent again.
+SILENCES = 2
+
+FIRST_S, GROWTH, LONGEST_S = 0.2, 1.5, 5.0  # between two tries of what may come by itself
+FAILED_S = 10.0  # ... once it was told as failed
+REFUSED_S, REFUSED_S_MAX = 60.0, 3600.0  # an authority that refused is asked rarely: it counts our failures
+LEAVING_S = 2.0  # at most, between two questions whether a backend is gone
+
+
+class Check(Struct, frozen=True):
+    """What became of one step: `trouble` is "" if it passed; `hopeless` where waiting alone does not help."""
+
+    trouble: str = ""
+    remedy: str = ""
+    code: str = ""
+    hopeless: bool = False
+
+
+PASSED = Check()
+
+
+class Picture(Struct, frozen=True):
+    """One hostname: what is applied, what the running proxy has, and what was checked of the way from one to the
+    other."""
+
+    wanted: EdgeRoute | None  # None: not applied any more
+    has: ProxyRoute | None = None
+    leads: ProxyRoute | None = None  # the wanted route, whatever certificate it shows; None while nobody may vouch
+    would: ProxyRoute | None = None  # ... with its certificate; None until that is there
+    checks: Mapping[Step, Check] = {}
+    astray: bool = False  # what the proxy has is for a name, or leads to an address, that this edge may not serve
+    left_s: float = 0.0  # since when it is not applied any more
+    silences: int = 0  # of the backend of a leaving route, one after the other
+
+
+# ---- what is next ---------------------------------------------------------------------------------------------------
+
+
+def next_act(picture: Picture, undeploy_s: float) -> Act:
+    if picture.has is not None and picture.astray:
+        return "withdraw"
+    return _leave(picture, undeploy_s) if picture.wanted is None else _serve(picture, picture.wanted)
+
+
+def _leave(picture: Picture, undeploy_s: float) -> Act:
+    """The worker stops first (M-85). One that cannot be heard, or does not stop, is not waited for without end."""
+    if picture.has is None:
+        return "over"
+    return "withdraw" if picture.silences >= SILENCES or picture.left_s >= undeploy_s else "ask"
+
+
+def _serve(picture: Picture, wanted: EdgeRoute) -> Act:
+    """The first step that was not tried or has to be tried again."""
+    for step in STEPS[wanted.mode]:
+        if step == "route" and picture.has == picture.would:
+            continue
+        check = picture.checks.get(step)
+        if step == "route" or check is None or (check.trouble and blocks(step, picture)):
+            return step
+    return "rest"
+
+
+def blocks(step: Step, picture: Picture) -> bool:
+    """A live route is not taken away, nor doubted, because its backend or its name does not answer for a while."""
+    return step not in ("dns", "backend") or not leads_there(picture)
+
+
+def leads_there(picture: Picture) -> bool:
+    """The running proxy has the wanted route already, whatever certificate it shows."""
+    return picture.has is not None and replace(picture.has, certificate="") == picture.leads
+
+
+def phase_of(picture: Picture, act: Act, waited_s: float, at_most_s: float) -> Phase:
+    """failed: waiting does not help, or it took too long; it is tried again all the same, only more rarely."""
+    if picture.wanted is None:
+        return "leaving"
+    if act == "rest":
+        return "live"
+    check = trouble_at(picture, act)
+    hopeless = check is not None and check.hopeless
+    return "failed" if hopeless or waited_s >= at_most_s else "waiting"
+
+
+def trouble_at(picture: Picture, act: Act) -> Check | None:
+    """Why this act was not over and done with the last time."""
+    check = next((found for step, found in picture.checks.items() if step == act), None)
+    return check if check is not None and check.trouble else None
+
+
+def skipped(mode: Mode, act: Act) -> tuple[Step, ...]:
+    """What a failed step keeps from being tried (D-27)."""
+    steps = STEPS[mode]
+    after = [place for place, step in enumerate(steps, 1) if step == act]
+    return steps[after[0] :] if after else ()
+
+
+def pause_s(step: Act, check: Check, tries: int, phase: Phase) -> float:
+    """Until the next try, after so many that did not work."""
+    if check.hopeless and step in ("domain", "name"):
+        return REFUSED_S_MAX  # only another revision changes that, and it is heard at once
+    if check.hopeless and step == "certificate":
+        return min(REFUSED_S * 2.0 ** min(tries - 1, 10), REFUSED_S_MAX)
+    longest_s = {"failed": FAILED_S, "leaving": LEAVING_S}.get(phase, LONGEST_S)
+    return min(FIRST_S * GROWTH ** min(tries - 1, 30), longest_s)
+
+
+# ---- where it leads -------------------------------------------------------------------------------------------------
+
+
+def places(wanted: EdgeRoute) -> tuple[Place, ...]:
+    """Its own node first; then those that may stand in."""
+    return (Place(wanted.node, wanted.address), *wanted.others)
+
+
+def chosen(candidates: tuple[Place, ...], answering: Collection[Place], present: Place | None) -> Place:
+    """The first that answers. Where nobody does, nothing is changed: whoever was there last may come back."""
+    fallback = present if present is not None and present in candidates else candidates[0]
+    return next((place for place in candidates if place in answering), fallback)
+
+
+def route(hostname: str, wanted: EdgeRoute, place: Place, issuer: bytes, certificate: str = "") -> ProxyRoute:
+    """The address is the literal one of the signed revision: no name is resolved when a connection is made (S09).
+
+    There is no way to ask for a backend without TLS (M-48): what is terminated here is encrypted anew, for one name and
+    one authority; what is passed through was never opened.
+    """
+    return ProxyRoute(
+        service=wanted.service,
+        component=wanted.component,
+        route=wanted.route,
+        mode=wanted.mode,
+        hostnames=(hostname,),
+        public=True,
+        backends=(Backend(place.address, wanted.port),),
+        certificate=certificate,
+        upstream=Upstream(wanted.backend, armoured(issuer)) if wanted.mode == "l7" else None,
+    )
+
+
+def dns_complaint(wanted: EdgeRoute, found: Collection[str]) -> str | None:
+    """The internal name must lead to the node that the revision names, and nowhere else (M-25, D-27)."""
+    if set(found) == {wanted.address}:
+        return None
+    leads = f"leads to {', '.join(sorted(found))}" if found else "is not known"
+    return f"{wanted.backend} {leads}; the revision says {wanted.address}"

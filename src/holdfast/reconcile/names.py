@@ -1,0 +1,70 @@
+"""Internal names: what a DNS server must answer, what of it changes, and what may be deleted. Pure.
+
+A record goes only if it still is what this node wrote, nobody wants it, and its time is over: whoever cleans up after
+an old owner cannot take away the record of the new one (C-20, D-06), and the record of a service that left stays until
+its edge let go (I-19).
+"""
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from holdfast.reconcile import drift
+
+LINGER_S = 120.0  # as long as an undeploy may take: afterwards no edge waits for it any more
+
+Records = Mapping[str, str]  # name → address
+
+
+class Lingering(Struct, frozen=True):
+    """A record that left the manifest and is still served."""
+
+    address: str
+    until_s: float
+
+
+class Changes(Struct, frozen=True):
+    """From what is served to `records`, which is everything that must be served."""
+
+    records: dict[str, str]
+    put: dict[str, str] = {}  # new, or leading elsewhere
+    deleted: dict[str, str] = {}  # as this node wrote them
+    strange: dict[str, str] = {}  # served, and neither wanted nor written by this node: no signed record
+
+    def __bool__(self) -> bool:
+        return bool(self.put or self.deleted or self.strange)
+
+
+def digest(records: Records) -> str:
+    """Over sorted records (T-11)."""
+    return drift.digest(records.items())
+
+
+def lingering(written: Records, wanted: Records, before: Mapping[str, Lingering], now_s: float) -> dict[str, Lingering]:
+    """What was written and has left the manifest, each with its own end; a name that came back does not linger."""
+    left = {name: address for name, address in written.items() if name not in wanted}
+    return {name: _kept(before.get(name), address, now_s) for name, address in left.items()}
+
+
+def withdrawn(before: Mapping[str, Lingering], names: Collection[str], now_s: float) -> dict[str, Lingering]:
+    """These may go now. What is wanted is not among those that linger, and so cannot be meant."""
+    return {name: Lingering(one.address, now_s) if name in names else one for name, one in before.items()}
+
+
+def staying(before: Mapping[str, Lingering], now_s: float) -> dict[str, str]:
+    return {name: one.address for name, one in before.items() if now_s < one.until_s}
+
+
+def changes(wanted: Records, served: Records, written: Records, staying: Records) -> Changes:
+    records = {**staying, **wanted}
+    gone = {name: address for name, address in served.items() if name not in records}
+    return Changes(
+        records=dict(sorted(records.items())),
+        put={name: address for name, address in sorted(records.items()) if served.get(name) != address},
+        deleted={name: address for name, address in sorted(gone.items()) if written.get(name) == address},
+        strange={name: address for name, address in sorted(gone.items()) if written.get(name) != address},
+    )
+
+
+def _kept(known: Lingering | None, address: str, now_s: float) -> Lingering:
+    return known if known is not None and known.address == address else Lingering(address, now_s + LINGER_S)

@@ -1,0 +1,383 @@
+"""What happens to a real Envoy: killed, frozen, robbed of its files, refused the disk. It goes on or comes back."""
+
+import asyncio
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.adapters.proxy import supervisor
+from holdfast.adapters.proxy.envoy_files import LISTENERS, EnvoyFiles
+from holdfast.adapters.runtime.process import Process, known, with_variable
+from holdfast.errors import Failed, TryLater
+from holdfast.ports.proxy import Listening
+from tests.fleets.envoy_stage import PORTS, Stage, backend, stage
+
+WEB = "web.internal.test"
+LISTENS = "0A"  # the kernel's word for it
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """For faults that leave nothing behind."""
+    with stage(tmp_path_factory.mktemp("kept"), patience_s=0.5) as found:
+        yield found
+
+
+@pytest.fixture
+def on(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path) as found:
+        yield found
+
+
+def play(scene: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(60):
+            await scene()
+
+    asyncio.run(bounded())
+
+
+async def until(question: Callable[[], Awaitable[bool] | bool]) -> None:
+    """`play` bounds it."""
+    while True:
+        found = question()
+        if found if isinstance(found, bool) else await found:
+            return
+        await asyncio.sleep(0.02)
+
+
+def envoy(on: Stage) -> Process | None:
+    return on.proxy._process.envoy()
+
+
+def envoys(on: Stage) -> int:
+    path = os.fsencode(str(on.folder / "proxy" / supervisor.BOOTSTRAP))
+    found = 0
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and known(int(name)) is not None:
+            found += path in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+    return found
+
+
+async def answers(on: Stage, name: str) -> bool:
+    async with on.client() as client:
+        try:
+            status, said = await client.get(WEB)
+        except OSError:
+            return False
+        return status == 200 and said["name"] == name
+
+
+# ---- processes
+
+
+def test_a_killed_envoy_is_back_with_all_routes_without_any_agent(on: Stage) -> None:
+    """I-01, M-116: the supervisor alone does it."""
+
+    async def scene() -> None:
+        async with backend("web") as web:
+            await on.apply(on.route("web", web))
+            before = envoy(on)
+            assert before is not None
+            os.kill(before.pid, signal.SIGKILL)
+            await until(lambda: answers(on, "web"))
+            assert envoy(on) != before and envoys(on) == 1
+            assert await on.proxy.changed(0.0)
+            assert list(await on.proxy.routes()) == [on.route("web", web)]
+
+    play(scene)
+
+
+def test_a_killed_supervisor_is_replaced_and_nothing_else(on: Stage) -> None:
+    """The Envoy that it kept is taken over, not doubled."""
+
+    async def scene() -> None:
+        async with backend("web") as web:
+            await on.apply(on.route("web", web))
+            before = envoy(on)
+            folder = str(on.folder / "proxy")
+            os.kill(supervisor.watching(folder), signal.SIGKILL)
+            assert await on.proxy.changed(10.0)
+            assert envoy(on) == before and await answers(on, "web")
+            await on.proxy.follow(on.listening)
+            await until(lambda: supervisor.watching(folder) != 0)
+            assert envoy(on) == before and envoys(on) == 1
+            assert list(await on.proxy.routes()) == [on.route("web", web)]
+            os.kill(before.pid if before else 0, signal.SIGKILL)
+            await until(lambda: answers(on, "web"))
+
+    play(scene)
+
+
+AGENT = """
+import asyncio, os, sys
+from pathlib import Path
+from tests.fleets.envoy_stage import Stage, backend
+on = Stage(Path(sys.argv[1]))
+on.internal, on.public, on.run_dir = sys.argv[2], sys.argv[3], Path(sys.argv[4])
+on.proxy = on.another()
+async def live():
+    await on.proxy.follow(on.listening)
+    await on.apply(on.route("web", int(sys.argv[5])))
+    print("ready", flush=True)
+    await asyncio.sleep(60)
+asyncio.run(live())
+"""
+
+
+def test_it_outlives_its_agent_and_the_next_one_finds_it(tmp_path: Path) -> None:
+    """I-01: killed like a computer that has had enough, not asked to end."""
+
+    async def scene(on: Stage) -> None:
+        async with backend("web") as web:
+            where = (str(tmp_path), on.internal, on.public, str(on.run_dir), str(web))
+            agent = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", AGENT, *where, stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[2]
+            )
+            assert agent.stdout is not None and await agent.stdout.readline() == b"ready\n"
+            before = envoy(on)
+            agent.kill()
+            await agent.wait()
+            assert before is not None and envoy(on) == before
+            assert [route.service for route in await on.proxy.routes()] == ["web"]
+            await on.proxy.follow(on.listening)
+            assert envoy(on) == before and await answers(on, "web")
+
+    made = Stage(tmp_path)
+    try:
+        play(lambda: scene(made))
+    finally:
+        made.close()
+
+
+def test_two_agents_in_one_directory_have_one_proxy(tmp_path: Path) -> None:
+    async def scene(on: Stage) -> None:
+        others = [on.another() for _ in range(3)]
+        on.proxy._prepare()
+        for other in others:
+            other._process.keep()  # each of them found nobody who holds the lock
+        await on.proxy.follow(on.listening)
+        for other in others:
+            await other.follow(on.listening)
+        assert envoys(on) == 1
+
+    made = Stage(tmp_path)
+    try:
+        play(lambda: scene(made))
+    finally:
+        made.close()
+
+
+def test_both_processes_carry_the_mark_of_their_agent_and_go_when_told(tmp_path: Path) -> None:
+    """T-34: nothing is left, no process and no file."""
+    mark = f"HOLDFAST_TEST_MARK={tmp_path}"
+    with stage(tmp_path, environ={**os.environ, "HOLDFAST_TEST_MARK": str(tmp_path)}) as on:
+        assert len(with_variable(mark)) == 2
+        asyncio.run(on.proxy.follow(None))
+        assert with_variable(mark) == []
+        assert not (tmp_path / "proxy").exists() and list(on.run_dir.iterdir()) == []
+
+
+def test_somebody_elses_supervisor_is_waited_for(tmp_path: Path) -> None:
+    """As with a systemd unit: the agent starts none of its own."""
+    made = Stage(tmp_path, supervise=False)
+    folder = tmp_path / "proxy"
+    folder.mkdir(mode=0o700)
+    unit = subprocess.Popen([sys.executable, "-I", "-S", supervisor.__file__, str(folder)])
+    try:
+        asyncio.run(made.proxy.follow(made.listening))
+        assert supervisor.watching(str(folder)) == unit.pid
+        asyncio.run(made.proxy.follow(None))
+        assert unit.wait(timeout=20) == 0
+    finally:
+        unit.kill()
+        unit.wait()
+        made.close()
+
+
+def test_a_frozen_envoy_holds_nobody_up(kept: Stage) -> None:
+    on = kept
+
+    async def scene() -> None:
+        await on.apply(on.route("web", 1))
+        frozen = envoy(on)
+        assert frozen is not None
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            assert list(await on.proxy.routes()) == []
+            with pytest.raises(TryLater) as trouble:
+                await on.apply(on.route("web", 2))
+            assert trouble.value.code == "proxy_down"
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+        await on.apply(on.route("web", 2))
+        assert list(await on.proxy.routes()) == [on.route("web", 2)] and envoy(on) == frozen
+
+    play(scene)
+
+
+# ---- files
+
+
+def spoil(path: Path) -> None:
+    path.write_bytes(b"{")
+
+
+def swap(path: Path) -> None:
+    """As an editor does it: Envoy reads it at once."""
+    new = path.with_name("edited")
+    new.write_text(path.read_text().replace("internal.test", "elsewhere.test"))
+    new.rename(path)
+
+
+@pytest.mark.parametrize("hurt", [spoil, swap, Path.unlink])
+@pytest.mark.parametrize("file", ["clusters/all.json", "listeners/all.json", "requests/internal.json", "secrets"])
+def test_a_file_that_somebody_else_wrote_is_found_out_and_written_again(
+    kept: Stage, file: str, hurt: Callable[[Path], None]
+) -> None:
+    """M-07, M-115: one writer; nothing diverges in silence."""
+    on = kept
+
+    async def scene() -> None:
+        async with backend("web") as web:
+            await on.apply(on.route("web", web))
+            path = on.folder / "proxy" / file
+            hurt(next(path.iterdir()) if path.is_dir() else path)
+            assert await on.proxy.changed(10.0)
+            assert list(await on.proxy.routes()) == []
+            await on.apply(on.route("web", web))
+            assert list(await on.proxy.routes()) == [on.route("web", web)]
+            await until(lambda: answers(on, "web"))
+
+    play(scene)
+
+
+@pytest.mark.parametrize("also_killed", [False, True])
+def test_a_directory_that_is_taken_away_is_made_again(on: Stage, also_killed: bool) -> None:
+    """M-116: everything is said again, and there is still one Envoy."""
+
+    async def scene() -> None:
+        async with backend("web") as web:
+            await on.apply(on.route("web", web))
+            before = envoy(on)
+            shutil.rmtree(on.folder / "proxy")
+            if also_killed and before is not None:
+                os.kill(before.pid, signal.SIGKILL)
+            assert list(await on.proxy.routes()) == []
+            await on.proxy.follow(on.listening)
+            await on.apply(on.route("web", web))
+            await until(lambda: answers(on, "web"))
+            assert list(await on.proxy.routes()) == [on.route("web", web)] and envoys(on) == 1
+
+    play(scene)
+
+
+def test_a_restart_begins_with_the_last_set_that_was_acknowledged(on: Stage) -> None:
+    """An agent that died in the middle of a set, and an Envoy that died of it."""
+
+    async def scene() -> None:
+        async with backend("web") as web:
+            await on.apply(on.route("web", web))
+            EnvoyFiles(str(on.folder / "proxy")).put(LISTENERS, b'[{"@type": "nonsense"}]')
+            before = envoy(on)
+            os.kill(before.pid if before else 0, signal.SIGKILL)
+            await until(lambda: answers(on, "web"))
+            assert list(await on.proxy.routes()) == [on.route("web", web)]
+
+    play(scene)
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """Every write beyond a few bytes fails, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_takes_nothing_leaves_the_set_before_in_force(kept: Stage) -> None:
+    on = kept
+
+    async def scene() -> None:
+        async with backend("one") as one, backend("two") as two:
+            await on.apply(on.route("web", one))
+            wanted = on.route("web", two)
+            with no_room(), pytest.raises(Failed):
+                await on.apply(wanted)
+            assert list(await on.proxy.routes()) == [on.route("web", one)] and await answers(on, "one")
+            await on.apply(wanted)
+            assert await answers(on, "two")
+
+    play(scene)
+
+
+# ---- addresses
+
+
+def test_other_addresses_are_followed_and_the_routes_stay(on: Stage) -> None:
+    """M-13: a worker that becomes an edge, or stops being one, goes on serving meanwhile."""
+
+    async def scene() -> None:
+        async with backend("web") as web:
+            await on.apply(on.route("web", web))
+            await on.proxy.follow(Listening(on.internal))
+            assert await answers(on, "web") and list(await on.proxy.routes()) == [on.route("web", web)]
+            with pytest.raises(OSError):
+                await asyncio.open_connection(on.public, PORTS[80])
+            await on.proxy.follow(on.listening)
+            assert await answers(on, "web")
+            _, writer = await asyncio.open_connection(on.public, PORTS[80])
+            writer.close()
+
+    play(scene)
+
+
+def test_nobody_can_ask_it_over_the_network(kept: Stage) -> None:
+    """M-115: its admin door is a socket in a closed directory; it listens where it was told and nowhere else."""
+    on = kept
+
+    async def scene() -> None:
+        await on.apply(on.route("web", 1))
+        process = envoy(on)
+        assert process is not None
+        inodes = {os.readlink(path) for path in Path(f"/proc/{process.pid}/fd").iterdir() if path.is_symlink()}
+        found = set()
+        for table in ("tcp", "tcp6"):
+            for line in Path(f"/proc/{process.pid}/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == LISTENS and f"socket:[{fields[9]}]" in inodes:
+                    found.add(int(fields[1].rpartition(":")[2], 16))
+        assert found == set(PORTS.values())
+
+    play(scene)
+
+
+def test_the_access_log_is_moved_on_before_it_fills_the_disk(on: Stage) -> None:
+    """T-31: three are kept, and Envoy goes on in a new one."""
+
+    async def scene() -> None:
+        async with backend("web") as web:
+            await on.apply(on.route("web", web))
+            log = on.folder / "proxy" / "access.log"
+            for number in range(4):
+                assert await answers(on, "web")
+                await until(lambda: log.exists() and log.stat().st_size > 0)
+                os.truncate(log, supervisor.LOG_BYTES_MAX + 1 + number)
+                size = supervisor.LOG_BYTES_MAX + 1
+                await until(lambda size=size: not log.exists() or log.stat().st_size < size)  # type: ignore[misc]
+            names = sorted(path.name for path in log.parent.glob("access.log*"))
+            assert set(names) <= {"access.log", "access.log.1", "access.log.2", "access.log.3"}
+            assert "access.log.3" in names
+
+    play(scene)

@@ -1,0 +1,124 @@
+"""A public service is updated while it is used: nobody outside notices, whatever becomes of the update (issue 5).
+
+Two kinds of clients ask all the time through the edge: ours, who know of every single request and verify the edge's
+certificate, and wrk, which everybody knows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.fleets.load import Tally, Visitors
+from tests.fleets.traffic_scene import TrafficScene, traffic_scene
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+UNKNOWN = "hello@sha256:" + "0" * 64
+RATE_MIN = 200
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrafficScene]:
+    with traffic_scene(tmp_path_factory.mktemp("traffic")) as made:
+        made.hello("shop", "hello:1")
+        made.deploy("shop").ok()
+        yield made
+
+
+class Crowd:
+    """Both kinds of clients at one public name, and what became of all their requests together."""
+
+    def __init__(self, scene: TrafficScene, name: str) -> None:
+        self.visitors: Visitors = scene.visitors(name, rate=150)
+        self._wrk = scene.wrk(name, rate=300)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Crowd:
+        self._stack.enter_context(self.visitors.at_work())
+        self._stack.enter_context(self._wrk.at_work())
+        self.visitors.await_visits(50)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.visitors.await_visits(50)  # also what is asked after the last change counts
+        self._stack.close()
+
+    @property
+    def tallies(self) -> list[Tally]:
+        assert self._wrk.tally is not None
+        return [self.visitors.tally, self._wrk.tally]
+
+    @property
+    def failed(self) -> list[object]:
+        return [tally.failed for tally in self.tallies if tally.failed] + list(self.visitors.failures[:5])
+
+    @property
+    def rate(self) -> float:
+        return sum(tally.rate for tally in self.tallies)
+
+    def versions(self) -> list[str]:
+        """In the order they were first told, each time the answer changed."""
+        told: list[str] = []
+        for visit in sorted(self.visitors.visits, key=lambda visit: visit.began_s):
+            version = str(json.loads(visit.body)["version"]) if visit.body else ""
+            if version and (not told or told[-1] != version):
+                told.append(version)
+        return told
+
+
+def test_five_updates_in_a_row_drop_no_request(scene: TrafficScene) -> None:
+    """M-02, M-03, M-115, T-06 (4): each one is served by the time its command ends."""
+    with Crowd(scene, "shop") as crowd:
+        for image in ("hello:2", "hello:1", "hello:2", "hello:1", "hello:2"):
+            scene.hello("shop", image)
+            scene.deploy("shop").ok()
+            crowd.visitors.await_answer(f'"version":"{image[-1]}"', 5)
+            assert scene.says("shop")["version"] == image[-1]
+    assert crowd.failed == []
+    assert crowd.rate >= RATE_MIN, crowd.tallies
+    assert {"1", "2"} == set(crowd.versions())
+
+
+@pytest.mark.parametrize(
+    ("image", "step"),
+    [(UNKNOWN, "pull"), ("hello:sick", "healthy"), ("hello:broken", "healthy")],
+    ids=["no-such-image", "sick", "broken"],
+)
+def test_an_update_that_fails_drops_no_request_either(scene: TrafficScene, image: str, step: str) -> None:
+    """M-46, M-83, I-21: the step is named, and the public name leads to the version before all the time."""
+    scene.hello("shop", "hello:1")
+    scene.deploy("shop").ok()
+    before = scene.says("shop")
+    with Crowd(scene, "shop") as crowd:
+        scene.hello("shop", image, start_period="2s")
+        failed = scene.deploy("shop")
+        assert failed.code == 1 and step in failed.err + failed.out, failed
+        crowd.visitors.await_answer('"version":"1"', 5)
+    assert crowd.failed == [] and crowd.versions() == ["1"]
+    assert scene.says("shop") == before, "the same container"
+    scene.run("rollback", "--yes").ok()
+
+
+def test_a_restart_of_the_agents_in_the_midst_of_an_update_drops_nothing(scene: TrafficScene) -> None:
+    """I-01, M-13: the proxies outlive their agents, and who comes back goes on where it stopped."""
+    scene.hello("shop", "hello:1")
+    scene.deploy("shop").ok()
+    with Crowd(scene, "shop") as crowd:
+        scene.hello("shop", "hello:2")
+        update = scene.begin("deploy", "shop", "--yes")
+        try:
+            for node in ("w1", "e1"):
+                scene.made.lab("kill", node, "--agent").ok()
+            crowd.visitors.await_visits(50)
+            for node in ("w1", "e1"):
+                scene.made.lab("start", node).ok()
+            assert update.wait(90) == 0
+        finally:
+            update.kill()
+            update.wait(10)
+        crowd.visitors.await_answer('"version":"2"', 5)
+    assert crowd.failed == []

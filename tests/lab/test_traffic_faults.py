@@ -1,0 +1,302 @@
+"""Proxies, DNS, nodes and daemons that fail under traffic: the truth is told within seconds, and then it is mended.
+
+Traffic is what counts: nothing of ours that dies may take it along, except the proxy itself for the blink of an eye.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fleets.load import Visit
+from tests.fleets.traffic_scene import DOMAIN, EDGE, TRUTH_S, ZONE, TrafficScene, Watch, traffic_scene
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+WORKER = "w1"
+SHOP = f"shop.{DOMAIN}"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrafficScene]:
+    with traffic_scene(tmp_path_factory.mktemp("faults")) as made:
+        made.hello("shop", "hello:1")
+        made.deploy("shop").ok()
+        yield made
+
+
+@pytest.fixture
+def scene(lab: TrafficScene) -> Iterator[TrafficScene]:
+    """Every test ends with a public name that is well: by the client's word and by the product's."""
+    yield lab
+    lab.await_true(lambda: is_well(lab), 30, "all is well again")
+
+
+def is_well(scene: TrafficScene) -> bool:
+    return scene.curl(scene.url("shop")).code == 0 and scene.edge_status(SHOP)["status"] == "live"
+
+
+def told(scene: TrafficScene, true: Callable[[dict[str, Any]], bool], why: str) -> None:
+    """The product says so within the time in which a lie may last."""
+    last: dict[str, Any] = {}
+
+    def looked() -> bool:
+        last.clear()
+        last.update(scene.edge_status(SHOP))
+        return true(last)
+
+    try:
+        scene.await_true(looked, TRUTH_S, why)
+    except AssertionError as trouble:
+        raise AssertionError(f"{trouble}; it said {last}") from None
+
+
+# ---- proxies
+
+
+@pytest.mark.parametrize("node", [EDGE, WORKER])
+def test_a_killed_proxy_comes_back_with_all_its_routes(scene: TrafficScene, node: str) -> None:
+    """M-116, T-29: another process, the same routes, within seconds; an alert is not needed for a blink."""
+    before = scene.pids(node)
+    os.kill(before["proxy"], signal.SIGKILL)
+    scene.await_true(lambda: scene.curl(scene.url("shop")).code == 0, TRUTH_S, "it answers again")
+    after = scene.pids(node)
+    assert after["proxy"] != before["proxy"] and after["agent"] == before["agent"]
+    assert scene.says("shop")["version"] == "1"
+
+
+@pytest.mark.parametrize("node", [EDGE, WORKER])
+def test_a_proxy_without_its_agent_is_restarted_all_the_same(scene: TrafficScene, node: str) -> None:
+    """I-01: hub and agent may be gone for good; what serves goes on serving."""
+    scene.made.lab("kill", node, "--agent").ok()
+    try:
+        os.kill(scene.pids(node)["proxy"], signal.SIGKILL)
+        scene.await_true(lambda: scene.curl(scene.url("shop")).code == 0, TRUTH_S, "it answers again")
+        assert "agent" not in scene.pids(node)
+    finally:
+        scene.made.lab("start", node).ok()
+
+
+def test_a_proxy_whose_files_are_gone_gets_them_again(scene: TrafficScene) -> None:
+    """M-07, M-116: nobody is disturbed meanwhile, and after that even a restart finds every route."""
+    folder = Path(scene.made.node(EDGE)["dirs"]["state"]) / "agent" / "proxy"
+    assert folder.is_dir()
+    with scene.visitors("shop").at_work() as visitors:
+        visitors.await_visits(20)
+        for entry in sorted(folder.iterdir()):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.suffix in (".json", ".yaml", ".pem"):
+                entry.unlink()
+        scene.await_true(lambda: any(folder.rglob("*.json")), TRUTH_S, "its files are there again")
+        told(scene, lambda edge: edge["status"] == "live", "and it is live")
+        visitors.await_visits(20)
+    assert visitors.failures == []
+    os.kill(scene.pids(EDGE)["proxy"], signal.SIGKILL)
+    scene.await_true(lambda: scene.curl(scene.url("shop")).code == 0, TRUTH_S, "it answers after a restart")
+
+
+def test_a_worker_s_proxy_that_hangs_is_told_of(scene: TrafficScene) -> None:
+    """M-44, M-86: the edge does not reach its backend and says so; the client gets an error, no stale content."""
+    frozen = scene.pids(WORKER)["proxy"]
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        told(scene, lambda edge: not edge["backend_reachable"], "the backend does not answer")
+        assert scene.curl(scene.url("shop")).code in (22, 28)
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    told(scene, lambda edge: bool(edge["backend_reachable"]), "it answers again")
+
+
+# ---- names, networks, power
+
+
+def test_frozen_dns_is_told_of_and_traffic_goes_on(scene: TrafficScene) -> None:
+    """D-27, T-11: the proxies dial addresses, so that names are needed by nobody once a route is set."""
+    internal = f"web.shop.{ZONE}"
+    frozen = scene.pids(EDGE)["dns"]
+    with scene.visitors("shop").at_work() as visitors:
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            assert scene.asked(internal) is None
+            told(scene, lambda edge: not edge["dns_agrees"], "the edge's DNS does not answer")
+            visitors.await_visits(20)
+        finally:
+            try:
+                os.kill(frozen, signal.SIGCONT)
+            except ProcessLookupError:
+                assert scene.pids(EDGE).get("dns") != frozen, "somebody put another one in its place"
+        scene.await_true(lambda: scene.asked(internal) == [scene.addresses[WORKER]], TRUTH_S, "it answers again")
+        told(scene, lambda edge: bool(edge["dns_agrees"]), "and agrees")
+    assert visitors.failures == []
+
+
+def test_a_name_that_leads_elsewhere_leads_no_request_there(scene: TrafficScene) -> None:
+    """S09, M-25, D-27: a record that was changed behind the agent's back is told of and put right; the edge dials the
+    address that was signed, and not once what the name says meanwhile."""
+    internal, here = f"web.shop.{ZONE}", scene.registry.partition(":")[0]
+    worker, dns = scene.addresses[WORKER], scene.pids(EDGE)["dns"]
+    run = Path(scene.made.node(EDGE)["dirs"]["run"])
+    files = [path for path in run.rglob("*") if path.is_file() and f"{worker} {internal}".encode() in path.read_bytes()]
+    assert files, "the records of the edge's DNS are in no file"
+    with scene.visitors("shop").at_work() as visitors, socket.create_server((here, 443)) as impostor:
+        visitors.await_visits(20)
+        for path in files:
+            path.write_text(path.read_text().replace(f"{worker} {internal}", f"{here} {internal}"))
+        os.kill(dns, signal.SIGHUP)
+        scene.await_true(lambda: scene.asked(internal) == [worker], TRUTH_S, "the record is right again")
+        visitors.await_visits(100)
+        impostor.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            impostor.accept()
+    assert visitors.failures == []
+
+
+def test_killed_dns_comes_back_with_all_its_records(scene: TrafficScene) -> None:
+    """T-06 (5), C-20."""
+    internal = f"web.shop.{ZONE}"
+    os.kill(scene.pids(EDGE)["dns"], signal.SIGKILL)
+    scene.await_true(lambda: scene.asked(internal) == [scene.addresses[WORKER]], TRUTH_S, "it answers again")
+
+
+def test_an_edge_that_is_cut_off_is_not_called_live(scene: TrafficScene) -> None:
+    """I-02, M-44: nobody knows, and that is said."""
+    scene.made.lab("cut", EDGE).ok()
+    try:
+        told(scene, lambda edge: edge["status"] != "live", "nobody knows of the edge")
+    finally:
+        scene.made.lab("heal").ok()
+    told(scene, lambda edge: edge["status"] == "live", "it is heard again")
+
+
+def test_a_cut_between_edge_and_worker_is_told_of_and_heals(scene: TrafficScene) -> None:
+    """M-86: the hub hears both and would believe them well; only the edge knows better."""
+    scene.made.lab("cut", EDGE, WORKER).ok()
+    try:
+        told(scene, lambda edge: not edge["backend_reachable"], "the edge does not reach the worker")
+        assert scene.curl(scene.url("shop")).code in (22, 28)
+    finally:
+        scene.made.lab("heal").ok()
+    told(scene, lambda edge: bool(edge["backend_reachable"]), "it reaches it again")
+
+
+def test_a_worker_whose_power_was_cut_comes_back_behind_the_same_name(scene: TrafficScene) -> None:
+    """M-86, I-01: 502 in between; proxy, DNS and routes are there after a boot without anybody's help."""
+    scene.made.lab("kill", WORKER).ok()
+    assert scene.pids(WORKER) == {}
+    shown = scene.curl(scene.url("shop"), "--output", "/dev/null", "--write-out", "%{http_code}")
+    assert shown.out in ("502", "504"), shown
+    told(scene, lambda edge: not edge["backend_reachable"], "the backend is gone")
+    scene.made.lab("start", WORKER).ok()
+    scene.await_true(lambda: scene.curl(scene.url("shop")).code == 0, 30, "it answers again")
+    assert {"node", "agent", "proxy", "dns"} <= scene.pids(WORKER).keys()
+
+
+# ---- daemons
+
+
+def test_traffic_does_not_notice_that_hub_and_agents_are_dead(scene: TrafficScene) -> None:
+    """I-01: proxies and DNS are the same processes before, meanwhile and afterwards."""
+    nodes = ("hub1", WORKER, EDGE)
+    serving = {node: served(scene, node) for node in nodes}
+    with scene.visitors("shop").at_work() as visitors:
+        scene.made.lab("kill", "hub").ok()
+        for node in nodes:
+            scene.made.lab("kill", node, "--agent").ok()
+        visitors.await_visits(300)
+        assert {node: served(scene, node) for node in nodes} == serving
+        assert scene.asked(f"web.shop.{ZONE}") == [scene.addresses[WORKER]]
+        scene.made.lab("up").ok()
+        visitors.await_visits(100)
+    assert visitors.failures == []
+    assert {node: served(scene, node) for node in nodes} == serving
+    scene.hello("shop", "hello:2")
+    scene.deploy("shop").ok()
+    assert scene.says("shop")["version"] == "2"
+    scene.hello("shop", "hello:1")
+    scene.deploy("shop").ok()
+
+
+def served(scene: TrafficScene, node: str) -> tuple[int, int]:
+    found = scene.pids(node)
+    return found["proxy"], found["dns"]
+
+
+# ---- the end of a service
+
+
+PHASES = {"200": 0, "502": 1, "504": 1, "404": 2, "421": 2, "closed": 2}
+
+
+def outcome(visit: Visit) -> str:
+    """A status, or "closed" where the edge knows nobody of that name."""
+    if visit.trouble.startswith("status "):
+        return visit.trouble.removeprefix("status ")
+    return "closed" if visit.trouble else "200"
+
+
+def went_back(visits: list[Visit]) -> list[Visit]:
+    """Who was told of an earlier phase although somebody before had been told of a later one."""
+    ended = sorted((visit.began_s + visit.took_s, PHASES[outcome(visit)]) for visit in visits)
+    found, reached = [], 0
+    for visit in sorted(visits, key=lambda visit: visit.began_s):
+        while ended and ended[0][0] < visit.began_s:
+            reached = max(reached, ended.pop(0)[1])
+        if PHASES[outcome(visit)] < reached:
+            found.append(visit)
+    return found
+
+
+def test_an_undeployed_service_leaves_in_order(scene: TrafficScene) -> None:
+    """I-19, M-85, M-86: backend, then the edge's route, then the record; nobody else ever answers in its name."""
+    scene.hello("leaver", "hello:2")
+    scene.deploy("leaver").ok()
+    name = f"web.leaver.{ZONE}"
+    records = Watch(lambda: scene.asked(name))
+    with scene.visitors("leaver", rate=100).at_work() as visitors, records.at_work():
+        visitors.await_visits(20)
+        scene.run("undeploy", "leaver", "--yes").ok()
+        scene.await_true(lambda: scene.asked(name) == [], TRUTH_S, "the record is gone")
+        visitors.await_visits(20)
+    assert {outcome(visit) for visit in visitors.visits} <= PHASES.keys(), visitors.tally
+    assert went_back(visitors.visits) == []
+    assert {visit.body.partition(",")[0] for visit in visitors.visits if not visit.trouble} == {'{"version":"2"'}
+    let_go_s = min(visit.began_s for visit in visitors.visits if PHASES[outcome(visit)] == 2)
+    assert records.first([]) > let_go_s, "the record went before the edge had let go"
+    scene.gone("leaver")
+
+
+def test_while_its_edge_cannot_let_go_the_name_says_502_and_its_record_stays(scene: TrafficScene) -> None:
+    """M-86, I-19: the edge's agent is dead, its proxy is not. A new service on the same node inherits nothing."""
+    scene.hello("stuck", "hello:2")
+    scene.deploy("stuck").ok()
+    name = f"web.stuck.{ZONE}"
+    scene.made.lab("kill", EDGE, "--agent").ok()
+    try:
+        scene.run("undeploy", "stuck", "--yes", "--detach").ok()
+        scene.gone("stuck")
+        scene.await_true(lambda: scene.doors(WORKER, "stuck") == set(), 30, "the worker stopped it")
+        scene.await_true(lambda: status_of(scene, "stuck") == "502", TRUTH_S, "502")
+        scene.hello("heir", "hello:1")
+        scene.run("deploy", "heir", "--yes", "--detach").ok()
+        scene.await_true(lambda: scene.doors(WORKER, "heir") != set(), 30, "another service runs there")
+        assert {status_of(scene, "stuck") for _ in range(5)} == {"502"}
+        assert scene.asked(name) == [scene.addresses[WORKER]], "the record goes last"
+    finally:
+        scene.made.lab("start", EDGE).ok()
+    scene.await_true(lambda: scene.curl(scene.url("stuck")).code in (35, 52, 56), 30, "the edge let go")
+    scene.await_true(lambda: scene.asked(name) == [], 30, "and then the record went")
+    scene.await_true(lambda: scene.curl(scene.url("heir")).code == 0, 30, "the heir has its own name")
+    scene.run("undeploy", "heir", "--yes").ok()
+    scene.gone("heir")
+
+
+def status_of(scene: TrafficScene, name: str) -> str:
+    return scene.curl(scene.url(name), "--output", "/dev/null", "--write-out", "%{http_code}").out

@@ -1,0 +1,175 @@
+"""Several keepers want something of one proxy: put together, acknowledged, and nobody pays for another's mistake."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from holdfast.adapters.clock.loop import LoopClock
+from holdfast.adapters.proxy.memory import MemoryProxy
+from holdfast.agent.switchboard import Switchboard
+from holdfast.errors import Failed, TryLater
+from holdfast.ports.proxy import Backend, Listening, ProxyRoute, Servable
+from tests.fleets import virtual
+from tests.fleets.build import START_S
+from tests.fleets.virtual import VirtualLoop
+
+
+def route(service: str, port: int = 20_000, public: bool = False, certificate: str = "") -> ProxyRoute:
+    names = (f"{service}.example.test",) if public else (f"app.{service}.svc.test",)
+    backend = (Backend("127.0.0.1", port),)
+    return ProxyRoute(service, "app", "http", "l7", names, public, backend, certificate=certificate or f"of {service}")
+
+
+def proof(service: str) -> Servable:
+    return Servable(f"of {service}", b"chain", b"key")
+
+
+class Slow(MemoryProxy):
+    """Takes a while, and refuses what names a bad service."""
+
+    bad = ""
+
+    async def apply(
+        self, routes: Sequence[ProxyRoute], certificates: Mapping[str, Servable], challenges: Mapping[str, str] = {}
+    ) -> None:
+        await asyncio.sleep(0.1)
+        if any(one.service == self.bad for one in routes):
+            raise Failed("it does not like it", remedy="none", code="refused")
+        await super().apply(routes, certificates, challenges)
+
+
+def board(loop: VirtualLoop, kept: Mapping[str, Servable] = {}) -> tuple[Slow, Switchboard]:
+    proxy = Slow(LoopClock(loop, START_S))
+    proxy.listening = Listening("127.0.0.1")
+    return proxy, Switchboard(proxy, lambda found: kept.get(found.certificate))
+
+
+def served(proxy: MemoryProxy) -> list[str]:
+    return [one.service for one in proxy.told]
+
+
+def test_many_that_come_at_once_go_together() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        proxy, switchboard = board(loop)
+        names = [f"s{number}" for number in range(20)]
+        await asyncio.gather(*(switchboard.put(name, [route(name)], [proof(name)]) for name in names))
+        assert sorted(served(proxy)) == sorted(names)
+        assert len(proxy.applied) == 2  # the first alone, the others in one breath
+
+    virtual.run(story)
+
+
+def test_a_route_that_is_refused_is_its_bringers_trouble_alone() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        proxy, switchboard = board(loop)
+        proxy.bad = "bad"
+        names = ["a", "bad", "b", "c"]
+        found = await asyncio.gather(
+            *(switchboard.put(name, [route(name)], [proof(name)]) for name in names), return_exceptions=True
+        )
+        assert [isinstance(one, Failed) for one in found] == [False, True, False, False]
+        assert sorted(served(proxy)) == ["a", "b", "c"]
+        assert switchboard.of("bad") == ()
+
+    virtual.run(story)
+
+
+def test_what_an_earlier_process_told_stays_while_one_service_changes() -> None:
+    """A new agent that knew only the service it is about to switch would cut off all others."""
+
+    async def story(loop: VirtualLoop) -> None:
+        first, before = board(loop)
+        await before.put("a", [route("a")], [proof("a")])
+        await before.put_edge("e.example.test", route("e", public=True), proof("e"))
+        after = Switchboard(first, lambda found: {"of a": proof("a"), "of e": proof("e")}.get(found.certificate))
+        await after.put("b", [route("b")], [proof("b")])
+        assert sorted(served(first)) == ["a", "b", "e"]
+        assert set(after.edge()) == {"e.example.test"}
+
+    virtual.run(story)
+
+
+def test_a_proxy_that_lost_everything_is_told_again_at_once() -> None:
+    """M-116."""
+
+    async def story(loop: VirtualLoop) -> None:
+        proxy, switchboard = board(loop)
+        for name in ("a", "b"):
+            await switchboard.put(name, [route(name)], [proof(name)])
+        assert not await switchboard.look()
+        proxy.lose()
+        assert await switchboard.look()
+        assert served(proxy) == ["a", "b"]
+
+    virtual.run(story)
+
+
+def test_what_somebody_else_wrote_is_overwritten() -> None:
+    """M-07, M-115: one authority for routes."""
+
+    async def story(loop: VirtualLoop) -> None:
+        proxy, switchboard = board(loop)
+        await switchboard.put("a", [route("a")], [proof("a")])
+        await proxy.apply([route("intruder")], {"of intruder": proof("intruder")})
+        assert await switchboard.look()
+        assert served(proxy) == ["a"]
+
+    virtual.run(story)
+
+
+def test_no_route_without_its_certificate() -> None:
+    """I-16."""
+
+    async def story(loop: VirtualLoop) -> None:
+        proxy, switchboard = board(loop)
+        with pytest.raises(Failed, match="certificate"):
+            await switchboard.put("a", [route("a")])
+        assert served(proxy) == [] and switchboard.of("a") == ()
+        await switchboard.put("b", [route("b")], [proof("b")])  # and nothing of it is left that would hinder others
+        assert served(proxy) == ["b"]
+
+    virtual.run(story)
+
+
+def test_a_proxy_that_is_away_changes_nothing_that_is_believed() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        proxy, switchboard = board(loop)
+        await switchboard.put("a", [route("a")], [proof("a")])
+        proxy.troubles.append(TryLater("away", remedy="wait", code="proxy_down"))
+        with pytest.raises(TryLater):
+            await switchboard.put("a", [route("a", 20_001)], [proof("a")])
+        assert switchboard.of("a") == (route("a"),)
+        await switchboard.put("a", [route("a", 20_001)], [proof("a")])
+        assert proxy.told == (route("a", 20_001),)
+
+    virtual.run(story)
+
+
+def test_challenges_are_answered_beside_the_routes() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        proxy, switchboard = board(loop)
+        await switchboard.put("a", [route("a")], [proof("a")])
+        await switchboard.answer({"token": "token.thumb"})
+        assert dict(proxy.applied[-1].challenges) == {"token": "token.thumb"} and served(proxy) == ["a"]
+        await switchboard.answer({})
+        assert not proxy.applied[-1].challenges
+
+    virtual.run(story)
+
+
+def test_nothing_is_written_before_it_is_known_what_a_proxy_has() -> None:
+    """One that only starts again has its routes on the disk; an agent that took it for empty would wipe them out."""
+
+    async def story(loop: VirtualLoop) -> None:
+        proxy, before = board(loop)
+        await before.put("a", [route("a")], [proof("a")])
+        listening, proxy.listening = proxy.listening, None
+        after = Switchboard(proxy, lambda found: proof(found.service))
+        with pytest.raises(TryLater):
+            await after.put("b", [route("b")], [proof("b")])
+        proxy.listening = listening
+        await after.put("b", [route("b")], [proof("b")])
+        assert served(proxy) == ["a", "b"]
+
+    virtual.run(story)

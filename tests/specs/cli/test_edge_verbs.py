@@ -1,0 +1,201 @@
+"""`edge list` and `edge status`: what is known of public hostnames, and whose word that is (M-123, A27)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.model.fleet import Service
+from holdfast.model.report import CertificateState, EdgeState, NodeFinding
+from tests.fleets.build import START_S
+from tests.fleets.public import HOST, public_service
+from tests.specs.cli.test_public_result import Public, public_scene
+
+DAY_S = 86_400.0
+KEYS = {
+    *("hostname", "service", "component", "edge", "node", "status", "backend", "backend_address", "certificate"),
+    *("backend_reachable", "handshake_seen", "dns_agrees", "public_dns", "findings", "age_s"),
+}
+
+
+def certificate(days: float = 60.0, **more: Any) -> CertificateState:
+    whole: dict[str, Any] = {
+        "serial": "0a1b",
+        "authority": "acme",
+        "not_before_s": START_S - 30 * DAY_S,
+        "chain": 2,
+        "handshake_s": START_S,
+    }
+    return CertificateState((HOST,), "d" * 64, expires_s=START_S + days * DAY_S, **(whole | more))
+
+
+def live(one: Public, **more: Any) -> EdgeState:
+    return one.edge_state(**({"certificate": certificate(), "address": "100.64.0.11", "port": 443} | more))
+
+
+def applied(one: Public, service: Service | None = None) -> None:
+    one.then(lambda: one.everybody())
+    one.deploys(service=service)
+
+
+def asks(one: Public, *words: str, code: int = 0) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(one.operator.does("edge", *words, "--json", code=code))["edges"]
+    return found
+
+
+def test_every_public_hostname_is_listed_with_its_edge_and_the_end_of_its_certificate(tmp_path: Path) -> None:
+    async def story(one: Public) -> None:
+        assert asks(one, "list") == []
+        one.operator.does("edge", "list")
+        assert "No route is public" in one.operator.err.getvalue()
+        applied(one)
+        one.edge(live(one))
+        lines = one.operator.does("edge", "list").splitlines()
+        assert lines[0].split("  ")[0] == "HOSTNAME" and lines[0].endswith("CERTIFICATE EXPIRES")
+        assert lines[1].split() == [HOST, "web", "web", "e1", "w1", "live", "2024-01-13T22:13:20Z"]
+        (found,) = asks(one, "list")
+        assert found["certificate_expires"] == "2024-01-13T22:13:20Z" and found["verified"]
+
+    public_scene(tmp_path, story)
+
+
+def test_status_says_certificate_backend_handshake_and_dns_and_whose_word_it_is(tmp_path: Path) -> None:
+    """M-123, A27: expiry and reachability in one view."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        one.edge(live(one))
+        (found,) = asks(one, "status", HOST)
+        assert set(found) >= KEYS and found["findings"] == [] and found["status"] == "live"
+        assert found["certificate"] == {
+            "expires": "2024-01-13T22:13:20Z",
+            "not_before": "2023-10-15T22:13:20Z",
+            "serial": "0a1b",
+            "authority": "acme",
+            "chain": 2,
+            "names": [HOST],
+        }
+        assert found["backend"] == "web.web.holdfast.internal" and found["backend_address"] == "100.64.0.11:443"
+        assert (found["backend_reachable"], found["dns_agrees"]) == (True, True) and found["handshake_seen"]
+        said = one.operator.does("edge", "status")
+        for words in ("verified by e1", "chain of 2", "reached, and it proves its name", "agrees with the revision"):
+            assert words in said, words
+
+    public_scene(tmp_path, story)
+
+
+def test_what_is_broken_is_exit_1_with_its_remedy(tmp_path: Path) -> None:
+    async def story(one: Public) -> None:
+        applied(one)
+        broken: list[dict[str, Any]] = [
+            {"phase": "failed", "step": "certificate", "message": "refused"},
+            {"backend_trouble": "nobody answers"},
+            {"dns_trouble": "leads to 100.64.0.9"},
+            {"certificate": certificate(20)},
+            {"certificate": certificate(-1)},
+        ]
+        for more in broken:
+            one.edge(live(one, **more))
+            (found,) = asks(one, "status", code=1)
+            assert found["findings"] and all(each["remedy"] for each in found["findings"]), more
+            status = json.loads(one.operator.does("status", "--json"))
+            assert found["findings"][0]["code"] in [each["code"] for each in status["findings"]], more
+        one.edge(live(one, public_dns="it leads to 192.0.2.9"))
+        (found,) = asks(one, "status")
+        assert [each["code"] for each in found["findings"]] == ["public_dns_differs"], "a warning only (M-80)"
+        one.edge()
+        assert asks(one, "status", code=1)[0]["status"] == "missing"
+
+    public_scene(tmp_path, story)
+
+
+def test_what_the_edge_says_in_its_own_words_is_not_said_twice(tmp_path: Path) -> None:
+    async def story(one: Public) -> None:
+        applied(one)
+        text = f"{HOST}: the authority does not answer"
+        own = NodeFinding("edge_route_failed", text, "start the authority", START_S, "service.web")
+        one.edge(live(one, phase="failed", step="certificate"), findings=(own,))
+        (found,) = asks(one, "status", code=1)
+        assert [(each["code"], each["remedy"]) for each in found["findings"]] == [
+            ("edge_route_failed", "start the authority")
+        ]
+        status = json.loads(one.operator.does("status", "--json"))["findings"]
+        assert [each["code"] for each in status].count("edge_route_failed") == 1
+
+    public_scene(tmp_path, story)
+
+
+def test_of_a_silent_edge_nothing_is_claimed(tmp_path: Path) -> None:
+    """M-47: its last word is the word of a better day."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        one.edge(live(one))
+        one.clock.sleep(300)
+        (found,) = asks(one, "status", code=1)
+        assert found["status"] == "unknown" and found["certificate"] is None and found["backend_reachable"] is None
+        assert found["age_s"] >= 300
+        said = one.operator.does("edge", "status", code=1)
+        assert "old: e1 signed its last word" in said
+
+    public_scene(tmp_path, story)
+
+
+def test_a_forged_word_of_an_edge_is_no_word(tmp_path: Path) -> None:
+    async def story(one: Public) -> None:
+        applied(one)
+        one.edge(one.edge_state("failed"))
+        forged = one.e1.a_report(edge=(live(one),), proxy="envoy 1.40")
+        one.operator.held.lie = lambda view: replace(view, report=forged) if view.name == "e1" else view
+        assert asks(one, "status", code=1)[0]["status"] == "unknown"
+
+    public_scene(tmp_path, story)
+
+
+def test_while_a_service_moves_its_hostname_is_moving_and_what_left_is_leaving(tmp_path: Path) -> None:
+    """I-19: an edge that still leads to where the service was says so."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        before = live(one)
+        one.deploys("--detach", service=public_service(node="w2"))
+        one.edge(before)
+        assert asks(one, "status")[0]["status"] == "moving"
+        one.operator.does("undeploy", "web", "--detach")
+        one.edge(replace(before, phase="leaving"))
+        (found,) = asks(one, "list")
+        assert (found["hostname"], found["status"]) == (HOST, "leaving")
+        one.edge()
+        assert asks(one, "list") == []
+
+    public_scene(tmp_path, story)
+
+
+def test_a_hostname_that_is_not_applied_is_a_slip(tmp_path: Path) -> None:
+    async def story(one: Public) -> None:
+        applied(one)
+        one.operator.does("edge", "status", "wep.example.test", "--json", code=2)
+        assert HOST in one.operator.complaint["remedy"]
+
+    public_scene(tmp_path, story)
+
+
+def test_status_and_ps_name_the_edge_routes_of_a_service(tmp_path: Path) -> None:
+    """M-44: hostname, edge node and the end of the certificate, by service."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        one.edge(live(one))
+        document = json.loads(one.operator.does("status", "--json"))
+        web = next(each for each in document["services"] if each["name"] == "web")
+        assert web["edge_routes"] == [
+            {"hostname": HOST, "edge_node": "e1", "cert_expires": "2024-01-13T22:13:20Z", "status": "live"}
+        ]
+        assert "public hostnames: 1 live" in one.operator.does("status")
+        rows = json.loads(one.operator.does("ps", "web", "--json"))["services"]
+        assert rows[0]["urls"] == [f"https://{HOST}/"]
+        assert "envoy 1.40" in one.operator.does("node", "show", "e1")
+        assert "dnsmasq 2.90" in one.operator.does("node", "show", "e1")
+
+    public_scene(tmp_path, story)
