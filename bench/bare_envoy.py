@@ -40,6 +40,7 @@ class BareEnvoy:
         command = [packaged_binary(), "--config-path", os.path.join(self.folder, "bootstrap.json")]
         command += ["--log-level", "error", "--concurrency", "2", "--disable-hot-restart"]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        self.pid = self._process.pid
         return self
 
     def __exit__(
@@ -91,7 +92,12 @@ def cluster(name: str, address: str, port: int) -> dict[str, object]:
 
 
 def table(hosts: Sequence[object]) -> dict[str, object]:
-    return {"@type": f"{API}.config.route.v3.RouteConfiguration", "name": "bare", "virtual_hosts": list(hosts)}
+    return {
+        "@type": f"{API}.config.route.v3.RouteConfiguration",
+        "name": "bare",
+        "ignore_port_in_host_matching": True,
+        "virtual_hosts": list(hosts),
+    }
 
 
 def host(name: str, cluster_name: str) -> dict[str, object]:

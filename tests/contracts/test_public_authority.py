@@ -264,6 +264,7 @@ def test_an_order_can_be_cancelled(caddy: Caddy, port_80: Challenges) -> None:
             await order
 
     asyncio.run(run())
+    assert port_80.tokens == {}
 
 
 def test_what_was_signed_is_shown_and_seen_in_a_real_handshake(caddy: Caddy, tmp_path: Path) -> None:

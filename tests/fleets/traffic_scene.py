@@ -69,8 +69,11 @@ class TrafficScene:
         assert done.returncode == 0, f"{words}: {done.stderr}"
         return done.stdout
 
-    def curl(self, url: str, *words: str) -> Outcome:
-        return self.made.lab("curl", url, "--max-time", "10", *words)
+    def curl(self, url: str, *words: str, patience_s: int = 10) -> Outcome:
+        return self.made.lab("curl", url, "--max-time", str(patience_s), *words)
+
+    def answers(self, name: str) -> bool:
+        return self.curl(self.url(name), patience_s=3).code == 0
 
     # ---- what is wanted
 
@@ -134,8 +137,9 @@ class TrafficScene:
             return None
         return sorted(str(each) for answer in reply.answer if answer.rdtype == rdatatype.A for each in answer)
 
-    def await_true(self, true: Callable[[], bool], patience_s: float, why: str) -> float:
-        return wait_until(true, patience_s, why)
+    def await_true(self, true: Callable[[], bool], patience_s: float, why: str) -> None:
+        took_s = wait_until(true, patience_s, why)
+        print(f"{took_s:5.1f} s until {why}")  # shown by pytest -s, and with what failed
 
     # ---- traffic
 

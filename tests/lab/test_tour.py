@@ -33,3 +33,5 @@ def tour(env: dict[str, str]) -> None:
     assert "(exit 1)" in done.stdout and "No changes" in done.stdout and "Try next" in done.stdout
     visits = re.findall(r"^Welcome (back to|to) the shop\. Customers so far: \d+$", done.stdout, re.MULTILINE)
     assert visits == ["to", "to", "back to", "back to"], done.stdout
+    (asked, rate) = map(int, re.findall(r"^(\d+) requests, (\d+) a second: 0 failed$", done.stdout, re.MULTILINE)[0])
+    assert asked > 500 and rate >= 20, "an update and a failed one, with visitors all the time"

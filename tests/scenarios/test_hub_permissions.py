@@ -51,7 +51,9 @@ class Guise(Struct, frozen=True):
 
 def three_nodes() -> Fleet:
     fleet = small_fleet({"web": 1, "api": 1}, nodes=("w1", "w2", "w3", "e1"))
-    return replace(fleet, nodes=fleet.nodes | {"e1": replace(fleet.nodes["e1"], roles=("edge",))})
+    settings = replace(fleet.settings, public_domains=("example.test",))
+    nodes = fleet.nodes | {"e1": replace(fleet.nodes["e1"], roles=("edge",))}
+    return replace(fleet, settings=settings, nodes=nodes)
 
 
 def revoked_token(hub: Served) -> Holder:

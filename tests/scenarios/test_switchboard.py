@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.proxy.memory import MemoryProxy
@@ -171,5 +172,20 @@ def test_nothing_is_written_before_it_is_known_what_a_proxy_has() -> None:
         proxy.listening = listening
         await after.put("b", [route("b")], [proof("b")])
         assert served(proxy) == ["a", "b"]
+
+    virtual.run(story)
+
+
+def test_the_certificate_of_a_route_that_only_loses_its_backends_is_found() -> None:
+    """As when a service is retired by an agent that has just started: nobody hands its certificate over again."""
+
+    async def story(loop: VirtualLoop) -> None:
+        proxy, before = board(loop)
+        await before.put("a", [route("a")], [proof("a")])
+        after = Switchboard(proxy, lambda found: proof(found.service))
+        await after.look()
+        empty = [replace(one, backends=()) for one in after.of("a")]
+        await after.put("a", empty)
+        assert proxy.told == tuple(empty)
 
     virtual.run(story)

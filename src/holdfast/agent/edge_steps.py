@@ -55,6 +55,8 @@ class Board(Protocol):
         """The public routes that the running proxy has, by hostname."""
         ...
 
+    def edge_of(self, hostname: str) -> ProxyRoute | None: ...
+
 
 class PublicCertificates(Protocol):
     """Whoever keeps the certificates of this node's routes: what an edge needs of it."""
@@ -132,7 +134,7 @@ class EdgeSteps:
 
     def has(self, hostname: str) -> ProxyRoute | None:
         """What the running proxy has for it."""
-        return self.board.edge().get(hostname)
+        return self.board.edge_of(hostname)
 
     # ---- what may be served at all
 

@@ -61,6 +61,9 @@ class Switchboard:
     def services(self) -> dict[str, Routes]:
         return {name: routes for (kind, name), routes in self._has.items() if kind == "service"}
 
+    def edge_of(self, hostname: str) -> ProxyRoute | None:
+        return next(iter(self._has.get(("edge", hostname), ())), None)
+
     def edge(self) -> dict[str, ProxyRoute]:
         return {name: routes[0] for (kind, name), routes in self._has.items() if kind == "edge" and routes}
 
@@ -126,6 +129,8 @@ class Switchboard:
         kept = {owner: self._shown(routes) for owner, routes in self._has.items() if owner not in changed}
         after = {owner: routes for owner, routes in {**kept, **changed}.items() if routes}
         wanted = [route for routes in after.values() for route in routes]
+        for route in wanted:
+            self._has_certificate(route)
         used = {route.certificate for route in wanted if route.certificate}
         shown = {digest: one for digest, one in self._certificates.items() if digest in used}
         await self._proxy.apply(wanted, shown, dict(self._challenges))

@@ -22,9 +22,11 @@ DETAILS = """\
 Plans, shows the plan, asks, signs the new revision with your SSH key and commits it. With FILE a saved plan is applied
 exactly as it was saved, or not at all: if anybody applied something in between, it is stale (exit 5).
 
-Then waits until every service it changed is seen to run, or to be gone, by the signed word of its node; steps are
-shown as they happen. What fails is exit 1 with the step, and what served before serves on; what has not settled within
-[timeouts] is exit 6, and nothing has to be applied again. --detach does not wait.
+Then waits until every service it changed is seen to run, or to be gone, by the signed word of its node, until DNS
+answers by its names, and until every public hostname of it is live on its edge; steps are shown as they happen, in that
+order. What fails is exit 1 with the step, and what served before serves on; what runs and is not public is said to be
+so, and the same command again goes on from there. What has not settled within [timeouts] is exit 6, and nothing has to
+be applied again. --detach does not wait.
 
 An offline ledger (--hub DIR, default .ledger) is created by the first apply. A plan that removes something needs
 --allow-removals N with the exact number. A plan that needs a higher grade or more signatures than yours exits 4 and

@@ -11,7 +11,8 @@ from holdfast.model.ids import address_of
 
 DETAILS = """\
 Plans and applies one service; every other edit in the directory stays pending. Waits until its node says that it runs
-and is healthy; a failed one leaves what served before.
+and is healthy, and its edge that its public hostname is live; a failed one leaves what served before. What serves
+internally and is not public yet is exit 1 with the step; the same command again goes on from there.
 
 examples:
   holdfast deploy web

@@ -12,8 +12,9 @@ from holdfast.planning.plan import plan_undeploy
 
 DETAILS = """\
 Containers, routes, DNS records and certificates go; the data directory stays on the node and the address is
-tombstoned. Waits until nothing of it is left on the node. The file in services/ is left alone: a later plan shows the
-service as `create` until you remove it. `holdfast retired` lists the data that stays.
+tombstoned. First the node stops it, then its edge lets go of the hostname, then DNS of the names; until then a client
+gets 502, never another service. Waits for all three, and names what is left. The file in services/ is left alone: a
+later plan shows the service as `create` until you remove it. `holdfast retired` lists the data that stays.
 
 examples:
   holdfast undeploy web

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.adapters.certificates import issuer as issuing
 from holdfast.adapters.certificates import x509
-from holdfast.adapters.public_authority.terms import check_terms
+from holdfast.adapters.public_authority.terms import BUSY, check_terms
 from holdfast.errors import HoldfastError, TryLater
 from holdfast.model.fleet import Acme
 from holdfast.ports.disk import Disk
@@ -29,6 +29,7 @@ ACCOUNT_KEY, AUTHORITIES = "acme-account.key", "acme-authorities.pem"
 REQUEST_S = 10.0  # of one connection or one read
 _FILE_BYTES_MAX = 64 * 1024
 PAUSE_S, _PAUSE_S_MAX = 0.25, 3.0
+_STUMBLES_MAX = 3
 _ASKED_S_MAX = 30.0  # what an authority may ask us to wait between two looks
 
 
@@ -36,7 +37,7 @@ class AcmeAuthority:
     def __init__(self, directory: str, disk: Disk, pause_s: float = PAUSE_S) -> None:
         self._directory = directory
         self._disk = disk
-        self._greeting = asyncio.Lock()  # some authorities fail when one account is made twice at the same time
+        self._counter = asyncio.Lock()  # some authorities fail when one account is made, or orders, twice at a time
         self._pause_s = pause_s  # before the second look; every further one waits longer
 
     async def order(
@@ -55,29 +56,40 @@ class AcmeAuthority:
 
     async def _ordered(self, settings: Acme, names: tuple[str, ...], answer: Answer) -> tuple[bytes, bytes]:
         account, believed = self._account_key(), self._believed(settings)
-        async with self._greeting:
-            visit = await _in_thread(lambda: _begun(settings, account, believed))
+        async with self._counter:
+            visit = await self._step(lambda: _begun(settings, account, believed))
+            request = await self._step(lambda: visit.order(names))
         try:
-            request = await _in_thread(lambda: visit.order(names))
             if request.tokens:
-                await answer(request.tokens)
                 try:
-                    await _in_thread(visit.ready)
+                    await answer(request.tokens)
+                    await self._step(visit.ready)
                     await self._until(visit, visit.proven)
                 finally:
                     with suppress(HoldfastError):  # what is answered for too long harms nobody
                         await answer({})
             await self._until(visit, visit.finalized)
-            return await _in_thread(visit.chain), request.private
+            return await self._step(visit.chain), request.private
         finally:
             visit.close()
 
     async def _until(self, visit: "Visit", done: Callable[[], bool]) -> None:
         """Look, wait a little longer each time, look again. The order's own time is the bound."""
         pause_s = self._pause_s
-        while not await _in_thread(done):
+        while not await self._step(done):
             await asyncio.sleep(min(max(pause_s, visit.asked_s), _ASKED_S_MAX))
             pause_s = min(pause_s * 2, _PAUSE_S_MAX)
+
+    async def _step(self, work: Callable[[], T]) -> T:
+        """Every step can be repeated, and is when the authority stumbles over itself; not for ever."""
+        for attempt in range(_STUMBLES_MAX):
+            try:
+                return await _in_thread(work)
+            except TryLater as trouble:
+                if trouble.code != BUSY:
+                    raise
+            await asyncio.sleep(self._pause_s * 2**attempt)
+        return await _in_thread(work)
 
     # ---- files
 

@@ -4,6 +4,7 @@ import requests
 from acme import errors, messages
 from josepy.errors import DeserializationError
 
+from holdfast.adapters.public_authority.terms import BUSY
 from holdfast.errors import Failed, HoldfastError, Limited, TryLater
 
 _CHARS_MAX = 300
@@ -57,7 +58,7 @@ def _problem(trouble: messages.Error, where: str, status: int, retry_after_s: fl
         return TryLater(
             f"the authority {where} is in trouble: {of(trouble)}",
             remedy="wait; it is asked again by itself",
-            code="acme_unreachable",
+            code=BUSY,
         )
     if trouble.code == "externalAccountRequired":
         return Failed(

@@ -1,7 +1,9 @@
-"""What has to be agreed with a public authority before anything is asked of it."""
+"""How we stand with a public authority: what has to be agreed before anything is asked, and when it is only busy."""
 
 from holdfast.errors import Failed
 from holdfast.model.fleet import Acme
+
+BUSY = "acme_busy"  # a code: what the next moment may mend, such as two orders that came in each other's way
 
 
 def check_terms(settings: Acme) -> None:
