@@ -168,13 +168,21 @@ def test_an_edge_believes_only_the_worker_that_was_named_to_it(worker: Stage, ed
             assert (await client.get(PUBLIC_WEB, public=True))[0] == 200
             good = edge.route("web", **edge.to(worker, WEB))
             assert good.upstream is not None
-            await worker.apply(worker.route("web", web), worker.route("api", web))
-            other_name = replace(good, upstream=replace(good.upstream, name="api.internal.test"))
-            await edge.apply(replace(other_name, upstream=replace(good.upstream, authority=edge.issuer.authority)))
+            stranger = replace(good.upstream, authority=edge.issuer.authority)
+            await edge.apply(replace(good, upstream=stranger))
             assert (await client.get(PUBLIC_WEB, public=True))[0] == 502
-            await worker.apply(worker.route("web", web, certificate=worker.certificate("api.internal.test")))
-            await edge.apply(good)
-            assert (await client.get(PUBLIC_WEB, public=True))[0] == 502
+
+            async def as_shown_by(certificate: str) -> int:
+                """Asked over a new connection: the worker's proxy shows what it has by now."""
+                aliases = (PUBLIC_WEB,)
+                await worker.apply(worker.route("web", web, aliases=aliases, certificate=certificate))
+                await edge.apply()
+                await edge.proxy.drained(good.backends, 10.0)
+                await edge.apply(good)
+                return (await client.get(PUBLIC_WEB, public=True))[0]
+
+            assert await as_shown_by(worker.certificate("api.internal.test")) == 502
+            assert await as_shown_by(worker.certificate(WEB)) == 200
 
     play(scene)
 
@@ -450,8 +458,11 @@ def test_a_renewed_certificate_is_served_and_no_connection_is_dropped(tmp_path: 
             async with client.socket(WEB) as line:
                 await line.send_str("before")
                 assert (await line.receive()).data == "web before"
+                listeners = on.folder / "proxy" / "listeners" / "all.json"
+                before = listeners.stat().st_mtime_ns
                 on.renew(WEB)
                 await on.apply(on.route("web", web))
+                assert (listeners.stat().st_mtime_ns == before) == bool(watched), "a push touches no chain"
                 second = await shown(on, WEB)
                 assert second != first and second == await shown(on, WEB)
                 assert list(await on.proxy.routes()) == [on.route("web", web)]

@@ -192,7 +192,7 @@ class DeployScene:
     def events(self, since_s: float) -> list[Happened]:
         said = self.podman("events", "--stream=false", "--since", str(int(since_s)), "--format", "json")
         found = [json.loads(line) for line in said.splitlines() if line]
-        told = [Happened(_stamp(each["Time"]), each["Status"], each["ID"]) for each in found if "ID" in each]
+        told = [Happened(stamp(each["Time"]), each["Status"], each["ID"]) for each in found if "ID" in each]
         return sorted((each for each in told if each.at_s >= since_s), key=lambda each: each.at_s)
 
     def answer(self, container: Running, path: str = "/") -> str:
@@ -398,12 +398,12 @@ def _running(found: Mapping[str, Any]) -> Running:
     )
     return Running(
         found["Id"], found["Name"], labels.get(LABEL, ""), labels.get("holdfast.component", ""),
-        state["Status"] == "running" and state["Pid"] > 0, int(state["Pid"]), _stamp(state["StartedAt"]),
-        _stamp(state["FinishedAt"]), found["ImageName"], ports,
+        state["Status"] == "running" and state["Pid"] > 0, int(state["Pid"]), stamp(state["StartedAt"]),
+        stamp(state["FinishedAt"]), found["ImageName"], ports,
     )  # fmt: skip
 
 
-def _stamp(text: str) -> float:
+def stamp(text: str) -> float:
     """2026-11-16T04:12:01.123456789Z, with more digits than Python takes; 0 for a time that never was."""
     whole, _, digits = text.rstrip("Z").partition(".")
     if whole.startswith("0001"):

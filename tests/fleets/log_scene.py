@@ -44,10 +44,11 @@ from holdfast.cli.terminal import Terminal
 from holdfast.model import canonical
 from holdfast.model.cadence import FAST
 from holdfast.model.container import Container, ContainerSpec, labels_of
-from holdfast.model.fleet import Fleet
+from holdfast.model.fleet import Fleet, Node, Settings
 from holdfast.model.revision import NodeIdentity
 from holdfast.planning.plan import Inputs, plan
 from holdfast.ports.signer import Signer
+from holdfast.trust import certificates as rules
 from tests.fleets.agents import AnyImage, Wires
 from tests.fleets.build import ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.serving import Served, key_of, served
@@ -58,6 +59,16 @@ NODES = ("w1", "w2")
 def two_services(version: int = 1) -> Fleet:
     """One for each node, so that both look at their containers."""
     return small_fleet({"api": 1, "web": version}, NODES)
+
+
+class TwoIssuers(CertificateKeeper):
+    """What streams show is real; what the routes of a proxy in memory show need not be."""
+
+    other: MemoryCertificates
+
+    def follow(self, node: Node, settings: Settings) -> None:
+        super().follow(node, settings)
+        self.other.issuer(node.name, rules.constraints(node.name, node.roles, settings), SystemClock().now_s())
 
 
 class AgentThread:
@@ -94,7 +105,8 @@ class AgentThread:
         assert applied is not None
         self._folder.mkdir(mode=0o700)
         issuer = MemoryCertificates()  # of its routes; what the streams show is real
-        keeper = CertificateKeeper(X509Certificates(str(self._folder), PosixDisk()), clock)
+        keeper = TwoIssuers(X509Certificates(str(self._folder), PosixDisk()), clock)
+        keeper.other = issuer
         proxy, handshake = MemoryProxy(clock), MemoryHandshake(clock)
         handshake.listeners = Wires(proxy, [proxy])
         self.runtime = MemoryRuntime(clock)

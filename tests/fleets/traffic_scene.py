@@ -7,11 +7,14 @@ test; `edge_status` is what the product says, to be compared with it.
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +22,10 @@ from dns import exception, message, query, rdatatype
 
 from holdfast.lab import node as lab_node
 from holdfast.lab import podman_files
+from tests.fleets.deploy_scene import LABEL, stamp
 from tests.fleets.fault_scene import Ear, wait_until
 from tests.fleets.lab import LabUnderTest, command, lab, traces
-from tests.fleets.load import Visitors, Wrk
+from tests.fleets.load import Visitors, Wrk, trusting
 from tests.lab.product import Outcome
 
 NODES = "hub1:hub+worker,w1:worker,e1:edge"
@@ -72,8 +76,26 @@ class TrafficScene:
     def curl(self, url: str, *words: str, patience_s: int = 10) -> Outcome:
         return self.made.lab("curl", url, "--max-time", str(patience_s), *words)
 
+    def fetch(self, name: str, patience_s: float = 3.0) -> tuple[str, str]:
+        """Status and body, by way of the edge over verified TLS; "closed" and "silent" are answers, too. Without curl
+        and a command of ours, so that it can be asked often."""
+        host = f"{name}.{DOMAIN}"
+        try:
+            with (
+                socket.create_connection((self.addresses[EDGE], 443), timeout=patience_s) as link,
+                trusting(self.trust()).wrap_socket(link, server_hostname=host) as talk,
+            ):
+                talk.sendall(f"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+                reply = HTTPResponse(talk)
+                reply.begin()
+                return str(reply.status), reply.read().decode()
+        except TimeoutError:
+            return "silent", ""
+        except (ConnectionError, ssl.SSLEOFError, HTTPException):
+            return "closed", ""
+
     def answers(self, name: str) -> bool:
-        return self.curl(self.url(name), patience_s=3).code == 0
+        return self.fetch(name)[0] == "200"
 
     # ---- what is wanted
 
@@ -108,8 +130,10 @@ class TrafficScene:
         return f"https://{name}.{DOMAIN}{path}"
 
     def says(self, name: str) -> dict[str, Any]:
-        """version and instance, by way of the edge over verified TLS."""
-        found = json.loads(self.curl(self.url(name)).ok().out)
+        """version and instance, as a visitor is told."""
+        status, body = self.fetch(name)
+        assert status == "200", status
+        found = json.loads(body)
         assert isinstance(found, dict)
         return found
 
@@ -118,8 +142,14 @@ class TrafficScene:
 
     def doors(self, node: str, service: str) -> set[str]:
         """Where its containers are published, as podman says."""
-        words = ("podman", "ps", "--filter", f"label=holdfast.service={service}", "--format", "{{.Ports}}")
+        words = ("podman", "ps", "--filter", f"label={LABEL}={service}", "--format", "{{.Ports}}")
         return {line for line in self.inside(node, *words).splitlines() if line}
+
+    def ended_s(self, node: str, service: str, since_s: float) -> float:
+        """When the last container of that service ended, by podman's own clock."""
+        words = ("--since", str(int(since_s)), "--filter", "event=died", "--filter", f"label={LABEL}={service}")
+        said = self.inside(node, "podman", "events", "--stream=false", *words, "--format", "json")
+        return max(stamp(json.loads(line)["Time"]) for line in said.splitlines() if line)
 
     def edge_status(self, hostname: str) -> dict[str, Any]:
         """What the product says of one public name; exit 1 means that something of it is broken."""
@@ -144,8 +174,9 @@ class TrafficScene:
     # ---- traffic
 
     def trust(self) -> Path:
-        """The authorities of the fleet as of now, for clients outside."""
-        self.authorities.write_text(self.run("ca", "bundle").ok().out)
+        """The authorities of the fleet, for clients outside; asked for once, for they stay the same."""
+        if not self.authorities.exists():
+            self.authorities.write_text(self.run("ca", "bundle").ok().out)
         return self.authorities
 
     def visitors(self, name: str, rate: float = 200) -> Visitors:

@@ -16,6 +16,7 @@ from holdfast.hub.member import Member
 from holdfast.hub.registry import Registry
 from holdfast.hub.traffic_codes import OVER
 from holdfast.hub.wellbeing import Episode, Sign
+from holdfast.ledger import keys
 from holdfast.model.alert import Alert
 from holdfast.model.report import NodeFinding
 from holdfast.ports.clock import Clock
@@ -29,7 +30,6 @@ LOOK_S_MAX = 60.0
 WORDS_MAX = 400  # of a node, in an alert
 ADDRESS_MAX = 300
 TOLD_MAX = 1_000  # at once, of the whole fleet: a node that makes up addresses fills no ledger
-TOLD = "told-finding/"
 
 Place = tuple[str, str, str]  # node, code, address
 
@@ -58,7 +58,7 @@ class FindingWatch:
     def begin(self, loop_s: float) -> None:
         """What the hub before this one told, and what it had heard and not told yet."""
         self._begun = True
-        for record in self._store.scan(TOLD):
+        for record in self._store.scan(keys.TOLD_FINDINGS):
             told = msgspec.json.decode(record.value, type=Told)
             self._episodes[told.node, told.code, told.address] = Episode(bad_s=loop_s, told=True)
         for member in list(self._registry.members.values()):
@@ -114,7 +114,7 @@ class FindingWatch:
         """Written down together with the alert: a restart neither forgets nor repeats one."""
         alert = self._alert(place, is_over)
         id = self._entropy.token(8).hex()
-        key = TOLD + "/".join(place)
+        key = keys.TOLD_FINDINGS + "/".join(place)
         put = self._alarms.put(alert, id)
         if not is_over:
             put |= {key: msgspec.json.encode(Told(*place))}

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.cli import names_observed
+from holdfast.cli.testimony import hear
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Service
 from holdfast.model.manifest import NodeManifest
@@ -341,6 +342,24 @@ def test_an_edge_that_never_joined_or_runs_no_proxy_is_said_and_not_waited_for(t
         one.deploys()
         assert f"Not waited for: {HOST}; e1 reports no public routes" in one.operator.err.getvalue()
         assert one.clock.passed_s < 5
+
+    public_scene(tmp_path, story)
+
+
+def test_a_record_that_lingers_is_waited_for_only_by_whoever_took_it_away(tmp_path: Path) -> None:
+    """I-19: an undeploy ends after its records; a deploy does not wait for those of others."""
+
+    async def story(one: Public) -> None:
+        one.then(lambda: one.everybody())
+        one.deploys()
+        lingering = replace(one.served, records=one.served.records + 1)
+        one.says(names=lingering)
+        applied = one.rig.hub.applied()
+        assert applied is not None
+        word = hear(one.operator.held.nodes(), applied, one.clock.now_s())["w1"]
+        for leaves, phase in ((True, "waiting"), (False, "served")):
+            of = names_observed.NamesAwaited(one.served.served, one.served.records, ("w1",), leaves)
+            assert names_observed.judge(of, "w1", word, has_accepted=True).phase == phase
 
     public_scene(tmp_path, story)
 

@@ -144,7 +144,7 @@ def test_every_host_runs_the_same_agent_and_there_is_no_other_program() -> None:
     assert not [path for _, path in local_api.ROUTES if path.startswith("/v1/capabilities")]
     assert {verb for verb in VERBS if verb.endswith(" run")} == {"hub run", "agent run"}
     units = {path.name for path in (ROOT / "deploy" / "systemd").glob("*.service")}
-    assert units == {"holdfast-agent.service", "holdfast-hub.service"}
+    assert units == {"holdfast-agent.service", "holdfast-hub.service", "holdfast-proxy.service"}
 
 
 def test_no_agent_has_a_way_to_another_agent() -> None:
@@ -185,5 +185,7 @@ def test_who_connects_to_whom_is_written_down() -> None:
     ]
     ways = {(row[0], row[2]) for row in rows[1:]}
     assert {("every node", "TCP 9555"), ("operators' machines", "TCP 9555"), ("hub", "TCP 9444")} <= ways
-    assert not [row for row in rows if "node" in row[0] and "hub" not in row[1]], "no node opens a line to a node"
+    about_the_fleet = [row for row in rows if "9444" in row[2] or "9555" in row[2]]
+    assert {row[0] for row in about_the_fleet} == {"operators' machines", "every node", "hub"}
+    assert {row[1] for row in about_the_fleet if "node" in row[0]} == {"hub"}, "no node opens such a line to a node"
     assert 'link = "dial"' in page and "node → node on 9444" in page

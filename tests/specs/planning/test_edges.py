@@ -285,3 +285,17 @@ def test_a_route_of_an_entry_says_where_it_leads() -> None:
     entry: Entry = applied.table.entries["service.a"]
     assert entry.public == {"a.example.test": PublicRoute("main", "http", "e1", "main.a.svc.test")}
     assert (entry.names, entry.hostnames) == (("main.a.svc.test",), ("a.example.test",))
+
+
+def test_what_reads_as_an_address_is_no_hostname_even_where_a_domain_would_allow_it_s09() -> None:
+    """S09: a browser takes a name that ends in a number for an IPv4 address."""
+    odd = Settings("lab", public_domains=("1", "0x7f", "0.0.1"))
+    for literal in ("127.0.0.1", "10.1", "1", "a.0x7f"):
+        assert "reads as an IP address" in (hostname_complaint(literal, odd) or "")
+
+
+def test_an_address_with_a_zone_index_is_refused_in_any_overlay() -> None:
+    """It means another machine on every other node."""
+    local = replace(SETTINGS, overlay_cidr="fe80::/10")
+    assert backend_complaint(replace(ROUTE, address="fe80::1"), local) is None
+    assert backend_complaint(replace(ROUTE, address="fe80::1%eth0"), local)
