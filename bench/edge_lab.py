@@ -8,8 +8,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -133,27 +132,28 @@ class EdgeLab:
             steps = [json.loads(bytes(body)) for (body,) in db.execute("SELECT body FROM steps")]
         finally:
             db.close()
-        return max(
+        ends: list[float] = [
             step["at_s"] + float(step["note"].split()[1])
             for step in steps
             if step["name"].startswith("healthy ") and step["note"].startswith("done ") and step["at_s"] >= since_s
-        )
+        ]
+        return max(ends)
 
     def log(self, node: str) -> "AgentLog":
         return AgentLog(os.path.join(self.dir, "logs", f"{node}.agent.log"))
 
-    @contextmanager
-    def dead(self) -> Iterator[None]:
-        """Without the hub and without any agent; proxies and containers stay."""
+    # ---- without anybody who manages it
+
+    def kill_managers(self) -> None:
+        """The hub and every agent; proxies, DNS servers and containers stay."""
         self.lab("kill", "hub")
         for node in (HUB, WORKER, EDGE):
             self.lab("kill", node, "--agent")
-        try:
-            yield
-        finally:
-            self.lab("start", "hub")
-            for node in (HUB, WORKER, EDGE):
-                self.lab("start", node)
+
+    def start_managers(self) -> None:
+        self.lab("start", "hub")
+        for node in (HUB, WORKER, EDGE):
+            self.lab("start", node)
 
 
 class AgentLog:

@@ -13,6 +13,7 @@ from tests.fleets.traffic_scene import EDGE, TRUTH_S, ZONE, TrafficScene, Watch,
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 WORKER = "w1"
+LOOK_S = 0.5  # how late a change may be seen on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +81,17 @@ def test_while_its_edge_cannot_let_go_the_name_says_502_and_its_record_stays(sce
         scene.run("deploy", "heir", "--yes", "--detach").ok()
         scene.await_true(lambda: scene.doors(WORKER, "heir") != set(), 30, "another service runs there")
         assert {scene.fetch("stuck")[0] for _ in range(20)} == {"502"}
-        assert scene.asked(name) == [scene.addresses[WORKER]], "the record goes last"
+        for node in (EDGE, WORKER, "hub1"):
+            assert scene.asked(name, node) == [scene.addresses[WORKER]], f"{node} dropped the record, which goes last"
+        route, record = Watch(lambda: scene.fetch("stuck")[0]), Watch(lambda: scene.asked(name, WORKER))
+        with route.at_work(), record.at_work():
+            scene.made.lab("start", EDGE).ok()
+            scene.await_true(lambda: scene.fetch("stuck")[0] == "closed", 30, "the edge let go")
+            scene.await_true(lambda: scene.asked(name, WORKER) == [], 30, "and then the record went")
+        assert [seen for _, seen in route.changes if seen != "404"] == ["502", "closed"], route.changes
+        assert record.first([]) > route.first("closed") - LOOK_S, "the record went before the edge had let go"
     finally:
         scene.made.lab("start", EDGE).ok()
-    scene.await_true(lambda: scene.fetch("stuck")[0] == "closed", 30, "the edge let go")
-    scene.await_true(lambda: scene.asked(name) == [], 30, "and then the record went")
     scene.await_true(lambda: scene.answers("heir"), 30, "the heir has its own name")
     scene.run("undeploy", "heir", "--yes").ok()
     scene.gone("heir")

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from holdfast.agent import reach_judgement
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model import canonical
 from holdfast.model.applied import content
@@ -18,9 +19,11 @@ from holdfast.model.manifest import NodeManifest
 from holdfast.model.plan import Change
 from holdfast.model.report import Parked
 from holdfast.model.revision import Entry, Table, Tombstone
+from holdfast.model.route import zone_of
 from holdfast.model.trust import Trust
 from holdfast.planning import entry as soundness
 from holdfast.planning.diff import changes
+from holdfast.planning.documents import FleetDocument
 from holdfast.planning.placement import Placed
 from holdfast.planning.table import tombstones
 from holdfast.trust.approval import missing
@@ -128,9 +131,24 @@ def judge(
     for address in _idle_policies(old, new, parked):
         del parked[address]
     in_force = _mixed(old, after, parked) if parked else after
+    reach = reach_judgement.judge(
+        standing.in_force,
+        standing.wanted,
+        after,
+        _zone(in_force, contents),
+        lambda address: _lacking(address, "apply", witnesses),
+    )
+    for place, why in reach.refused.items():
+        parked[place] = standing.parked.get(place) or noted(place, "apply", why, now_s)
+    in_force = msgspec.structs.replace(in_force, edge=reach.edge, issuers=reach.issuers, names=reach.names)
     followed = entries(in_force)
     stones = {a: s for a, s in tombstones(before, followed, number).items() if kind_of(a) == "service"}
     return Standing(in_force, after, parked, stones)
+
+
+def _zone(manifest: NodeManifest, contents: Mapping[str, bytes]) -> str:
+    document = content(contents, manifest.settings, "the settings of the fleet")
+    return zone_of(msgspec.json.decode(document, type=FleetDocument).settings)
 
 
 def _idle_policies(old: Mapping[str, Entry], new: Mapping[str, Entry], parked: Mapping[str, Parked]) -> list[str]:
@@ -218,4 +236,5 @@ def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, P
 
 def differing(wanted: NodeManifest, in_force: NodeManifest) -> list[str]:
     one, other = entries(wanted), entries(in_force)
-    return sorted(address for address in one.keys() | other.keys() if one.get(address) != other.get(address))
+    apart = sorted(address for address in one.keys() | other.keys() if one.get(address) != other.get(address))
+    return [*apart, *reach_judgement.differing(wanted, in_force)]

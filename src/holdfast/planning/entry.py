@@ -33,8 +33,8 @@ def check_entry(
     contents: Mapping[str, bytes],
     fleet: FleetDocument | None = None,
 ) -> None:
-    """One created or changed address. `fleet`: what the fleet of `after` says, as a hub knows it; a node looks it up, and
-    may meet entries that an older release wrote, of which a hub takes no new ones."""
+    """One created or changed address. `fleet`: what the fleet of `after` says, given by a hub. A node looks it up, and
+    may meet entries that an older release wrote; a hub takes no new ones of those."""
     parse_address(address)
     entry, kind = after.entries[address], kind_of(address)
     if kind == "service":

@@ -143,8 +143,11 @@ def test_where_a_node_says_it_is_counts_only_in_a_report_that_its_key_signed_c25
     """C-25: an address that a hub alone speaks of is recorded nowhere."""
     report = msgspec.json.encode(Report(FLEET, "w1", "1", address="100.64.0.7:9444", issuer=ISSUER))
     pulse = msgspec.json.encode(Pulse(FLEET, "w1", 1, 1.0, report=canonical.digest(report)))
-    own = {"pulse": SignedPulse(pulse, armoured(NODE_KEY, pulse, PULSE_NAMESPACE)), "report": report}
-    forged = {"pulse": SignedPulse(pulse, armoured(OTHER_KEY, pulse, PULSE_NAMESPACE)), "report": report}
+    own: dict[str, Any] = {"pulse": SignedPulse(pulse, armoured(NODE_KEY, pulse, PULSE_NAMESPACE)), "report": report}
+    forged: dict[str, Any] = {
+        "pulse": SignedPulse(pulse, armoured(OTHER_KEY, pulse, PULSE_NAMESPACE)),
+        "report": report,
+    }
     assert seen(MINE, **own).addresses == {"w1": "100.64.0.7:9444"}
     assert seen(MINE, address="100.64.0.9", **forged).addresses == {}
     assert seen(MINE, address="100.64.0.9").addresses == {}

@@ -270,7 +270,8 @@ def homes(hub: Mailbox) -> dict[str, str]:
 
 
 def test_what_moves_takes_its_hostname_along_to_no_other_edge() -> None:
-    """M-02: a redeploy or a move never breaks a public route."""
+    """M-02, M-135: a redeploy or a move never breaks a public route, and the one hostname that a sign-in starts at and
+    comes back to, with cookies bound to it, stays what it was."""
     hub = applied_with("a", edges=("e1", "e2"))
     before = edges_of(hub)
     fleet = edge_fleet({"a": replace(public_service("a"), node="w2")}, edges=("e1", "e2"))

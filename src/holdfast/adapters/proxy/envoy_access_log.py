@@ -21,9 +21,7 @@ REQUEST = {
     "host": "%REQ(:AUTHORITY)%",
     "method": "%REQ(:METHOD)%",
     "path": "%PATH(NQ)%",
-    "protocol": "%PROTOCOL%",
     "status": "%RESPONSE_CODE%",
-    "upstream_failure": "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
 }
 HANDSHAKE = {
     "time": "%START_TIME%",

@@ -51,7 +51,7 @@ TLS: Mapping[str, Mapping[str, object]] = {
         "cipher_suites": list(CIPHERS),
     },
 }
-# What a client says about itself is not passed on. `x-envoy-` would also change how Envoy treats the request.
+# What a client says about itself is not passed on. Envoy itself takes away what would steer it (x-envoy-…).
 FORGED = ("forwarded", "x-real-ip", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-forwarded-prefix")
 FORGED_BY: Mapping[str, tuple[str, ...]] = {
     INTERNAL: FORGED,  # the address is looked at: an edge may have put it there
@@ -252,8 +252,7 @@ def _router() -> dict[str, object]:
 
 
 def _cleaning(kind: str) -> dict[str, object]:
-    removed: list[dict[str, object]] = [{"remove": name} for name in FORGED_BY[kind]]
-    removed.append({"remove_on_match": {"key_matcher": {"prefix": "x-envoy-"}}})
+    removed = [{"remove": name} for name in FORGED_BY[kind]]
     return extension(
         "cleaning", "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation", mutations=removed
     )
