@@ -19,6 +19,11 @@ _NODE = """
 name = "w{number:03}"
 roles = ["worker"]
 """
+_EDGE = """
+[[nodes]]
+name = "e1"
+roles = ["edge"]
+"""
 _SERVICE = """\
 tier = "worker"
 
@@ -74,7 +79,7 @@ def _facts(number: int) -> dict[str, str]:
 
 def write_fleet(folder: str, key_line: str, services: int, nodes: int) -> None:
     os.makedirs(os.path.join(folder, "services"))
-    listed = "".join(_NODE.format(number=number) for number in range(nodes))
+    listed = "".join(_NODE.format(number=number) for number in range(nodes)) + _EDGE
     _write(os.path.join(folder, "fleet.toml"), _HEAD.format(key=key_line) + listed)
     for number in range(services):
         facts = _facts(number)

@@ -111,7 +111,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             found = re.search(r"https://\S+", hub.stderr.readline())
         url = found[0]
         text = (root / "fleet" / "fleet.toml").read_text()
-        text = text.replace('name = "fleet"', f'name = "fleet"\nhub = "{url}"\nhub_key = "{hub_key}"', 1)
+        settings = f'name = "fleet"\nhub = "{url}"\nhub_key = "{hub_key}"\npublic_domains = ["example.test"]'
+        text = text.replace('name = "fleet"', settings, 1)
         text += "".join(f'\n[[nodes]]\nname = "{n}"\nroles = ["{"edge" if n == "e1" else "worker"}"]\n' for n in NODES)
         (root / "fleet" / "fleet.toml").write_text(text)
         made = Fleet(root, environ, url)
