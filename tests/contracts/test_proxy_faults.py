@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.adapters.proxy import supervisor
 from holdfast.adapters.proxy.envoy_files import LISTENERS, EnvoyFiles
-from holdfast.adapters.runtime.process import Process, known, with_variable
+from holdfast.adapters.runtime.process import Process, known, with_argument, with_variable
 from holdfast.errors import Failed, TryLater
 from holdfast.ports.proxy import Listening
 from tests.fleets.envoy_stage import PORTS, Stage, backend, stage
@@ -176,6 +176,12 @@ def test_two_agents_in_one_directory_have_one_proxy(tmp_path: Path) -> None:
         play(lambda: scene(made))
     finally:
         made.close()
+
+    async def over() -> None:
+        """Those who waited for the lock do not come after their directory is gone."""
+        await until(lambda: with_argument(str(tmp_path / "proxy")) == [])
+
+    play(over)
 
 
 def test_both_processes_carry_the_mark_of_their_agent_and_go_when_told(tmp_path: Path) -> None:

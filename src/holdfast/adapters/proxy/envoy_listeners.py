@@ -225,7 +225,7 @@ def _requests(spot: Spot, paths: Paths) -> dict[str, object]:
         upgrade_configs=[{"upgrade_type": "websocket"}],
         use_remote_address=True,
         xff_num_trusted_hops=HOPS[spot.kind],
-        early_header_mutation_extensions=[_cleaning(spot.kind)],
+        early_header_mutation_extensions=[_cleaning(spot.kind)] if FORGED_BY[spot.kind] else [],
         # Nobody is so near that he may steer this proxy with headers of its own.
         internal_address_config={"cidr_ranges": [{"address_prefix": "255.255.255.255", "prefix_len": 32}]},
         server_header_transformation="PASS_THROUGH",

@@ -124,9 +124,18 @@ def lock(directory: str) -> bool:
         except BlockingIOError:
             time.sleep(LOCK_PAUSE_S)
         else:
+            if not _same_file(handle, os.path.join(directory, LOCK)):
+                return False  # the proxy was taken away while we waited
             os.pwrite(handle, f"{os.getpid()} {started(os.getpid())}\n".encode().ljust(LOCK_BYTES), 0)
             return True
     return False
+
+
+def _same_file(handle: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except OSError:
+        return False
 
 
 class Supervisor:
