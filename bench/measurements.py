@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from bench import deploy, growth, hub_process, starts, terraform
+from bench import deploy, growth, hub_process, starts, terraform, traffic
 from bench.figures import Figure, document, table
 from bench.place import Place
 
@@ -35,10 +35,11 @@ class Effort:
     containers: int
     deploy_rounds: int
     idle_s: float
+    traffic: traffic.Effort
 
 
-FULL = Effort(7, 3, (1_000, 5_000, 20_000), 5, 300, {1024: 10_000, 65_536: 10_000}, 5, 50, 3, 60.0)
-QUICK = Effort(3, 1, (1_000, 5_000), 3, 100, {1024: 10_000, 65_536: 1_000}, 3, 10, 1, 10.0)
+FULL = Effort(7, 3, (1_000, 5_000, 20_000), 5, 300, {1024: 10_000, 65_536: 10_000}, 5, 50, 3, 60.0, traffic.FULL)
+QUICK = Effort(3, 1, (1_000, 5_000), 3, 100, {1024: 10_000, 65_536: 1_000}, 3, 10, 1, 10.0, traffic.QUICK)
 
 
 def commits(rounds: int) -> Iterator[Figure]:
@@ -76,7 +77,10 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, up to 5,000 services")
     parser.add_argument("--same-facts", action="store_true", help="also beside Terraform with the same facts; slow")
     parser.add_argument(
-        "--only", metavar="NAME", action="append", help="starts, terraform, growth, commits, boots, hub, deploy"
+        "--only",
+        metavar="NAME",
+        action="append",
+        help="starts, terraform, growth, commits, boots, hub, deploy, traffic",
     )
     args = parser.parse_args()
     effort = QUICK if args.quick else FULL
@@ -102,6 +106,7 @@ def _measure(folder: str, effort: Effort, same_facts: bool, only: list[str] | No
         "commits": lambda: commits(effort.commits),
         "boots": lambda: boots(effort.boots, effort.boot_rounds),
         "deploy": lambda: iter(deploy.measure(effort.containers, effort.deploy_rounds, effort.idle_s)),
+        "traffic": lambda: traffic.measure(effort.traffic),
     }
     chosen = only or [name for name in parts if same_facts or name != "same-facts"]
     found: list[Figure] = []

@@ -189,3 +189,39 @@ def test_the_certificate_of_a_route_that_only_loses_its_backends_is_found() -> N
         assert proxy.told == tuple(empty)
 
     virtual.run(story)
+
+
+def test_where_nobody_knows_what_a_proxy_has_everybody_is_waited_for() -> None:
+    """Its note is gone, its routes are not: the first service to come must not be the only one that is left."""
+
+    async def story(loop: VirtualLoop) -> None:
+        proxy, before = board(loop)
+        for name in ("a", "b"):
+            await before.put(name, [route(name)], [proof(name)])
+        proxy.forgotten = True
+        after = Switchboard(proxy, lambda found: None)
+        assert not await after.look() and served(proxy) == ["a", "b"], "what runs is left alone"
+
+        async def late() -> None:
+            await asyncio.sleep(1)
+            await after.put("b", [route("b", 20_001)], [proof("b")])
+
+        await asyncio.gather(after.put("a", [route("a", 20_001)], [proof("a")]), late())
+        assert [sorted({one.service for one in each.routes}) for each in proxy.applied][2:] == [["a", "b"]]
+
+    virtual.run(story)
+
+
+def test_what_a_proxy_was_told_last_is_believed_more_than_what_it_has() -> None:
+    """An agent that starts while its proxy hangs, or after somebody touched its files, takes nothing away."""
+
+    async def story(loop: VirtualLoop) -> None:
+        proxy, before = board(loop)
+        for name in ("a", "b"):
+            await before.put(name, [route(name)], [proof(name)])
+        proxy.lose()
+        after = Switchboard(proxy, lambda found: proof(found.service))
+        await after.put("c", [route("c")], [proof("c")])
+        assert served(proxy) == ["a", "b", "c"]
+
+    virtual.run(story)

@@ -19,11 +19,9 @@ from holdfast.model.manifest import NodeManifest
 from holdfast.model.plan import Change
 from holdfast.model.report import Parked
 from holdfast.model.revision import Entry, Table, Tombstone
-from holdfast.model.route import zone_of
 from holdfast.model.trust import Trust
 from holdfast.planning import entry as soundness
 from holdfast.planning.diff import changes
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.placement import Placed
 from holdfast.planning.table import tombstones
 from holdfast.trust.approval import missing
@@ -135,20 +133,15 @@ def judge(
         standing.in_force,
         standing.wanted,
         after,
-        _zone(in_force, contents),
-        lambda address: _lacking(address, "apply", witnesses),
+        lambda address, grade: _lacking(address, grade, witnesses),
     )
     for place, why in reach.refused.items():
-        parked[place] = standing.parked.get(place) or noted(place, "apply", why, now_s)
+        grade = "destroy" if place.startswith("issuer.") else "apply"
+        parked[place] = standing.parked.get(place) or noted(place, grade, why, now_s)
     in_force = msgspec.structs.replace(in_force, edge=reach.edge, issuers=reach.issuers, names=reach.names)
     followed = entries(in_force)
     stones = {a: s for a, s in tombstones(before, followed, number).items() if kind_of(a) == "service"}
     return Standing(in_force, after, parked, stones)
-
-
-def _zone(manifest: NodeManifest, contents: Mapping[str, bytes]) -> str:
-    document = content(contents, manifest.settings, "the settings of the fleet")
-    return zone_of(msgspec.json.decode(document, type=FleetDocument).settings)
 
 
 def _idle_policies(old: Mapping[str, Entry], new: Mapping[str, Entry], parked: Mapping[str, Parked]) -> list[str]:

@@ -9,37 +9,37 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from holdfast.model.manifest import NodeManifest
+from holdfast.model.fleet import Grade
+from holdfast.model.manifest import Named, NodeManifest
 from holdfast.model.route import EdgeRoute
 
 T = TypeVar("T")
 
-Lacking = Callable[[str], str | None]  # why signers do not suffice for an address, or None
-Owners = Callable[[str, T], Iterator[str]]  # addresses that a key and its value belong to
+Need = tuple[str, Grade]  # an address, and the grade to sign for it
+Needs = Callable[[str, T], Iterator[Need]]
+Lacking = Callable[[str, Grade], str | None]  # why signers do not suffice, or None
 
 
 class Reach(Struct, frozen=True):
-    """What is followed, and why the rest is not, by what it is about: `edge.NAME`, `name.NAME`, `issuer.NODE`."""
+    """What is followed, and why the rest is not, by what it is about: `edge.NAME`, `name.SERVICE`, `issuer.NODE`."""
 
     edge: dict[str, EdgeRoute]
     issuers: dict[str, bytes]
-    names: dict[str, str]
+    names: dict[str, Named]
     refused: dict[str, str]
 
 
-def judge(
-    old: NodeManifest | None, said: NodeManifest | None, after: NodeManifest, zone: str, lacking: Lacking
-) -> Reach:
+def judge(old: NodeManifest | None, said: NodeManifest | None, after: NodeManifest, lacking: Lacking) -> Reach:
     """`old` is followed, `said` was said last, `after` is said now."""
     refused: dict[str, str] = {}
 
-    def kept(kind: str, of: Callable[[NodeManifest], Mapping[str, T]], owners: Owners[T]) -> dict[str, T]:
+    def kept(kind: str, of: Callable[[NodeManifest], Mapping[str, T]], needs: Needs[T]) -> dict[str, T]:
         have, had, want = (dict(of(one)) if one is not None else {} for one in (old, said, after))
         found: dict[str, T] = {}
         for key in sorted(have.keys() | want.keys()):
             before, now = have.get(key), want.get(key)
             if before != now:
-                why = _why(key, before, now, owners, lacking)
+                why = _why(key, before, now, needs, lacking)
                 if said is not None and had.get(key) == now:
                     why = why or "the revision that changed it was not signed well enough"  # and this one does not
                 if why is not None:
@@ -50,35 +50,46 @@ def judge(
         return found
 
     edge = kept("edge", lambda manifest: manifest.edge, _served_by)
-    names = kept("name", lambda manifest: manifest.names, lambda name, _: iter((f"service.{_service(name, zone)}",)))
+    names = kept("name", lambda manifest: manifest.names, lambda service, _: iter(((f"service.{service}", "apply"),)))
     issuers = kept("issuer", lambda manifest: manifest.issuers, lambda node, _: _led_to(node, old, after))
+    names = _unshared(names, dict(old.names) if old is not None else {}, refused)
     return Reach(edge, issuers, names, refused)
 
 
-def _why(key: str, before: T | None, now: T | None, owners: Owners[T], lacking: Lacking) -> str | None:
-    concerned = sorted({owner for value in (before, now) if value is not None for owner in owners(key, value)})
-    return next((why for owner in concerned if (why := lacking(owner)) is not None), None)
+def _unshared(names: dict[str, Named], before: Mapping[str, Named], refused: dict[str, str]) -> dict[str, Named]:
+    """A name that is listed for two services is the one's that had it."""
+    owner = {name: service for service, named in before.items() for name in named.names if names.get(service) == named}
+    found: dict[str, Named] = {}
+    for service, named in names.items():
+        taken = [name for name in named.names if owner.setdefault(name, service) != service]
+        if not taken:
+            found[service] = named
+            continue
+        refused[f"name.{service}"] = f"{taken[0]} is a name of service.{owner[taken[0]]}"
+        if service in before:
+            found[service] = before[service]
+    return found
 
 
-def _served_by(hostname: str, route: EdgeRoute) -> Iterator[str]:
-    yield f"service.{route.service}"
+def _why(key: str, before: T | None, now: T | None, needs: Needs[T], lacking: Lacking) -> str | None:
+    needed = sorted({need for value in (before, now) if value is not None for need in needs(key, value)})
+    return next((why for address, grade in needed if (why := lacking(address, grade)) is not None), None)
 
 
-def _service(name: str, zone: str) -> str:
-    """The label before the zone: `app.shop.svc.example` is the shop's. A further name of a service that is called
-    otherwise is nobody's, and only who may sign for everything may change it."""
-    return name.removesuffix(f".{zone}").rpartition(".")[2]
+def _served_by(hostname: str, route: EdgeRoute) -> Iterator[Need]:
+    yield f"service.{route.service}", "apply"
 
 
-def _led_to(node: str, old: NodeManifest | None, after: NodeManifest) -> Iterator[str]:
-    """Whoever brings the first route to a node brings its authority along; one that is known already is the node's."""
+def _led_to(node: str, old: NodeManifest | None, after: NodeManifest) -> Iterator[Need]:
+    """Whoever brings the first route to a node brings its authority along. One that is known already is as much as the
+    node's key: who could replace it could stand in for the node."""
     if old is not None and node in old.issuers and node in after.issuers:
-        yield f"node.{node}"
+        yield f"node.{node}", "destroy"
         return
     for manifest in (old, after):
         for route in manifest.edge.values() if manifest is not None else ():
             if route.node == node or any(place.node == node for place in route.others):
-                yield f"service.{route.service}"
+                yield f"service.{route.service}", "apply"
 
 
 def differing(wanted: NodeManifest, in_force: NodeManifest) -> Iterator[str]:

@@ -11,6 +11,8 @@ from holdfast.errors import HoldfastError, TryLater
 from holdfast.ports.proxy import Backend, Proxy, ProxyRoute, Servable
 from holdfast.reconcile.routes import digest
 
+GATHER_S = 2.0
+
 Owner = tuple[str, str]  # ("service", name) or ("edge", hostname)
 Routes = tuple[ProxyRoute, ...]
 Find = Callable[[ProxyRoute], Servable | None]  # the certificate of a route that an earlier process applied
@@ -28,6 +30,7 @@ class Switchboard:
         self._challenges: dict[str, str] = {}
         self._turn = asyncio.Lock()
         self._knows = False  # what the proxy had when this process began
+        self._is_lost = False  # it has something, and nobody knows what
 
     # ---- what it has
 
@@ -43,17 +46,18 @@ class Switchboard:
                 remedy="it is started by itself; if it stays away: holdfast node show NAME, and the log of its agent",
                 code="proxy_down",
             )
-        found: dict[Owner, Routes] = {}
-        for route in await self._proxy.routes():
-            owner = _owner(route)
-            found[owner] = _sorted((*found.get(owner, ()), route))
-        if not self._knows:  # an earlier process told it: its word is all there is
-            self._has, self._knows = found, True
-            return False
-        if _digest(found) == _digest(self._has):
+        if not self._knows:
+            await self._recall()
+        if self._is_lost or _digest(_grouped(await self._proxy.routes())) == _digest(self._has):
             return False
         await self._apply({})
         return True
+
+    async def _recall(self) -> None:
+        """What an earlier process told it. If nobody knows, and there is something, whoever has a wish is waited for:
+        a set of the first one alone would cut everybody else off."""
+        known = await self._proxy.known()
+        self._has, self._knows, self._is_lost = _grouped(known or ()), True, known is None
 
     def of(self, service: str) -> Routes:
         return self._has.get(("service", service), ())
@@ -111,6 +115,9 @@ class Switchboard:
 
     async def _together(self, owner: Owner) -> None:
         """Everything that waits, at once; if that is refused, only what was asked for here."""
+        if self._is_lost:
+            await asyncio.sleep(GATHER_S)
+            self._is_lost = False
         waiting = dict(self._asked)
         try:
             await self._apply(waiting)
@@ -150,6 +157,14 @@ class Switchboard:
                 return False
             self._certificates[found.digest] = found
         return True
+
+
+def _grouped(routes: Iterable[ProxyRoute]) -> dict[Owner, Routes]:
+    found: dict[Owner, Routes] = {}
+    for route in routes:
+        owner = _owner(route)
+        found[owner] = _sorted((*found.get(owner, ()), route))
+    return found
 
 
 def _digest(found: Mapping[Owner, Routes]) -> str:

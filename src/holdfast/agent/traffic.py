@@ -82,7 +82,7 @@ class Traffic:
         has_dns = manifest.own.dns and dns.driver != "none" and (bool(manifest.names) or bool(self.dns))
         self.dns = (address,) if has_dns else ()
         serving = Serving(address, zone_of(settings), dns.upstream) if has_dns else None
-        self.names.follow(serving, manifest.names, node.reconcile == "observe")
+        self.names.follow(serving, manifest.records, node.reconcile == "observe")
         own_public = node.public_address.strip("[]")
         self.edges.follow(manifest, settings, document.timeouts, document.acme, self.dns, own_public)
         self._bell.set()

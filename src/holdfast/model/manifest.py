@@ -6,6 +6,13 @@ from holdfast.model.revision import DigestText, Entry, Tombstone
 from holdfast.model.route import EdgeRoute
 
 
+class Named(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a service is reached inside the fleet, and by which names."""
+
+    address: str  # of the node that runs it, in the overlay
+    names: tuple[str, ...]
+
+
 class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Carries no revision number: a node untouched by a revision keeps its manifest byte for byte."""
 
@@ -20,7 +27,12 @@ class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     retired: dict[str, Tombstone] = {}  # removed from here, or removed with nobody else left to remember it
     edge: dict[str, EdgeRoute] = {}  # public hostname → where it leads; of an edge
     issuers: dict[str, bytes] = {}  # node → DER of its issuing certificate, of those that edge routes lead to
-    names: dict[str, str] = {}  # internal name → overlay address, of every service; where DNS is served
+    names: dict[str, Named] = {}  # by name of the service, of every one; where DNS is served
+
+    @property
+    def records(self) -> dict[str, str]:
+        """What its DNS server answers: internal name → address."""
+        return {name: named.address for named in self.names.values() for name in named.names}
 
     @property
     def held(self) -> dict[str, Entry]:

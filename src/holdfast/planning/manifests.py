@@ -4,7 +4,7 @@ from msgspec import UNSET, Raw
 
 from holdfast.model import canonical
 from holdfast.model.ids import FLEET
-from holdfast.model.manifest import NodeManifest
+from holdfast.model.manifest import Named, NodeManifest
 from holdfast.model.revision import Entry, Table, Tombstone
 from holdfast.model.route import EdgeRoute, Place
 
@@ -110,13 +110,13 @@ def _issuers(table: Table, routes: dict[str, EdgeRoute]) -> dict[str, bytes]:
 
 
 def _names(table: Table) -> Raw:
-    """Every internal name with the address of the node that runs its service; {} where nothing is known."""
-    found: dict[str, str] = {}
-    for entry in table.entries.values():
+    """Every service with its internal names and the address of the node that runs it; {} where nothing is known."""
+    found: dict[str, Named] = {}
+    for address, entry in table.entries.items():
         if entry.names and _is_active(entry) and entry.node is not UNSET:
             where = _address(table, entry.node)
             if where:
-                found.update(dict.fromkeys(entry.names, where))
+                found[address.partition(".")[2]] = Named(where, entry.names)
     return Raw(canonical.encode(found)) if found else _NO_NAMES
 
 

@@ -71,6 +71,11 @@ class Proxy(Protocol):
         """Product and version of the running process, "" while none runs."""
         ...
 
+    async def known(self) -> Sequence[ProxyRoute] | None:
+        """What it was told last, by its own note, whatever the running process has now; None if it has been told
+        something and nobody knows what. For an agent that has just started."""
+        ...
+
     async def routes(self) -> Sequence[ProxyRoute]:
         """What the running proxy really has; nothing if it lost it."""
         ...

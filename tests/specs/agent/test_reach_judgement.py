@@ -5,7 +5,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from holdfast.agent import reach_judgement
-from holdfast.model.manifest import NodeManifest
+from holdfast.model.fleet import Grade
+from holdfast.model.manifest import Named, NodeManifest
 from holdfast.model.revision import Entry
 from holdfast.model.route import EdgeRoute
 
@@ -24,16 +25,20 @@ BEFORE = NodeManifest(
     Entry(DIGEST),
     edge={"web.example.test": route("web"), "shop.example.test": route("shop")},
     issuers={"w1": b"of w1"},
-    names={f"app.web.{ZONE}": "100.64.0.1", f"web.{ZONE}": "100.64.0.1", f"app.shop.{ZONE}": "100.64.0.1"},
+    names={
+        "web": Named("100.64.0.1", (f"app.web.{ZONE}", f"web.{ZONE}")),
+        "shop": Named("100.64.0.1", (f"app.shop.{ZONE}",)),
+    },
 )
 
 
-def only(*addresses: str) -> Callable[[str], str | None]:
-    return lambda address: None if address in addresses else f"its signer may not sign for {address}"
+def only(*addresses: str) -> Callable[[str, Grade], str | None]:
+    """An operator of grade apply with that scope."""
+    return lambda address, grade: None if address in addresses and grade == "apply" else f"no signature for {address}"
 
 
 def judged(after: NodeManifest, *scope: str, said: NodeManifest = BEFORE) -> reach_judgement.Reach:
-    return reach_judgement.judge(BEFORE, said, after, ZONE, only(*scope))
+    return reach_judgement.judge(BEFORE, said, after, only(*scope))
 
 
 def test_what_belongs_to_the_service_is_followed() -> None:
@@ -41,7 +46,7 @@ def test_what_belongs_to_the_service_is_followed() -> None:
         BEFORE,
         edge={**BEFORE.edge, "web.example.test": route("web", "w2", "100.64.0.2")},
         issuers={**BEFORE.issuers, "w2": b"of w2"},
-        names={**BEFORE.names, f"app.web.{ZONE}": "100.64.0.2", f"web.{ZONE}": "100.64.0.2"},
+        names={**BEFORE.names, "web": Named("100.64.0.2", (f"api.{ZONE}", f"app.web.{ZONE}"))},
     )
     found = judged(after, "service.web")
     assert found.refused == {}
@@ -53,11 +58,11 @@ def test_another_service_keeps_its_route_its_name_and_the_authority_of_its_node(
         BEFORE,
         edge={**BEFORE.edge, "shop.example.test": route("shop", "w6", "100.64.6.6")},
         issuers={"w1": b"of an intruder"},
-        names={**BEFORE.names, f"app.shop.{ZONE}": "100.64.6.6"},
+        names={**BEFORE.names, "shop": Named("100.64.6.6", (f"app.shop.{ZONE}",))},
     )
     found = judged(after, "service.web")
     assert (found.edge, found.issuers, found.names) == (BEFORE.edge, BEFORE.issuers, BEFORE.names)
-    assert set(found.refused) == {"edge.shop.example.test", "issuer.w1", f"name.app.shop.{ZONE}"}
+    assert set(found.refused) == {"edge.shop.example.test", "issuer.w1", "name.shop"}
 
 
 def test_a_hostname_is_not_taken_over_by_calling_it_ones_own() -> None:
@@ -69,8 +74,8 @@ def test_a_hostname_is_not_taken_over_by_calling_it_ones_own() -> None:
 def test_nothing_of_another_service_is_taken_away() -> None:
     after = replace(BEFORE, edge={"web.example.test": route("web")}, names={}, issuers={})
     found = judged(after, "service.web")
-    assert found.edge == BEFORE.edge and found.names == {f"app.shop.{ZONE}": "100.64.0.1"}
-    assert {"edge.shop.example.test", f"name.app.shop.{ZONE}"} <= set(found.refused)
+    assert found.edge == BEFORE.edge and found.names == {"shop": BEFORE.names["shop"]}
+    assert {"edge.shop.example.test", "name.shop"} <= set(found.refused)
     assert found.issuers == BEFORE.issuers, "the route that stays needs it"
 
 
@@ -86,10 +91,22 @@ def test_the_first_route_to_a_node_brings_its_authority_only_with_who_may_sign_f
     )
 
 
-def test_a_further_name_that_is_called_after_nobody_needs_who_may_sign_for_all() -> None:
-    after = replace(BEFORE, names={**BEFORE.names, f"legacy.{ZONE}": "100.64.0.9"})
-    assert set(judged(after, "service.web").refused) == {f"name.legacy.{ZONE}"}
-    assert judged(after, "service.legacy").refused == {}
+def test_a_name_of_another_service_is_not_taken_by_listing_it_as_ones_own() -> None:
+    after = replace(BEFORE, names={**BEFORE.names, "web": Named("100.64.6.6", (f"app.shop.{ZONE}", f"web.{ZONE}"))})
+    found = judged(after, "service.web")
+    assert found.names == BEFORE.names and set(found.refused) == {"name.web"}
+    both = replace(BEFORE, names={"web": Named("100.64.6.6", (f"app.shop.{ZONE}",))})
+    assert judged(both, "service.web", "service.shop").names == both.names, (
+        "its owner gave it away in the same revision"
+    )
+
+
+def test_the_authority_of_a_known_node_needs_the_grade_of_its_key() -> None:
+    after = replace(BEFORE, issuers={"w1": b"of an intruder"})
+    found = judged(after, "service.web", "service.shop", "node.w1")
+    assert found.issuers == BEFORE.issuers and set(found.refused) == {"issuer.w1"}
+    signed = reach_judgement.judge(BEFORE, BEFORE, after, lambda address, grade: None)
+    assert signed.issuers == after.issuers and not signed.refused
 
 
 def test_what_an_earlier_revision_was_refused_stays_refused_until_one_changes_it() -> None:

@@ -372,7 +372,7 @@ def test_names_are_wanted_as_the_manifests_have_them() -> None:
     manifests = compile_manifests(decode_header(found.candidate.header).fleet, table)
     assert names_observed.servers(table) == {"w1", "w2", "e1"}
     for node in names_observed.servers(table):
-        assert msgspec.json.decode(manifests[node], type=NodeManifest).names == names_observed.wanted(table)
+        assert msgspec.json.decode(manifests[node], type=NodeManifest).records == names_observed.wanted(table)
     assert names_observed.wanted(table) == dict.fromkeys(
         ("web.holdfast.internal", "web.web.holdfast.internal"), ADDRESSES["w1"]
     )

@@ -106,18 +106,18 @@ def test_whoever_serves_dns_knows_every_internal_name_c20() -> None:
     """C-20: records are compiled from the signed table, and lead to the node that runs the service."""
     fleet = edge_fleet({"shop": public_service("shop"), "api": small_service("api")})
     names = {"main.api.svc.test": "100.64.0.2", "main.shop.svc.test": "100.64.0.3"}
-    assert [manifest(settled(fleet), node).names for node in fleet.nodes] == [names, names, names]
+    assert [manifest(settled(fleet), node).records for node in fleet.nodes] == [names, names, names]
     few = settled(replace(fleet, dns=Dns(nodes=("w1",))))
-    assert {node: manifest(few, node).names for node in fleet.nodes} == {"e1": {}, "w1": names, "w2": {}}
+    assert {node: manifest(few, node).records for node in fleet.nodes} == {"e1": {}, "w1": names, "w2": {}}
     none = settled(replace(fleet, dns=Dns("none")))
-    assert not any(manifest(none, node).names for node in fleet.nodes)
+    assert not any(manifest(none, node).records for node in fleet.nodes)
 
 
 def test_a_service_at_rest_has_no_name_and_no_route_and_keeps_its_edge() -> None:
     fleet = edge_fleet(edges=("e1", "e2"))
     hub = settled(fleet)
     commit(hub, replace(fleet, services={"shop": replace(public_service("shop"), active=False)}))
-    assert (manifest(hub, "e1").edge, manifest(hub, "w1").names) == ({}, {})
+    assert (manifest(hub, "e1").edge, manifest(hub, "w1").records) == ({}, {})
     assert applied_at(hub).table.entries["service.shop"].public["shop.example.test"].edge == "e1"
     commit(hub, fleet)
     assert manifest(hub, "e1").edge.keys() == {"shop.example.test"}
@@ -153,7 +153,7 @@ def test_a_node_nobody_knows_the_address_of_leads_nowhere_and_is_told_of() -> No
     assert "its address in the overlay" in found.warnings[0] and "the certificate" in found.warnings[0]
     hub.commit(signed(found))
     assert manifest(hub, "e1").edge["shop.example.test"].address == ""
-    assert (manifest(hub, "w1").names, manifest(hub, "e1").issuers) == ({}, {})
+    assert (manifest(hub, "w1").records, manifest(hub, "e1").issuers) == ({}, {})
 
 
 def test_an_address_that_a_node_reports_is_recorded_unless_another_has_it_c25() -> None:

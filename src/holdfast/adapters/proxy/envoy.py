@@ -80,9 +80,12 @@ class Envoy:
                 await self._end()
                 return
             self._listening = listening
+            ran = self._process.envoy() is not None
             self._prepare()
             await self._running()
             state = self._state.load()
+            if state is None and (ran or not self._is_empty()):
+                return  # somebody lost our note: what runs is left alone until the next set says it all
             if state is None or state.listening != listening:
                 await self._install(state.routes if state else (), None, None)
 
@@ -107,8 +110,8 @@ class Envoy:
             self._deaf = self._process.envoy()
         os.makedirs(os.path.dirname(self._admin.socket), mode=0o700, exist_ok=True)
         for name in (CLUSTERS, LISTENERS):
-            if not os.path.exists(self._files.path(name)):
-                self._files.put(name, b"[]")
+            if not os.path.exists(self._files.path(name)) and self._process.envoy() is None:
+                self._files.put(name, b"[]")  # one that runs would take it at its word, and it has its routes in memory
         told = envoy_bootstrap.bootstrap(self._files.path(CLUSTERS), self._files.path(LISTENERS), self._admin.socket)
         self._files.put_plain("bootstrap.json", told)
         threads = len(os.sched_getaffinity(0))
@@ -141,6 +144,16 @@ class Envoy:
         return self._version[1] if process is not None else ""
 
     # ---- what it has
+
+    async def known(self) -> Sequence[ProxyRoute] | None:
+        state = self._state.load()
+        if state is not None:
+            return state.routes
+        return () if self._is_empty() else None
+
+    def _is_empty(self) -> bool:
+        """Nothing was ever written for it, or only that there is nothing."""
+        return all(self._files.is_blank(name) for name in (CLUSTERS, LISTENERS))
 
     async def routes(self) -> Sequence[ProxyRoute]:
         state = self._state.load()

@@ -138,6 +138,14 @@ class EnvoyFiles:
 
     # ---- known again
 
+    def is_blank(self, name: str) -> bool:
+        """Not there, or it says that there is nothing."""
+        try:
+            with open(self.path(name), "rb") as file:
+                return file.read(200).endswith(b'"resources":[]}')
+        except OSError:
+            return True
+
     def intact(self, name: str, written: Written) -> bool:
         try:
             found = os.stat(f"{self.directory}/{name}", follow_symlinks=False)

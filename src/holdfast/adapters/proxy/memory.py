@@ -28,6 +28,7 @@ class MemoryProxy:
         self.troubles: list[HoldfastError] = []  # raised by apply instead, one per attempt, until none is left
         self.waited_for: list[Backend] = []
         self.listening: Listening | None = None
+        self.forgotten = False  # as when its note of what it was told is lost
         self._stirred = asyncio.Event()
 
     def lose(self) -> None:
@@ -46,6 +47,11 @@ class MemoryProxy:
 
     async def version(self) -> str:
         return "memory 1" if self.listening is not None else ""
+
+    async def known(self) -> Sequence[ProxyRoute] | None:
+        if self.forgotten:
+            return None
+        return self.applied[-1].routes if self.applied else ()
 
     async def routes(self) -> Sequence[ProxyRoute]:
         return self._routes
