@@ -16,15 +16,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from bench import two_hops
 from bench.edge_client import Newcomer, Regular
 from bench.edge_lab import DOMAIN, EDGE, IMAGES, WORKER, EdgeLab
 from bench.figures import Figure, document, table
 from bench.proxy import cpu_us
-from bench.two_hops import TwoHops
+from bench.two_hops import LOGGED_PORT, PORT, TwoHops
 from bench.wrk import Run, Wrk
 
 COMMITTED_MS_MAX, COMMANDED_MS_MAX = 100.0, 500.0
@@ -153,41 +152,58 @@ def updates(lab: EdgeLab, wrk: Wrk, count: int) -> Iterator[Figure]:
 
 
 def hops(lab: EdgeLab, wrk: Wrk, rounds: int, seconds: int) -> Iterator[Figure]:
-    with TwoHops(lab, os.path.join(lab.folder, "by-hand"), HOME) as by_hand:
-        pids = {443: tuple(lab.pids(node)["proxy"] for node in (EDGE, WORKER)), two_hops.PORT: by_hand.pids}
-        runs: dict[int, list[Run]] = {port: [] for port in pids}
-        cost: dict[int, list[float]] = {port: [] for port in pids}
-        for port in pids:
-            wrk.run(1, port)  # warm
+    folder = os.path.join(lab.folder, "by-hand")
+    with TwoHops(lab, folder, HOME) as bare, TwoHops(lab, folder + "-logged", HOME, LOGGED_PORT) as logged:
+        ours = tuple(lab.pids(node)["proxy"] for node in (EDGE, WORKER))
+        sides = [Side(443, ours), Side(PORT, bare.pids), Side(LOGGED_PORT, logged.pids)]
+        for side in sides:
+            wrk.run(1, side.port)  # warm
         for number in range(rounds):
-            for port in sorted(pids, reverse=bool(number % 2)):
-                before_us = sum(map(cpu_us, pids[port]))
-                run = wrk.run(seconds, port)
-                cost[port].append((sum(map(cpu_us, pids[port])) - before_us) / run.asked)
-                runs[port].append(run)
-                _say(f"port {port}: {_run_told(run)}, {cost[port][-1]:.0f} µs for each")
-    ours, bare = runs[443], runs[two_hops.PORT]
-    failed = sum(run.failed for run in (*ours, *bare))
-    note = f"{rounds} rounds of {seconds} s; {failed} failed"
-    yield Figure(
-        "edge → worker → container", "requests/s", _rate(ours), _rate(bare), THROUGHPUT_MIN, at_least=True, note=note
-    )
-    for name, of in (("p50", _p50_ms), ("p99", _p99_ms)):
-        yield Figure(f"the same, {name}", "ms", statistics.median(map(of, ours)), statistics.median(map(of, bare)))
-    mine, by_hand_us = (statistics.median(cost[port]) for port in pids)
-    yield Figure("the same, processor time of both proxies", "µs", mine, by_hand_us, note="for one request")
+            for side in sides[number % 3 :] + sides[: number % 3]:
+                side.take(wrk, seconds)
+    mine, bare_side, logged_side = sides
+    note = f"{rounds} rounds of {seconds} s; {sum(run.failed for side in sides for run in side.runs)} failed"
+    name = "edge → worker → container"
+    yield Figure(name, "requests/s", mine.rate, bare_side.rate, THROUGHPUT_MIN, at_least=True, note=note)
+    yield Figure(f"{name}, p50", "ms", mine.median("p50_ms"), bare_side.median("p50_ms"))
+    yield Figure(f"{name}, p99", "ms", mine.median("p99_ms"), bare_side.median("p99_ms"))
+    yield Figure(f"{name}, processor time", "µs", mine.cost_us, bare_side.cost_us, note="of both proxies, each request")
+    note = "beside by hand with the same access log"
+    yield Figure(f"{name}, {note}", "requests/s", mine.rate, logged_side.rate)
+    yield Figure(f"the same, processor time {note}", "µs", mine.cost_us, logged_side.cost_us)
+
+
+@dataclass
+class Side:
+    """Two proxies, one behind the other, and what was counted of them."""
+
+    port: int
+    pids: tuple[int, ...]
+    runs: list[Run] = field(default_factory=list)
+    costs_us: list[float] = field(default_factory=list)
+
+    def take(self, wrk: Wrk, seconds: int) -> None:
+        before_us = sum(map(cpu_us, self.pids))
+        run = wrk.run(seconds, self.port)
+        self.costs_us.append((sum(map(cpu_us, self.pids)) - before_us) / run.asked)
+        self.runs.append(run)
+        _say(f"port {self.port}: {_run_told(run)}, {self.costs_us[-1]:.0f} µs for each")
+
+    @property
+    def rate(self) -> float:
+        return self.median("rate")
+
+    @property
+    def cost_us(self) -> float:
+        return statistics.median(self.costs_us)
+
+    def median(self, what: str) -> float:
+        found: list[float] = [getattr(run, what) for run in self.runs]
+        return statistics.median(found)
 
 
 def _run_told(run: Run) -> str:
     return f"{run.rate:,.0f}/s, p50 {run.p50_ms:.2f} ms, p99 {run.p99_ms:.2f} ms, {run.failed} failed"
-
-
-def _p50_ms(run: Run) -> float:
-    return run.p50_ms
-
-
-def _p99_ms(run: Run) -> float:
-    return run.p99_ms
 
 
 def _rate(runs: Sequence[Run]) -> float:

@@ -1,25 +1,26 @@
 """Envoy configured by hand, twice: on the edge and on the worker, in their network namespaces, to the same container.
 
-The same program, threads, ciphers and protocols as ours; nothing of ours beside that: no access log, no
-check of headers, no retries, one file that never changes.
+The same program, threads, ciphers and protocols as ours; nothing of ours beside that: no check of headers, no retries,
+one file that never changes, and an access log only where it is asked for, then the same as ours.
 """
 
 import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from bench import bare_envoy
 from bench.bare_envoy import API
 from bench.edge_lab import EDGE, WORKER, EdgeLab
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.disk.posix import PosixDisk
+from holdfast.adapters.proxy import envoy_access_log
 from holdfast.adapters.proxy.envoy import packaged_binary
 from holdfast.adapters.proxy.envoy_listeners import CIPHERS
 from holdfast.model.certificate import Constraints, armoured
 
-PORT = 18443
+PORT, LOGGED_PORT = 18443, 18444
 END_S_MAX = 15.0
 BACKEND = "by-hand.svc.lab.test"
 NEWEST = {"tls_minimum_protocol_version": "TLSv1_3", "tls_maximum_protocol_version": "TLSv1_3"}
@@ -27,8 +28,10 @@ FOR_ALL = {"tls_minimum_protocol_version": "TLSv1_2", "tls_maximum_protocol_vers
 
 
 class TwoHops:
-    def __init__(self, lab: EdgeLab, folder: str, hostname: str) -> None:
-        self._lab, self._folder = lab, folder
+    """Runs from `with` to its end, on a port of its own of both nodes."""
+
+    def __init__(self, lab: EdgeLab, folder: str, hostname: str, port: int = PORT) -> None:
+        self._lab, self._folder, self._port = lab, folder, port
         os.makedirs(folder, mode=0o700)
         self._keeper = X509Certificates(folder, PosixDisk())
         domains = (hostname.partition(".")[2], BACKEND.partition(".")[2])
@@ -46,7 +49,7 @@ class TwoHops:
         address, port = self._lab.container()
         worker, edge = self._lab.addresses[WORKER], self._lab.addresses[EDGE]
         container = _cluster("container", address, port)
-        onward = _cluster("worker", worker, PORT) | {
+        onward = _cluster("worker", worker, self._port) | {
             "transport_socket": self._proving(),
             "typed_extension_protocol_options": {
                 "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
@@ -56,11 +59,11 @@ class TwoHops:
             },
         }
         try:
-            self._start(WORKER, _listener(worker, self._shown[BACKEND], NEWEST, "container"), container)
+            self._start(WORKER, self._listener(worker, BACKEND, NEWEST, "container"), container)
             outside = {**FOR_ALL, "cipher_suites": list(CIPHERS)}
-            self._start(EDGE, _listener(edge, self._shown[self._hostname], outside, "worker"), onward)
+            self._start(EDGE, self._listener(edge, self._hostname, outside, "worker"), onward)
             for node_address in (worker, edge):
-                bare_envoy.until_open(node_address, PORT)
+                bare_envoy.until_open(node_address, self._port)
         except BaseException:
             self.__exit__()
             raise
@@ -83,6 +86,32 @@ class TwoHops:
         words += ["--concurrency", str(len(os.sched_getaffinity(0)))]
         words = ["nsenter", "-t", str(self._lab.pids(node)["node"]), "-n", "--", *words]
         self._processes.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True))
+
+    def _listener(self, address: str, name: str, tls: Mapping[str, object], cluster: str) -> dict[str, object]:
+        log = os.path.join(self._folder, f"{cluster}.log")
+        requests = {
+            "@type": f"{API}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+            "stat_prefix": "by-hand",
+            "route_config": {"name": "by-hand", "virtual_hosts": [_everybody(cluster)]},
+            "http_filters": [
+                {"name": "router", "typed_config": {"@type": f"{API}.extensions.filters.http.router.v3.Router"}}
+            ],
+            "access_log": envoy_access_log.of_requests(log, "by-hand") if self._port == LOGGED_PORT else [],
+        }
+        opened = {
+            "@type": f"{API}.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+            "common_tls_context": {
+                "tls_params": tls,
+                "tls_certificates": [self._shown[name]],
+                "alpn_protocols": ["h2", "http/1.1"],
+            },
+        }
+        chain = {
+            "filters": [{"name": "requests", "typed_config": requests}],
+            "transport_socket": {"name": "tls", "typed_config": opened},
+        }
+        spot = {"socket_address": {"address": address, "port_value": self._port}}
+        return {"name": "by-hand", "address": spot, "filter_chains": [chain]}
 
     # ---- certificates, of the same kind as ours
 
@@ -109,35 +138,6 @@ class TwoHops:
         with open(path, "wb") as file:
             file.write(content)
         return path
-
-
-def _listener(
-    address: str, certificate: Mapping[str, object], tls: Mapping[str, object], cluster: str
-) -> dict[str, object]:
-    requests = {
-        "@type": f"{API}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-        "stat_prefix": "by-hand",
-        "route_config": {"name": "by-hand", "virtual_hosts": [_everybody(cluster)]},
-        "http_filters": [
-            {"name": "router", "typed_config": {"@type": f"{API}.extensions.filters.http.router.v3.Router"}}
-        ],
-    }
-    shown: Sequence[Mapping[str, object]] = [certificate]
-    common = {"tls_params": tls, "tls_certificates": shown, "alpn_protocols": ["h2", "http/1.1"]}
-    opened = {
-        "@type": f"{API}.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
-        "common_tls_context": common,
-    }
-    return {
-        "name": "by-hand",
-        "address": {"socket_address": {"address": address, "port_value": PORT}},
-        "filter_chains": [
-            {
-                "filters": [{"name": "requests", "typed_config": requests}],
-                "transport_socket": {"name": "tls", "typed_config": opened},
-            }
-        ],
-    }
 
 
 def _everybody(cluster: str) -> dict[str, object]:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Coroutine, Iterator
@@ -495,3 +496,30 @@ def test_a_file_is_read_only_if_it_is_whole() -> None:
     assert zone_file.read(zone_file.written({}, ZONE), ZONE) == {}
     for wrong in (None, b"", content[:-1], content + b"x", content.replace(b"100.64.0.1", b"100.64.0.9")):
         assert zone_file.read(wrong, ZONE) is None
+
+
+def test_it_serves_with_no_right_but_the_one_to_its_port(tmp_path: Path) -> None:
+    """As in the unit that ships with us: root there may not become anybody else, nor leave its capabilities."""
+    script = """
+import asyncio, sys
+from holdfast.adapters.name_server.dnsmasq import Dnsmasq
+from holdfast.ports.name_server import Serving
+
+async def story():
+    server = Dnsmasq(sys.argv[1], port=5399)
+    await server.follow(Serving("127.0.0.1", "svc.test"))
+    try:
+        await server.apply({"a.svc.test": "100.64.0.1"})
+        print(dict(await server.names()))
+    finally:
+        await server.follow(None)
+
+asyncio.run(story())
+"""
+    rights = "--bounding-set=-all,+dac_override,+kill,+net_bind_service"
+    done = subprocess.run(
+        ["setpriv", rights, "--no-new-privs", sys.executable, "-c", script, str(tmp_path / "dns")],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "{'a.svc.test': '100.64.0.1'}"

@@ -85,6 +85,8 @@ class Watch:
         self.edges = tuple(self._edge(one, heard.get(one.edge)) for one in self._wanted.edges)
         if only_new:
             self._lines.pass_over(self.services, self.edges)
+        elif self._branch is not None:  # an edge that has nothing new to do did what it tells of for an earlier command
+            self._lines.pass_over((), [one for one in self.edges if one.edge not in self._wanted.asked])
         self._lines.show(self.services, self.dns, self.edges, self._box.clock.now_s())
 
     def _accepts(self, word: "Testimony | None") -> bool:

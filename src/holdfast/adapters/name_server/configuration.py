@@ -21,7 +21,7 @@ def text(serving: Serving, port: int, records: str, user: str) -> bytes:
         "bogus-priv",
         f"cache-size={CACHED}",
         "local-ttl=0",  # whoever asks us again hears what is true then
-        "keep-in-foreground",
+        "keep-in-foreground" if user else "no-daemon",  # the latter also where it may not become anybody else
         "log-facility=-",
         "pid-file",  # none: ours says more
         *([f"user={user}"] if user else []),

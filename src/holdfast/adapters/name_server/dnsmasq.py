@@ -32,6 +32,7 @@ PROBED = 16  # changed names that are really asked for after a change, beside th
 STARTS = 3
 PORT_S = 0.1
 USERS = ("dnsmasq", "nobody")
+CHANGES_USER = 1 << 6 | 1 << 7  # CAP_SETGID and CAP_SETUID
 
 
 class PortTaken(Failed):
@@ -270,13 +271,21 @@ def _content(path: str) -> bytes | None:
 
 
 def _user() -> str:
-    """Whom dnsmasq becomes once it has its port; "" where it may not choose."""
-    if os.geteuid() != 0:
+    """Whom dnsmasq becomes once it has its port; "" where it may not choose: nobody may but root, and root not in the
+    unit that ships with us, which leaves it no right but the one to its port."""
+    if os.geteuid() != 0 or not _may_change_user():
         return ""
     for name in USERS:
         with suppress(KeyError):
             return pwd.getpwnam(name).pw_name
     return ""
+
+
+def _may_change_user() -> bool:
+    with suppress(OSError, ValueError, StopIteration), open("/proc/self/status", encoding="ascii") as file:
+        rights = int(next(line for line in file if line.startswith("CapEff:")).split()[1], 16)
+        return rights & CHANGES_USER == CHANGES_USER
+    return False
 
 
 def _unwritable(path: str, trouble: OSError) -> Failed:

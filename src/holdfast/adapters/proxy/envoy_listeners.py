@@ -58,6 +58,9 @@ FORGED_BY: Mapping[str, tuple[str, ...]] = {
     PUBLIC: (*FORGED, "x-forwarded-for"),
     PLAIN: (),
 }
+# What an edge lets in and adds to must fit through the worker behind it.
+HEADERS_MAX = {INTERNAL: 200, PUBLIC: 100, PLAIN: 100}
+HEADERS_KB_MAX = {INTERNAL: 96, PUBLIC: 60, PLAIN: 60}
 HOPS = {INTERNAL: 1, PUBLIC: 0, PLAIN: 0}  # how many proxies before this one are believed
 
 
@@ -234,8 +237,11 @@ def _requests(spot: Spot, paths: Paths) -> dict[str, object]:
         stream_idle_timeout="0s",
         common_http_protocol_options={
             "idle_timeout": f"{IDLE_S}s",
-            "headers_with_underscores_action": "ALLOW",
+            # To a CGI `X_Forwarded_For` is `X-Forwarded-For`: whoever is outside does not get around the cleaning.
+            "headers_with_underscores_action": "ALLOW" if spot.kind == INTERNAL else "DROP_HEADER",
+            "max_headers_count": HEADERS_MAX[spot.kind],
         },
+        max_request_headers_kb=HEADERS_KB_MAX[spot.kind],
         http2_protocol_options={
             "allow_connect": True,
             "max_concurrent_streams": STREAMS_MAX,
