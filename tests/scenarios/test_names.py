@@ -266,3 +266,37 @@ def test_a_mistake_of_ours_does_not_end_the_keeper() -> None:
         assert "internal_error" in node.said and node.names.state() is not None
 
     with_node(story, Broken())
+
+
+def test_a_name_that_moves_leads_to_its_old_place_until_the_new_one_answers() -> None:
+    """D-06: a record is moved once, and not before there is somebody; a failed deployment leaves it where it was."""
+
+    async def story(loop: virtual.VirtualLoop) -> None:
+        there: set[str] = {ONE}
+        asked: list[tuple[str, str]] = []
+
+        async def answers(name: str, address: str) -> bool:
+            asked.append((name, address))
+            return address in there
+
+        server, clock = MemoryNameServer(), LoopClock(loop, 1_800_000_000.0)
+        kept = Names(server, Findings(clock.now_s), clock, lambda event, fields: None, lambda: None, answers)
+        kept.follow(SERVING, {WEB: ONE})
+        task = asyncio.ensure_future(kept.run())
+        await asyncio.sleep(1)
+        kept.follow(SERVING, {WEB: TWO})
+        await asyncio.sleep(300)
+        assert server.answer(WEB) == ONE, "the old one still answers, however long the new one takes"
+        there.add(TWO)
+        await asyncio.sleep(1)
+        state = kept.state()
+        assert server.answer(WEB) == TWO and state is not None and state.served == records.digest({WEB: TWO})
+        there.clear()
+        kept.follow(SERVING, {WEB: ONE})
+        await asyncio.sleep(60)
+        assert server.answer(WEB) == TWO
+        await asyncio.sleep(90)
+        assert server.answer(WEB) == ONE, "nobody answers anywhere: the revision is all there is"
+        task.cancel()
+
+    virtual.run(story)

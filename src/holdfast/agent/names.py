@@ -5,7 +5,7 @@ are put right, and both are told.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 
 from holdfast.agent.findings import Findings
@@ -20,14 +20,24 @@ LOOK_S = 3.0  # a frozen server is known after this and the two seconds in which
 AGAIN_S = 1.0  # after trouble that passes by itself
 DOWN, DIFFERS = "dns_down", "dns_differs"
 NAMED = 5  # in a message
+MOVING_S = 0.2  # between two looks while a service is on its way to another node
+
+Answers = Callable[[str, str], Awaitable[bool]]  # name, address
 
 
 class Names:
     """`changed` is called when `state` says something new."""
 
     def __init__(
-        self, server: NameServer, findings: Findings, clock: Clock, say: Say, changed: Callable[[], None]
+        self,
+        server: NameServer,
+        findings: Findings,
+        clock: Clock,
+        say: Say,
+        changed: Callable[[], None],
+        answers: Answers | None = None,
     ) -> None:
+        """`answers`: whether a name is served at an address; without it a name that moved is believed at once."""
         self._server = server
         self._findings = findings
         self._clock = clock
@@ -40,6 +50,9 @@ class Names:
         self._followed: Serving | None = None
         self._written: dict[str, str] | None = None  # None: since this process began, nothing was looked at
         self._lingering: dict[str, names.Lingering] = {}
+        self._answers = answers
+        # Names on their way, and to where → from when on it counts that the old place is silent, too.
+        self._moving: dict[tuple[str, str], float] = {}
         self._state: NamesState | None = None
         self._rest_s = LOOK_S
         self._bell = asyncio.Event()
@@ -83,7 +96,8 @@ class Names:
                 )
                 self._say("internal_error", {"message": repr(trouble)})
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._bell.wait(), self._rest_s)
+                async with asyncio.timeout(self._rest_s):  # wait_for swallows a cancellation that comes with the bell
+                    await self._bell.wait()
 
     async def look(self) -> bool:
         """One pass: True if the server has what it must have."""
@@ -136,7 +150,8 @@ class Names:
     async def _put_right(self, served: Mapping[str, str]) -> None:
         """The pass works on what was wanted when it began; what is said meanwhile rings the bell."""
         assert self._written is not None
-        now_s, wanted, written = self._clock.monotonic_s(), self._wanted, self._written
+        written = self._written
+        wanted, now_s = await self._arrived(self._wanted, written), self._clock.monotonic_s()
         change = names.changes(wanted, served, written, names.staying(self._lingering, now_s))
         self._tell_differing(served, written, change)
         if change and not self._observes:
@@ -149,6 +164,25 @@ class Names:
         # What only lingers is counted and not compared: whoever waits for the applied names need not wait for those.
         applied = {name: address for name, address in served.items() if name not in self._lingering}
         self._show(NamesState(names.digest(applied), len(served), await self._server.version()))
+
+    async def _arrived(self, wanted: Mapping[str, str], written: Mapping[str, str]) -> Mapping[str, str]:
+        """A name that moves leads to its old place until the new one answers to it: a deployment takes its time, and
+        may fail. Where neither answers for long, the revision is all there is to go by."""
+        moved = names.moved(wanted, written)
+        now_s = self._clock.monotonic_s()
+        ways = [(name, wanted[name]) for name in moved]
+        self._moving = {way: self._moving.get(way, now_s + names.LINGER_S) for way in ways}
+        if self._answers is None or not moved or self._observes:
+            return wanted
+        found = await asyncio.gather(*(self._answers(name, wanted[name]) for name in sorted(moved)))
+        waiting = [name for name, here in zip(sorted(moved), found, strict=True) if not here]
+        late = [name for name in waiting if now_s >= self._moving[name, wanted[name]]]
+        still = await asyncio.gather(*(self._answers(name, moved[name]) for name in late))
+        given_up = {name for name, there in zip(late, still, strict=True) if not there}
+        held = {name: moved[name] for name in waiting if name not in given_up}
+        if held:
+            self._rest_s = min(self._rest_s, MOVING_S)
+        return {**wanted, **held}
 
     def _reckon(self) -> None:
         now_s = self._clock.monotonic_s()

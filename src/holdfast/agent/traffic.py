@@ -19,13 +19,14 @@ from holdfast.errors import HoldfastError
 from holdfast.model.fleet import Node
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.report import CertificateState
-from holdfast.model.route import zone_of
+from holdfast.model.route import LISTENERS, zone_of
 from holdfast.planning.documents import FleetDocument
 from holdfast.ports.name_server import Serving
 from holdfast.ports.proxy import Listening, ProxyRoute, Servable
 
 LOOK_S = 5.0
 AGAIN_S = 1.0
+ASKED_S = 1.0
 EVERYWHERE = "0.0.0.0"  # noqa: S104 (an edge is there for everybody)
 DOWN = "proxy_down"
 TAKEN = "proxy_port_taken"
@@ -45,7 +46,7 @@ class Traffic:
         )
         self.board = Switchboard(world.proxy, self._find)
         self.routes = InternalRoutes(self.board, self.certificates, world.handshake)
-        self.names = Names(world.name_server, findings, world.clock, world.say, self.changed)
+        self.names = Names(world.name_server, findings, world.clock, world.say, self.changed, self._answers)
         self.edges = Edges(
             self.board,
             self.certificates,
@@ -173,6 +174,11 @@ class Traffic:
             await self._world.proxy.changed(pause_s)
         except HoldfastError:
             await asyncio.sleep(AGAIN_S)
+
+    async def _answers(self, name: str, address: str) -> bool:
+        """Whether a proxy there answers to a name. Who it is, is not asked: clients do that themselves."""
+        asked = (self._world.handshake.shown(address, port, name, b"", ASKED_S) for port in LISTENERS)
+        return any(shown.leaf for shown in await asyncio.gather(*asked))
 
     def _find(self, route: ProxyRoute) -> Servable | None:
         return self.certificates.kept(route.hostnames)

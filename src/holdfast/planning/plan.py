@@ -15,6 +15,7 @@ from holdfast.model.ids import FLEET
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, NodeIdentity, Table
+from holdfast.model.route import zone_of
 from holdfast.planning import identity, images, overlay, secrets
 from holdfast.planning.compile import Compiled, compile_revision
 from holdfast.planning.contents import layered
@@ -271,6 +272,20 @@ def unreached(table: Table, only: str | None = None) -> tuple[str, ...]:
         f"node.{node}: nobody recorded {' and '.join(sorted(lacking))} yet, so names and public routes of services "
         "there lead nowhere; once its agent runs: holdfast apply (or declare its address in fleet.toml)"
         for node, lacking in sorted(found.items())
+    )
+
+
+def _renamed(fleet: Fleet, applied: Applied | None) -> tuple[str, ...]:
+    """Another zone is another authority on every node, and edges go by those that are recorded."""
+    if applied is None or not any(entry.public for entry in applied.table.entries.values()):
+        return ()
+    held = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
+    before = zone_of(msgspec.json.decode(held, type=FleetDocument).settings)
+    if before == zone_of(fleet.settings):
+        return ()
+    return (
+        f"internal_zone changes from {before}: every node issues from another certificate then, which only a second "
+        "apply records; until then public names answer 502 (apply, wait a moment, apply again)",
     )
 
 

@@ -55,6 +55,11 @@ def staying(before: Mapping[str, Lingering], now_s: float) -> dict[str, str]:
     return {name: one.address for name, one in before.items() if now_s < one.until_s}
 
 
+def moved(wanted: Records, written: Records) -> dict[str, str]:
+    """Names that were written with another address than they have now: name → the old one."""
+    return {name: written[name] for name in wanted.keys() & written.keys() if written[name] != wanted[name]}
+
+
 def changes(wanted: Records, served: Records, written: Records, staying: Records) -> Changes:
     records = {**staying, **wanted}
     gone = {name: address for name, address in served.items() if name not in records}

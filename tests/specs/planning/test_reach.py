@@ -419,3 +419,12 @@ def test_the_bytes_behind_a_pin_need_no_grade_and_a_new_pin_does() -> None:
     assert filling.grade == "apply" and "certificate that is pinned already" in filling.changes[0].why
     other = {name: replace(one, issuer=canonical.digest(b"x"), certificate=b"x") for name, one in joined(fleet).items()}
     assert plan(fleet, hub.applied(), Inputs(identities=other)).grade == "destroy"
+
+
+def test_another_zone_is_announced_where_something_is_public() -> None:
+    """Edges go by the authorities that are recorded; nodes make others for another zone, which the next apply records."""
+    fleet = edge_fleet({"shop": public_service()})
+    hub = settled(fleet)
+    renamed = replace(fleet, settings=replace(fleet.settings, internal_zone="other.test"))
+    assert any("internal_zone changes" in warning for warning in plan(renamed, hub.applied()).warnings)
+    assert not any("internal_zone changes" in warning for warning in plan(fleet, hub.applied()).warnings)
