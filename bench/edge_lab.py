@@ -6,6 +6,7 @@ of the nodes themselves.
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -141,6 +142,17 @@ class EdgeLab:
 
     def log(self, node: str) -> "AgentLog":
         return AgentLog(os.path.join(self.dir, "logs", f"{node}.agent.log"))
+
+    def restart_proxies(self) -> None:
+        """Their supervisors start them again, with the routes they had."""
+        for node in (EDGE, WORKER):
+            before = self.pids(node)["proxy"]
+            os.kill(before, signal.SIGKILL)
+            give_up_s = time.monotonic() + COMMAND_S_MAX
+            while self.pids(node).get("proxy", before) == before:
+                if time.monotonic() > give_up_s:
+                    raise SystemExit(f"the proxy of {node} did not come back")
+                time.sleep(0.1)
 
     # ---- without anybody who manages it
 

@@ -152,15 +152,20 @@ def updates(lab: EdgeLab, wrk: Wrk, count: int) -> Iterator[Figure]:
 
 
 def hops(lab: EdgeLab, wrk: Wrk, rounds: int, seconds: int) -> Iterator[Figure]:
-    folder = os.path.join(lab.folder, "by-hand")
-    with TwoHops(lab, folder, HOME) as bare, TwoHops(lab, folder + "-logged", HOME, LOGGED_PORT) as logged:
+    """All proxies start anew for each round: which threads the few connections between them meet is a matter of luck,
+    and it lasts as long as they do."""
+    sides = Side(443), Side(PORT), Side(LOGGED_PORT)
+    for number in range(rounds):
+        folder = os.path.join(lab.folder, f"by-hand-{number}")
+        lab.restart_proxies()
+        Newcomer(lab.addresses[EDGE], HOME).served_s()
         ours = tuple(lab.pids(node)["proxy"] for node in (EDGE, WORKER))
-        sides = [Side(443, ours), Side(PORT, bare.pids), Side(LOGGED_PORT, logged.pids)]
-        for side in sides:
-            wrk.run(1, side.port)  # warm
-        for number in range(rounds):
+        with TwoHops(lab, folder, HOME) as bare, TwoHops(lab, f"{folder}-logged", HOME, LOGGED_PORT) as logged:
+            pids = dict(zip(sides, (ours, bare.pids, logged.pids), strict=True))
+            for side in sides:
+                wrk.run(1, side.port)  # warm
             for side in sides[number % 3 :] + sides[: number % 3]:
-                side.take(wrk, seconds)
+                side.take(wrk, seconds, pids[side])
     mine, bare_side, logged_side = sides
     note = f"{rounds} rounds of {seconds} s; {sum(run.failed for side in sides for run in side.runs)} failed"
     name = "edge → worker → container"
@@ -173,19 +178,18 @@ def hops(lab: EdgeLab, wrk: Wrk, rounds: int, seconds: int) -> Iterator[Figure]:
     yield Figure(f"the same, processor time {note}", "µs", mine.cost_us, logged_side.cost_us)
 
 
-@dataclass
+@dataclass(eq=False)
 class Side:
     """Two proxies, one behind the other, and what was counted of them."""
 
     port: int
-    pids: tuple[int, ...]
     runs: list[Run] = field(default_factory=list)
     costs_us: list[float] = field(default_factory=list)
 
-    def take(self, wrk: Wrk, seconds: int) -> None:
-        before_us = sum(map(cpu_us, self.pids))
+    def take(self, wrk: Wrk, seconds: int, pids: Sequence[int]) -> None:
+        before_us = sum(map(cpu_us, pids))
         run = wrk.run(seconds, self.port)
-        self.costs_us.append((sum(map(cpu_us, self.pids)) - before_us) / run.asked)
+        self.costs_us.append((sum(map(cpu_us, pids)) - before_us) / run.asked)
         self.runs.append(run)
         _say(f"port {self.port}: {_run_told(run)}, {self.costs_us[-1]:.0f} µs for each")
 

@@ -65,8 +65,10 @@ def addresses(nodes: Mapping[str, Node], applied: Table, reported: Mapping[str, 
     said = {name: host_of(reported[name]) for name in open_ones if reported.get(name)}
     said = {name: text for name, text in said.items() if text and outside(text, cidr) is None}
     had = {name: text for name, text in before.items() if text and name in open_ones}
+    # Whoever is silent, or is kept silent, loses nothing to a node that claims to be where it was.
+    reserved = {text: name for name, text in had.items() if said.get(name, text) == text}
     for name in sorted(open_ones, key=lambda one: (said.get(one, "") != had.get(one), one)):
-        choices = (said.get(name, ""), had.get(name, ""))
+        choices = [text for text in (said.get(name, ""), had.get(name, "")) if reserved.get(text, name) == name]
         chosen = next((text for text in choices if text and text not in taken and outside(text, cidr) is None), "")
         found[name] = chosen
         taken.add(chosen)

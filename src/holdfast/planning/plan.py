@@ -68,6 +68,7 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
     held = layered(fresh, applied.contents if applied else {})
     warnings = (
         *_warnings(fleet, table),
+        *_renamed(fleet, applied),
         *unreached(table, inputs.only),
         *secrets.require_readable(table, held, inputs.only),
         *secrets.unused(fleet),

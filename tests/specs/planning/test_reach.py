@@ -12,10 +12,11 @@ from holdfast.errors import HoldfastError
 from holdfast.hub.mailbox import Mailbox
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
-from holdfast.model.fleet import Component, Dns, Fleet, Route, Service, Settings
+from holdfast.model.fleet import Component, Dns, Fleet, Node, Route, Service, Settings
 from holdfast.model.manifest import NodeManifest
-from holdfast.model.revision import NodeIdentity, Table
+from holdfast.model.revision import Entry, NodeIdentity, Table
 from holdfast.model.route import EdgeRoute, Place, PublicRoute
+from holdfast.planning import overlay
 from holdfast.planning.documents import documents
 from holdfast.planning.plan import Inputs, plan, plan_rollback
 from holdfast.planning.reach import complaints, reach
@@ -422,9 +423,20 @@ def test_the_bytes_behind_a_pin_need_no_grade_and_a_new_pin_does() -> None:
 
 
 def test_another_zone_is_announced_where_something_is_public() -> None:
-    """Edges go by the authorities that are recorded; nodes make others for another zone, which the next apply records."""
-    fleet = edge_fleet({"shop": public_service()})
+    """Edges go by the authorities that are recorded; nodes make others for another zone, and only an apply after that
+    records them."""
+    fleet = edge_fleet({"shop": public_service("shop")})
     hub = settled(fleet)
     renamed = replace(fleet, settings=replace(fleet.settings, internal_zone="other.test"))
     assert any("internal_zone changes" in warning for warning in plan(renamed, hub.applied()).warnings)
     assert not any("internal_zone changes" in warning for warning in plan(fleet, hub.applied()).warnings)
+
+
+def test_a_node_does_not_get_the_address_of_one_that_is_silent_c25() -> None:
+    """A machine that was broken into would else be led what is meant for a colleague that is off."""
+    fleet = {name: Node(name, ("worker",)) for name in ("a1", "b1")}
+    had = Table({f"node.{n}": Entry("0" * 64, address=a) for n, a in (("a1", "100.64.0.1"), ("b1", "100.64.0.2"))})
+    found = overlay.addresses(fleet, had, {"a1": "100.64.0.2"}, "100.64.0.0/10")
+    assert found == {"a1": "100.64.0.1", "b1": "100.64.0.2"}
+    swapped = overlay.addresses(fleet, had, {"a1": "100.64.0.2", "b1": "100.64.0.3"}, "100.64.0.0/10")
+    assert swapped == {"a1": "100.64.0.2", "b1": "100.64.0.3"}, "it left the address itself"

@@ -1,10 +1,12 @@
 """What Envoy is started with: where its files are, and how it is asked. All else it reads while it runs. Pure."""
 
+import resource
 from collections.abc import Sequence
 
 from holdfast.adapters.proxy.envoy_names import extension, file_source
 
 CONNECTIONS_MAX = 50_000
+FILES_APART = 1_000  # for listeners, watches and the socket by which it is asked: those must not go first
 DRAIN_S = 600  # how long connections of a name that left, or got other settings, may go on
 THREADS_MAX = 8
 
@@ -27,12 +29,20 @@ COUNTED_SUFFIXES = (
 )
 
 
+def _connections_max() -> int:
+    """Each may need a file to its backend as well; beyond that a new client is refused, and not kept waiting."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if files == resource.RLIM_INFINITY:
+        return CONNECTIONS_MAX
+    return max(min(CONNECTIONS_MAX, (files - FILES_APART) // 2), 100)
+
+
 def bootstrap(clusters: str, listeners: str, admin_socket: str) -> dict[str, object]:
     patterns = [{"prefix": prefix} for prefix in COUNTED_PREFIXES] + [{"suffix": end} for end in COUNTED_SUFFIXES]
     limit = extension(
         "envoy.resource_monitors.global_downstream_max_connections",
         "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
-        max_active_downstream_connections=CONNECTIONS_MAX,
+        max_active_downstream_connections=_connections_max(),
     )
     return {
         "node": {"id": "holdfast", "cluster": "holdfast"},
