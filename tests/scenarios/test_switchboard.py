@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.agent.switchboard import Switchboard
-from holdfast.errors import Failed, TryLater
+from holdfast.errors import Failed, Invalid, TryLater
 from holdfast.ports.proxy import Backend, Listening, ProxyRoute, Servable
 from tests.fleets import virtual
 from tests.fleets.build import START_S
@@ -223,5 +223,36 @@ def test_what_a_proxy_was_told_last_is_believed_more_than_what_it_has() -> None:
         after = Switchboard(proxy, lambda found: proof(found.service))
         await after.put("c", [route("c")], [proof("c")])
         assert served(proxy) == ["a", "b", "c"]
+
+    virtual.run(story)
+
+
+def test_two_services_that_swap_a_name_switch_together() -> None:
+    """Whoever comes first finds the name taken; it waits, and goes with the other one."""
+
+    class Strict(Slow):
+        async def apply(
+            self, routes: Sequence[ProxyRoute], certificates: Mapping[str, Servable], challenges: Mapping[str, str] = {}
+        ) -> None:
+            names = [name for one in routes for name in one.aliases]
+            if len(set(names)) != len(names):
+                raise Invalid("two routes claim one name", remedy="rename one", code="hostname_taken")
+            await super().apply(routes, certificates, challenges)
+
+    def led(service: str, alias: str) -> ProxyRoute:
+        return replace(route(service), aliases=(alias,))
+
+    async def story(loop: VirtualLoop) -> None:
+        proxy = Strict(LoopClock(loop, START_S))
+        proxy.listening = Listening("127.0.0.1")
+        switchboard = Switchboard(proxy, lambda found: proof(found.service))
+        await switchboard.put("a", [led("a", "x.test")], [proof("a")])
+        await switchboard.put("b", [led("b", "y.test")], [proof("b")])
+        with pytest.raises(TryLater, match="waits"):
+            await switchboard.put("a", [led("a", "y.test")], [proof("a")])
+        assert switchboard.of("a") == (led("a", "x.test"),), "it still has what it had"
+        await switchboard.put("b", [led("b", "x.test")], [proof("b")])
+        assert proxy.told == (led("a", "y.test"), led("b", "x.test"))
+        await switchboard.put("a", [led("a", "y.test")], [proof("a")])  # as its rollout does when it tries again
 
     virtual.run(story)

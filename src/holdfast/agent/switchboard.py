@@ -12,6 +12,7 @@ from holdfast.ports.proxy import Backend, Proxy, ProxyRoute, Servable
 from holdfast.reconcile.routes import digest
 
 GATHER_S = 2.0
+TAKEN = "hostname_taken"  # two routes claim one name
 
 Owner = tuple[str, str]  # ("service", name) or ("edge", hostname)
 Routes = tuple[ProxyRoute, ...]
@@ -104,9 +105,14 @@ class Switchboard:
             try:
                 await self._begin()
                 await self._together(owner)
-            finally:
-                if self._asked.get(owner) is routes:
-                    del self._asked[owner]
+            except HoldfastError as trouble:
+                if trouble.code == TAKEN:
+                    raise _waits(trouble) from trouble  # and stays asked for: it goes with the one who gives the name up
+                self._asked.pop(owner, None)
+                raise
+            except BaseException:
+                self._asked.pop(owner, None)
+                raise
 
     async def _begin(self) -> None:
         """Nothing is written before it is known what is there: the rest of it must stay."""
@@ -157,6 +163,14 @@ class Switchboard:
                 return False
             self._certificates[found.digest] = found
         return True
+
+
+def _waits(trouble: HoldfastError) -> TryLater:
+    return TryLater(
+        f"{trouble.message}; it waits until the other one has let go",
+        remedy="nothing, if both were changed in one revision; else give one of them another name",
+        code=TAKEN,
+    )
 
 
 def _grouped(routes: Iterable[ProxyRoute]) -> dict[Owner, Routes]:
