@@ -129,7 +129,7 @@ def _legs(changes: Sequence[Change]) -> str:
 def updates(lab: EdgeLab, wrk: Wrk, count: int) -> Iterator[Figure]:
     runs: list[Run] = []
     took_ms = []
-    with Regular(lab.addresses[EDGE], HOME) as visitor, wrk.at_work(RATE * 1.15, runs):
+    with Regular(lab.addresses[EDGE], HOME) as visitor, wrk.at_work(2 * RATE, runs):
         for number in range(count):
             image = IMAGES[(number + 1) % 2]
             began_s = time.time()

@@ -363,6 +363,26 @@ def test_where_there_is_no_proxy_routes_are_neither_made_nor_looked_at_t_33(prox
     play(replace(fleet, nodes={"w1": node}, overlay=Overlay(encrypted=True)), story)
 
 
+def test_a_node_that_loses_its_proxy_makes_containers_that_others_reach_c_24() -> None:
+    """C-24, M-04: behind a proxy they answer on loopback; without one nobody could reach what stayed there."""
+    fleet = small_fleet({"web": service()})
+    bare: Node = replace(fleet.nodes["w1"], proxy="none", address="100.64.0.9")
+    behind: Node = replace(fleet.nodes["w1"], address="100.64.0.9")
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        assert {port.address for port in scene.one().ports} == {"127.0.0.1"}
+        scene.apply(replace(fleet, nodes={"w1": bare}, overlay=Overlay(encrypted=True)))
+        await scene.settled()
+        await until(scene.rig, lambda: {p.address for one in scene.ours() for p in one.ports} == {"100.64.0.9"})
+        assert scene.machine.proxy.listening is None
+        scene.apply(replace(fleet, nodes={"w1": behind}, overlay=Overlay(encrypted=True)))
+        await scene.settled()
+        await until(scene.rig, lambda: {p.address for one in scene.ours() for p in one.ports} == {"127.0.0.1"})
+
+    play(replace(fleet, nodes={"w1": behind}, overlay=Overlay(encrypted=True)), story)
+
+
 # ---- an agent that is not there
 
 

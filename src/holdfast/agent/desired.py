@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.agent.accept import Accepting
+from holdfast.agent.internal_routes import proxy_kind
 from holdfast.agent.world import World
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model.container import Guest
@@ -36,6 +37,7 @@ def desired(world: World, accepting: Accepting, fleet: str, standby: Collection[
     if manifest is None or own is None:
         return None
     here = {**manifest.services, **{a: manifest.standby[a] for a in standby if a in manifest.standby}}
+    exposed = proxy_kind(own[0]) == "none"
     guests: dict[str, Guest] = {}
     services: dict[str, Service] = {}
     trouble: HoldfastError | None = None
@@ -43,7 +45,7 @@ def desired(world: World, accepting: Accepting, fleet: str, standby: Collection[
         name = address.partition(".")[2]
         try:
             service = _read(world, address, entry)
-            guests[name] = wanted.guest(address, entry, service, fleet, world.data_dir, deployment_of(entry))
+            guests[name] = wanted.guest(address, entry, service, fleet, world.data_dir, deployment_of(entry), exposed)
             services[name] = service
         except HoldfastError as found:
             trouble = found

@@ -107,7 +107,7 @@ class Switchboard:
                 await self._together(owner)
             except HoldfastError as trouble:
                 if trouble.code == TAKEN:
-                    raise _waits(trouble) from trouble  # and stays asked for: it goes with the one who gives the name up
+                    raise _waits(trouble) from trouble  # and stays asked for: it goes with whoever gives the name up
                 self._asked.pop(owner, None)
                 raise
             except BaseException:

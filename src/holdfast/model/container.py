@@ -47,7 +47,8 @@ class SecretUse(Struct, frozen=True, omit_defaults=True):
 
 class ContainerSpec(Struct, frozen=True, omit_defaults=True):
     """Everything that makes a container the one that is wanted. What may change without a new container is not here
-    (health, replicas); nor is the host's side of its ports, which is chosen when it is made."""
+    (health, replicas); nor is the host's side of its ports, which is chosen when it is made: only whether others than
+    the node itself may use them."""
 
     fleet: str  # fleet id
     service: str
@@ -63,6 +64,7 @@ class ContainerSpec(Struct, frozen=True, omit_defaults=True):
     network: str = ""  # of a service with several components; "" is the runtime's own
     cpu_millicores: int = 0
     memory_bytes: int = 0
+    exposed: bool = False  # its ports answer the overlay, because no proxy of the node does
 
     @property
     def reference(self) -> str:

@@ -14,11 +14,13 @@ from holdfast.model.secret import uses_of
 _UNIT_BYTES = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
 
-def guest(address: str, entry: Entry, service: Service, fleet: str, data_dir: str, deployment: str) -> Guest:
-    """`address` is the service's (`service.web`); a bare name means the same."""
+def guest(
+    address: str, entry: Entry, service: Service, fleet: str, data_dir: str, deployment: str, exposed: bool = False
+) -> Guest:
+    """`address` is the service's (`service.web`); a bare name means the same. `exposed`: the node has no proxy."""
     name = address.rpartition(".")[2]
     network = network_of(fleet, name) if len(service.components) > 1 else ""
-    parts = tuple(_part(component, name, entry, fleet, data_dir, network) for component in service.components)
+    parts = tuple(_part(component, name, entry, fleet, data_dir, network, exposed) for component in service.components)
     return Guest(name, deployment, entry.epoch, parts, service.active)
 
 
@@ -26,7 +28,9 @@ def network_of(fleet: str, service: str) -> str:
     return f"hf-{fleet[:6]}-{service}"
 
 
-def _part(component: Component, service: str, entry: Entry, fleet: str, data_dir: str, network: str) -> Part:
+def _part(
+    component: Component, service: str, entry: Entry, fleet: str, data_dir: str, network: str, exposed: bool
+) -> Part:
     spec = ContainerSpec(
         fleet=fleet,
         service=service,
@@ -42,6 +46,7 @@ def _part(component: Component, service: str, entry: Entry, fleet: str, data_dir
         network=network,
         cpu_millicores=_millicores(component),
         memory_bytes=_memory(component),
+        exposed=exposed and bool(component.routes),
     )
     hooks = Hooks() if component.hooks is UNSET else component.hooks
     return Part(
