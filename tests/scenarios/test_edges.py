@@ -503,6 +503,20 @@ def test_an_undeployed_route_goes_after_its_backend_and_answers_nobody_else_i_19
     play(story)
 
 
+def test_a_name_that_only_is_not_public_any_more_goes_at_once() -> None:
+    """A service that goes on does not stop to answer: nobody waits for that, least of all who is in a hurry."""
+
+    async def story(scene: Scene) -> None:
+        await blog_is_live(scene)
+        route = scene.edge.pop(BLOG)
+        scene.edge["other.example.test"] = route
+        scene.follow()
+        assert await scene.until(lambda: scene.state() is None) < 2
+        assert scene.led() == "" and scene.edges.gone() == (BLOG,)
+
+    play(story)
+
+
 def test_a_backend_that_does_not_stop_is_not_waited_for_without_end() -> None:
     async def story(scene: Scene) -> None:
         scene.timeouts = Timeouts(undeploy="2m")

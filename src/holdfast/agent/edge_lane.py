@@ -212,7 +212,8 @@ class EdgeLane:
         astray = has is not None and self._is_astray(has)
         if self.wanted is None:
             left_s = self._clock.monotonic_s() - (self._restless_s or 0.0)
-            return Picture(None, has, astray=astray, left_s=left_s, silences=self._silences)
+            lives = has is not None and self._charge is not None and self._charge.has_service(has.service)
+            return Picture(None, has, astray=astray, left_s=left_s, silences=self._silences, lives=lives)
         leads = self._route_to(self.wanted, self._aim(self.wanted, has))
         return Picture(self.wanted, has, leads, self._would(self.wanted, leads), self._checks, astray)
 

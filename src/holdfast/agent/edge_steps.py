@@ -90,6 +90,10 @@ class Charge(Struct, frozen=True):
     def undeploy_s(self) -> float:
         return duration.milliseconds(self.timeouts.undeploy) / 1000
 
+    def has_service(self, name: str) -> bool:
+        """As far as this edge is told of it: by its internal names, or another public one."""
+        return name in self.manifest.names or any(route.service == name for route in self.manifest.edge.values())
+
     def about(self, wanted: EdgeRoute) -> object:
         """All of it that one hostname depends on: it starts over when this changes."""
         issuers = [self.manifest.issuers.get(place.node) for place in edges.places(wanted)]

@@ -24,6 +24,7 @@ class Awaited(Struct, frozen=True):
     service: str
     node: str
     deployment: str = ""
+    names: tuple[str, ...] = ()  # internal ones, that it is to have there
 
 
 class Observed(Struct, frozen=True, omit_defaults=True):
@@ -58,7 +59,7 @@ def awaited(before: Table, after: Table) -> tuple[Awaited, ...]:
         if was == becomes:
             continue
         if becomes is not None and becomes.node is not UNSET:
-            found.append(Awaited(name, becomes.node, deployment_of(becomes)))
+            found.append(Awaited(name, becomes.node, deployment_of(becomes), becomes.names))
         if was is not None and was.node is not UNSET and (becomes is None or becomes.node != was.node):
             found.append(Awaited(name, was.node))
     return tuple(found)
@@ -116,7 +117,10 @@ def _deployed(one: Awaited, state: ServiceState | None, report: "Report") -> Obs
         return _parked(one, report) or Observed(one.service, one.node, "settling")
     if state.phase == "settling":
         waits = _parked(one, report)
-        return waits or Observed(one.service, one.node, "settling", _under_way(state), steps=state.steps)
+        step = _under_way(state)
+        return waits or Observed(
+            one.service, one.node, "settling", step, state.code, state.message, state.remedy, state.steps
+        )
     return Observed(
         one.service,
         one.node,

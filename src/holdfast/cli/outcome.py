@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.cli import edge_observed, names_observed, observed, receipts
 from holdfast.cli.edge_observed import EdgeObserved
+from holdfast.cli.hindrances import Hindrance
 from holdfast.cli.lookout import Lookout
 from holdfast.cli.names_observed import DnsObserved
 from holdfast.cli.observed import Awaited, Observed
@@ -28,6 +29,7 @@ class Outcome(Struct, frozen=True):
     services: tuple[Observed, ...] = ()
     edges: tuple[EdgeObserved, ...] = ()
     dns: DnsObserved = DnsObserved()
+    hindrances: tuple[Hindrance, ...] = ()  # why that waits which has not settled
 
 
 NOTHING = Outcome()
@@ -49,7 +51,7 @@ def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox) -> Ou
     watch = Watch(wanted, found.branch, box)
     got = receipts.gather(found, lookout, box, seen=watch.look)
     watch.wait(lookout, found.applied, frozenset(got.missing), got.unheard)
-    return Outcome(got, watch.services, watch.edges, watch.dns)
+    return Outcome(got, watch.services, watch.edges, watch.dns, watch.hindrances)
 
 
 def look_again(hub: HubReader, applied: Applied, only: str | None, box: Toolbox) -> Outcome:
@@ -72,7 +74,7 @@ def look_again(hub: HubReader, applied: Applied, only: str | None, box: Toolbox)
     watch.look(heard, only_new=True)
     watch.wait(lookout, applied, frozenset())
     unheard = tuple(observed.unheard(one, heard[one.node].age_s) for one in silent)
-    return Outcome(services=(*watch.services, *unheard), edges=watch.edges)
+    return Outcome(services=(*watch.services, *unheard), edges=watch.edges, hindrances=watch.hindrances)
 
 
 def _only(table: Table, address: str | None) -> Table:

@@ -82,15 +82,38 @@ class StepLines:
     def _show_running(
         self, services: Sequence[Observed], dns: DnsObserved, edges: Sequence[EdgeObserved], now_s: float
     ) -> None:
-        waiting = [f"{one.node}  {one.service}  {_doing(one, now_s)}" for one in services if not one.is_settled]
-        waiting += [] if dns.is_settled else [f"dns  {', '.join(one.node for one in dns.those('waiting'))}"]
-        waiting += [f"edge {one.edge} {one.hostname}: {_doing(one, now_s)}" for one in edges if not one.is_settled]
+        waiting = under_way(services, dns, edges, now_s)
         if not waiting:
             self._terminal.settle()
             return
         self._frame = (self._frame + 1) % len(FRAMES)
         more = f" (and {len(waiting) - 1} more)" if len(waiting) > 1 else ""
         self._terminal.live(_line(f"{FRAMES[self._frame]} {waiting[0]}{more}"))
+
+
+def under_way(
+    services: Sequence[Observed], dns: DnsObserved, edges: Sequence[EdgeObserved], now_s: float, whole: bool = False
+) -> list[str]:
+    """Everything that has not settled, in the order of a deploy. `whole`: with what is known of it."""
+    lines = [
+        f"{one.node}  {one.service}  {_doing(one, now_s)}{_why(one.message, whole)}"
+        for one in services
+        if not one.is_settled
+    ]
+    if not dns.is_settled:
+        waiting = dns.those("waiting")
+        troubles = "; ".join(f"{one.node}: {one.message}" for one in waiting if one.message)
+        lines.append(f"dns  {', '.join(one.node for one in waiting)}{_why(troubles, whole)}")
+    lines += [
+        f"edge {one.edge} {one.hostname}: {_doing(one, now_s)}{_why(one.message, whole)}"
+        for one in edges
+        if not one.is_settled
+    ]
+    return lines
+
+
+def _why(message: str, whole: bool) -> str:
+    return f": {message}" if whole and message else ""
 
 
 def _doing(one: Observed | EdgeObserved, now_s: float) -> str:

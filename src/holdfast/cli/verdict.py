@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.cli import edge_observed, observed, receipts
 from holdfast.cli.edge_observed import EdgeObserved
+from holdfast.cli.hindrances import Hindrance
 from holdfast.cli.moment import rfc3339
 from holdfast.cli.names_observed import DnsObserved
 from holdfast.cli.observed import Observed
@@ -81,6 +82,7 @@ def _steps(steps: Sequence[StepResult]) -> list[dict[str, Any]]:
 def told(outcome: Outcome) -> list[str]:
     lines = receipts.told(outcome.receipts)
     groups: dict[str, list[str]] = {}
+    carried = {edge.hostname for edge in outcome.edges if edge.node}  # by whichever service, on whichever edge
     for one in outcome.services:
         if one.phase in ("converged", "held", "retired"):
             groups.setdefault(one.phase, []).append(f"{one.service} on {one.node}")
@@ -89,7 +91,7 @@ def told(outcome: Outcome) -> list[str]:
     for edge in outcome.edges:
         if edge.phase == "live":
             groups.setdefault("public", []).append(f"https://{edge.hostname}/ on {edge.edge}")
-        elif edge.phase == "gone":
+        elif edge.phase == "gone" and edge.hostname not in carried:
             groups.setdefault("not public any more", []).append(f"{edge.hostname} on {edge.edge}")
         elif edge.phase == "unknown" and edge.edge not in outcome.receipts.not_joined:
             lines.append(f"Not waited for: {edge.hostname}; {edge.message}")
@@ -111,10 +113,11 @@ def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
     failed = observed.failures(outcome.services)
     if failed:
         return _failed(failed, is_applied)
-    closed = edge_observed.failures(outcome.edges)
+    under_way = {one.service for one in outcome.services if not one.is_settled}
+    closed = [one for one in edge_observed.failures(outcome.edges) if one.service not in under_way]
     if closed:
-        return _not_public(closed, is_applied)
-    if outcome.dns.phase == "failed":
+        return _not_public(closed, outcome.services, is_applied)
+    if outcome.dns.phase == "failed" and not under_way:
         return _not_named(outcome.dns, outcome.services, is_applied)
     parked = [one for one in outcome.services if one.phase == "parked"]
     if parked:
@@ -122,15 +125,26 @@ def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
         text = f"{is_applied}{first.node} will not go on with {first.service} without a signature: {first.message}"
         return SignatureRequired(text, remedy=first.remedy, code="needs_operator")
     if outcome.receipts.missing:
-        return receipts.missing(outcome.receipts, is_applied)
-    return _late(outcome, is_applied)
+        return _explained(receipts.missing(outcome.receipts, is_applied), outcome.hindrances)
+    late = _late(outcome, is_applied)
+    return _explained(late, outcome.hindrances) if late is not None else None
 
 
-def _late(outcome: Outcome, is_applied: str) -> HoldfastError | None:
+def _explained(trouble: Unreachable, found: Sequence[Hindrance]) -> Unreachable:
+    """What the nodes themselves say of it; their remedy before ours."""
+    if not found:
+        return trouble
+    said = _joined([f"{one.node} says: {_below(one.message)}" for one in found])
+    own = "; ".join(dict.fromkeys(one.remedy for one in found[:NAMED_MAX] if one.remedy))
+    remedy = f"{own}; {trouble.remedy}" if own else trouble.remedy
+    return Unreachable(f"{trouble.message}; {said}", remedy=remedy, code=trouble.code)
+
+
+def _late(outcome: Outcome, is_applied: str) -> Unreachable | None:
     late = [_where(one) for one in outcome.services if not one.is_settled]
     if not outcome.dns.is_settled:
         late += [_asked(one.node, one.message) for one in outcome.dns.those("waiting")]
-    late += [_carried(edge) for edge in outcome.edges if not edge.is_settled]
+    late += [_carried(edge) for edge in outcome.edges if not edge.is_settled or edge.has_failed]
     if not late:
         return None
     return Unreachable(
@@ -150,24 +164,22 @@ def _failed(failed: Sequence[Observed], is_applied: str) -> Failed:
     )
 
 
-def _not_public(closed: Sequence[EdgeObserved], is_applied: str) -> Failed:
+def _not_public(closed: Sequence[EdgeObserved], services: Sequence[Observed], is_applied: str) -> Failed:
     """M-83: it runs, and nobody outside reaches it; nothing that was done has to be done again."""
     first = closed[0]
     own = first.remedy or f"holdfast edge status {first.hostname}"
+    serve = {(one.service, one.node) for one in services if one.phase == "converged"}
     return Failed(
-        f"{is_applied}{_joined([_why_closed(one) for one in closed])}",
+        f"{is_applied}{_joined([_why_closed(one, (one.service, one.node) in serve) for one in closed])}",
         remedy=f"{own}; then holdfast deploy {first.service}, or sync, goes on from there",
         code="dns_failed" if first.phase == "skipped" else "edge_route_failed",
     )
 
 
-def _why_closed(one: EdgeObserved) -> str:
+def _why_closed(one: EdgeObserved, serves: bool) -> str:
     why = f": {_below(one.message)}" if one.message else ""
-    where = f" on {one.node}" if one.node else ""
-    return (
-        f"{one.service} serves internally{where} and is not public: edge {one.edge} {one.hostname}: "
-        f"step {one.step!r} failed{why}"
-    )
+    so_far = f"serves internally on {one.node} and " if serves else ""
+    return f"{one.service} {so_far}is not public: edge {one.edge} {one.hostname}: step {one.step!r} failed{why}"
 
 
 def _not_named(dns: DnsObserved, services: Sequence[Observed], is_applied: str) -> Failed:

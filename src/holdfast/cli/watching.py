@@ -10,12 +10,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.cli import edge_observed, names_observed, observed, receipts
+from holdfast.cli import edge_observed, hindrances, names_observed, observed, receipts
 from holdfast.cli.edge_observed import EdgeAwaited, EdgeObserved
+from holdfast.cli.hindrances import Hindrance
 from holdfast.cli.lookout import Lookout
 from holdfast.cli.names_observed import DnsObserved, NamesAwaited, NamesObserved
 from holdfast.cli.observed import Awaited, Observed
-from holdfast.cli.show_steps import StepLines
+from holdfast.cli.show_steps import StepLines, under_way
+from holdfast.cli.show_waiting import WaitingLines
 from holdfast.cli.toolbox import Toolbox
 from holdfast.model import duration
 from holdfast.model.applied import Applied, content
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 SILENT_S = 2.0  # an agent that says nothing of services so long after its receipt runs none; the same with routes
 PARKED_S = 1.0  # what was parked before this revision is taken away within that
+STALE_S = 3.0  # what a node found before this revision it has taken back by then, if it is mended
 TROUBLED_S = 10.0  # a DNS server in trouble for so long does not come by itself
 SLACK_S = 2.0  # an edge gives up by itself, and says why: its last word is waited for
 LOOK_S = 0.5  # while one of these runs
@@ -66,10 +69,13 @@ class Watch:
         self._since_s: dict[tuple[object, str], float] = {}  # first seen silent, parked, in trouble
         self._settled_s: dict[Awaited, float] = {}
         self._began_s = box.clock.monotonic_s()
+        self._began_at_s = float(int(box.clock.now_s()))  # as findings have it
+        self._waiting_lines = WaitingLines(box.terminal, self._began_s)
         self._unheard: frozenset[str] = frozenset()  # nodes that are silent, and of which little was asked
         self.services: tuple[Observed, ...] = ()
         self.edges: tuple[EdgeObserved, ...] = ()
         self.dns = DnsObserved()
+        self.hindrances: tuple[Hindrance, ...] = ()  # why that waits which has not settled
 
     # ---- looking
 
@@ -88,6 +94,32 @@ class Watch:
         elif self._branch is not None:  # an edge that has nothing new to do did what it tells of for an earlier command
             self._lines.pass_over((), [one for one in self.edges if one.edge not in self._wanted.asked])
         self._lines.show(self.services, self.dns, self.edges, self._box.clock.now_s())
+        self._tell_waiting(heard)
+
+    def _tell_waiting(self, heard: "Mapping[str, Testimony]") -> None:
+        """At once, and not when the time is up: whoever reads it may help."""
+        unsigned = self._unsigned(heard)
+        if self._is_over() and not unsigned:
+            self.hindrances = ()
+            return
+        names = [one.node for one in self.dns.those("waiting")] if not self.dns.is_settled else []
+        pairs = list(zip(self._wanted.services, self.services, strict=True))
+        concerned = hindrances.concerns(pairs, self.edges, sorted({*names, *unsigned}))
+        found = hindrances.of(concerned, heard, self._accepts)
+        self.hindrances = tuple(one for one in found if self._is_current(one))
+        waiting = under_way(self.services, self.dns, self.edges, self._box.clock.now_s(), whole=True)
+        waiting += [f"the signature of {', '.join(unsigned)}"] if unsigned else []
+        self._waiting_lines.show(self.hindrances, waiting, self._box.clock.monotonic_s())
+
+    def _unsigned(self, heard: "Mapping[str, Testimony]") -> list[str]:
+        if self._branch is None:
+            return []
+        asked = {node: heard[node] for node in sorted(self._wanted.asked - self._unheard) if node in heard}
+        return [node for node, word in asked.items() if word.key and not self._accepts(word)]
+
+    def _is_current(self, one: Hindrance) -> bool:
+        waited_s = self._box.clock.monotonic_s() - self._began_s
+        return self._branch is None or one.since_s >= self._began_at_s or waited_s >= STALE_S
 
     def _accepts(self, word: "Testimony | None") -> bool:
         return self._branch is None or (word is not None and receipts.accepted(word, self._branch))

@@ -60,6 +60,7 @@ class Picture(Struct, frozen=True):
     astray: bool = False  # what the proxy has is for a name, or leads to an address, that this edge may not serve
     left_s: float = 0.0  # since when it is not applied any more
     silences: int = 0  # of the backend of a leaving route, one after the other
+    lives: bool = False  # the service goes on: only this name of it is not public any more
 
 
 # ---- what is next ---------------------------------------------------------------------------------------------------
@@ -72,10 +73,12 @@ def next_act(picture: Picture, undeploy_s: float) -> Act:
 
 
 def _leave(picture: Picture, undeploy_s: float) -> Act:
-    """The worker stops first (M-85). One that cannot be heard, or does not stop, is not waited for without end."""
+    """The worker stops first (M-85). One that cannot be heard, or does not stop, is not waited for without end; one that
+    is to go on is not waited for at all."""
     if picture.has is None:
         return "over"
-    return "withdraw" if picture.silences >= SILENCES or picture.left_s >= undeploy_s else "ask"
+    is_due = picture.lives or picture.silences >= SILENCES or picture.left_s >= undeploy_s
+    return "withdraw" if is_due else "ask"
 
 
 def _serve(picture: Picture, wanted: EdgeRoute) -> Act:

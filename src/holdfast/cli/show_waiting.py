@@ -1,0 +1,37 @@
+"""What a command waits for, while it does: every reason once, and now and then that it still waits. Never silent."""
+
+from collections.abc import Sequence
+
+from holdfast.cli.hindrances import Hindrance
+from holdfast.cli.terminal import Terminal, harmless
+
+EVERY_S = 15.0
+NAMED_MAX = 3
+
+
+class WaitingLines:
+    """Where somebody watches, a line that changes says what is under way; elsewhere that is said every few seconds."""
+
+    def __init__(self, terminal: Terminal, began_s: float) -> None:
+        self._terminal = terminal
+        self._began_s = began_s
+        self._said_s = began_s
+        self._told: set[tuple[str, str, str]] = set()
+
+    def show(self, found: Sequence[Hindrance], waiting: Sequence[str], monotonic_s: float) -> None:
+        for one in found:
+            key = (one.node, one.code, one.address)
+            if key not in self._told:
+                self._told.add(key)
+                mark = self._terminal.paint("yellow", "waits")
+                self._terminal.remark(f"{_line(one.node)}  {mark}: {_line(one.text)}")
+        if waiting and not self._terminal.is_live() and monotonic_s - self._said_s >= EVERY_S:
+            self._said_s = monotonic_s
+            more = f"; and {len(waiting) - NAMED_MAX} more" if len(waiting) > NAMED_MAX else ""
+            named = "; ".join(waiting[:NAMED_MAX])
+            self._terminal.remark(_line(f"still waiting after {monotonic_s - self._began_s:.0f} s: {named}{more}"))
+
+
+def _line(words: str) -> str:
+    """Harmless, and unable to begin a line that looks like another step."""
+    return harmless(words.replace("\n", " "))

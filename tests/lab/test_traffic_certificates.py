@@ -1,0 +1,263 @@
+"""Certificates grow old while they are used: renewed without a dropped connection, told of if that is impossible, and
+nothing that is bad is ever shown (issue 5).
+
+The lab begins 89 days ago by libfaketime. What it issues then, and 61 days later, is valid today: clients and proxies,
+who have the real time, verify everything at every moment.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from holdfast.adapters.certificates.files import X509Certificates
+from holdfast.adapters.disk.posix import PosixDisk
+from holdfast.model.certificate import DAY_S
+from holdfast.ports.certificates import Issued
+from tests.fleets.faked_time import SceneInFakedTime, scene_in_faked_time
+from tests.fleets.lasting import Conversations, Echoed, KeptAlive, Multiplexed
+from tests.fleets.load import trusting
+from tests.fleets.traffic_scene import DOMAIN, EDGE, ZONE, Watch
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+WORKER = "w1"
+PUBLIC, INTERNAL = f"shop.{DOMAIN}", f"web.shop.{ZONE}"
+PLACES = ((EDGE, PUBLIC), (WORKER, INTERNAL))
+BEGUN, RENEWED = -89, -28  # days from today; certificates live for 90 and are renewed with 30 left
+EXPIRING, STALE = RENEWED + 66, RENEWED + 70  # 24 and 20 days left of what was issued then
+RENEWAL_S = 30.0  # how long a renewal may take that is due; looked for every 10 s
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SceneInFakedTime]:
+    with scene_in_faked_time(tmp_path_factory.mktemp("aged"), BEGUN) as made:
+        made.hello("shop", "hello:1")
+        made.deploy("shop").ok()
+        yield made
+
+
+class Shown(NamedTuple):
+    leaf: str  # digest
+    key: str  # digest of the public key
+    days: int  # from today until it ends
+
+
+def shown(scene: SceneInFakedTime, node: str, name: str, authorities: Path | None = None) -> Shown | None:
+    """The certificate of a new handshake; None if there was none. Judged by the client only if it is told by whom."""
+    context = trusting(authorities) if authorities else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if authorities is None:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((scene.addresses[node], 443), timeout=5) as link,
+            context.wrap_socket(link, server_hostname=name) as talk,
+        ):
+            leaf = talk.getpeercert(binary_form=True)
+    except (OSError, ssl.SSLError):
+        return None
+    assert leaf is not None
+    certificate = x509.load_der_x509_certificate(leaf)
+    form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    left_s = certificate.not_valid_after_utc.timestamp() - time.time()
+    key = sha256(certificate.public_key().public_bytes(*form)).hexdigest()
+    return Shown(sha256(leaf).hexdigest(), key, round(left_s / DAY_S))
+
+
+def state_of(scene: SceneInFakedTime, node: str) -> Path:
+    return Path(scene.made.node(node)["dirs"]["state"]) / "agent"
+
+
+def issued(scene: SceneInFakedTime, node: str, name: str) -> int:
+    """How often the agent had a certificate made for this name, by its log."""
+    lines = (scene.made.dir / "logs" / f"{node}.agent.log").read_text().splitlines()
+    said = [json.loads(line) for line in lines if "certificate_issued" in line]
+    return sum(name in one["names"] for one in said)
+
+
+# ---- renewed
+
+
+def test_a_renewed_certificate_is_served_without_a_dropped_connection(scene: SceneInFakedTime) -> None:
+    """M-88, M-115, I-01, T-32: two months pass at once, and the hub is dead. Every request is answered, every
+    conversation goes on, and new clients are shown the new certificate and never again the old key."""
+    authorities = scene.trust()
+    before = {name: shown(scene, node, name, authorities) for node, name in PLACES}
+    assert all(found is not None and found.days == 90 + BEGUN for found in before.values()), before
+    edge, worker = scene.addresses[EDGE], scene.addresses[WORKER]
+    lasting = [kind(edge, PUBLIC, authorities) for kind in (KeptAlive, Multiplexed, Echoed)]
+    lasting += [kind(worker, INTERNAL, authorities) for kind in (KeptAlive, Multiplexed, Echoed)]
+    handshakes = {name: Watch(partial(shown, scene, node, name, authorities), 0.1) for node, name in PLACES}
+    talks, visitors = Conversations(lasting), scene.visitors("shop", rate=150)
+    scene.made.lab("kill", "hub").ok()
+    with talks.at_work(), visitors.at_work(), handshakes[PUBLIC].at_work(), handshakes[INTERNAL].at_work():
+        talks.await_rounds(5)
+        scene.time.is_in(RENEWED)
+        for name, watch in handshakes.items():
+            scene.await_true(partial(has_changed, watch), RENEWAL_S, f"a new certificate is shown for {name}")
+        visitors.await_visits(100)
+        scene.time.is_in(0)
+        scene.made.lab("start", "hub").ok()
+        scene.await_true(lambda: scene.edge_status(PUBLIC)["status"] == "live", 30, "the hub is told that all is well")
+        talks.await_rounds(5)
+    assert visitors.failures == [] and talks.cut == {}
+    for (node, name), watch in zip(PLACES, handshakes.values(), strict=True):
+        old, new = (found for _, found in watch.changes)  # exactly once, and never back
+        assert isinstance(old, Shown) and isinstance(new, Shown), watch.changes
+        assert old == before[name] and new.days == 90 + RENEWED and new.key != old.key
+        assert issued(scene, node, name) == 2, "no storm: once when it was deployed, and once when it was due"
+
+
+def has_changed(watch: Watch) -> bool:
+    return len(watch.changes) > 1
+
+
+# ---- bad ones
+
+
+class Bad(NamedTuple):
+    chain: bytes
+    private: bytes
+
+    @property
+    def leaf(self) -> str:
+        found = x509.load_pem_x509_certificates(self.chain)[0]
+        return sha256(found.public_bytes(serialization.Encoding.DER)).hexdigest()
+
+
+def leaf_only(one: Issued) -> bytes:
+    return one.chain[: one.chain.index(b"-----END CERTIFICATE-----\n") + len(b"-----END CERTIFICATE-----\n")]
+
+
+Make = Callable[[X509Certificates, str], Bad]
+
+
+def bad_by_time(days: int) -> Make:
+    def make(issuer: X509Certificates, name: str) -> Bad:
+        one = issuer.issue((name,), time.time() + days * DAY_S)
+        return Bad(one.chain, one.private)
+
+    return make
+
+
+def without_chain(issuer: X509Certificates, name: str) -> Bad:
+    one = issuer.issue((name,), time.time())
+    return Bad(leaf_only(one), one.private)
+
+
+def for_another_name(issuer: X509Certificates, name: str) -> Bad:
+    one = issuer.issue((f"not-{name}",), time.time())
+    return Bad(one.chain, one.private)
+
+
+def with_another_key(issuer: X509Certificates, name: str) -> Bad:
+    return Bad(issuer.issue((name,), time.time()).chain, issuer.issue((name,), time.time()).private)
+
+
+KINDS: dict[str, Make] = {
+    "expired": bad_by_time(-91),
+    "early": bad_by_time(7),
+    "leaf-only": without_chain,
+    "wrong-name": for_another_name,
+    "wrong-key": with_another_key,
+}
+
+
+def test_a_bad_certificate_on_the_shelf_is_never_shown_and_replaced(scene: SceneInFakedTime) -> None:
+    """I-16, M-06, M-82: five kinds of them, put there by hand for public and for internal names while the power was
+    off; the proxies have lost all they had, so that nothing but the shelf could be shown."""
+    routes = [
+        f'[[components.routes]]\nname = "{kind}"\nport = 8080\npublic = true\nhostname = "{kind}.{DOMAIN}"\n'
+        for kind in KINDS
+    ]
+    check = 'health = { type = "http", path = "/health", port = 8080 }'
+    head = f'node = "{WORKER}"\n[[components]]\nname = "web"\nimage = "{scene.registry}/hello:1"\n{check}\n'
+    scene.write("many", head + "\n".join(routes))
+    scene.deploy("many").ok()
+    names = {WORKER: internal_names(scene), EDGE: {kind: f"{kind}.{DOMAIN}" for kind in KINDS}}
+    bad: dict[str, Bad] = {}
+    for node in names:
+        scene.made.lab("kill", node).ok()
+        state = state_of(scene, node)
+        issuer = X509Certificates(str(state), PosixDisk())
+        shutil.rmtree(state / "proxy")
+        for kind, name in names[node].items():
+            kept = state / "routes" / name
+            assert kept.is_file(), sorted(path.name for path in kept.parent.iterdir())
+            bad[name] = KINDS[kind](issuer, name)
+            kept.write_bytes(bad[name].chain + bad[name].private)
+    watches = {
+        name: Watch(partial(shown, scene, node, name), 0.2) for node, found in names.items() for name in found.values()
+    }
+    stack = [watch.at_work() for watch in watches.values()]
+    for one in stack:
+        one.__enter__()
+    try:
+        for node in names:
+            scene.made.lab("start", node).ok()
+        for node, found in names.items():
+            for name in found.values():
+                good = partial(shown, scene, node, name, scene.trust())
+                scene.await_true(lambda good=good: good() is not None, 40, f"a good one is shown for {name}")
+    finally:
+        for one in stack:
+            one.__exit__(None, None, None)
+    for name, watch in watches.items():
+        seen = {found.leaf for _, found in watch.changes if isinstance(found, Shown)}
+        assert seen and bad[name].leaf not in seen, name
+    scene.await_true(lambda: scene.answers("shop"), 30, "and everything else is there again")
+    assert scene.curl(f"https://expired.{DOMAIN}/").code == 0
+    scene.run("undeploy", "many", "--yes").ok()
+    scene.gone("many")
+
+
+def internal_names(scene: SceneInFakedTime) -> dict[str, str]:
+    """The first route has the component's own name, the others stand below it."""
+    first, *others = KINDS
+    return {first: f"web.many.{ZONE}", **{kind: f"{kind}.web.many.{ZONE}" for kind in others}}
+
+
+# ---- not renewed; the last test, for what is issued by then is not valid today
+
+
+def test_what_cannot_be_renewed_is_told_of_before_it_ends(scene: SceneInFakedTime) -> None:
+    """M-88, M-87, T-32: nothing can be kept on the shelf. With 25 days left somebody is told, with 21 somebody is told
+    what clients are shown; the certificate is served on, and renewed by itself once that is possible."""
+    for node, name in PLACES:
+        spoil(state_of(scene, node) / "routes" / name)
+    before = {name: shown(scene, node, name, scene.trust()) for node, name in PLACES}
+    assert all(before.values())
+    for day, code in ((EXPIRING, "certificate_expiring"), (STALE, "certificate_stale")):
+        assert code not in {heard for heard, _ in scene.ear.heard}
+        scene.time.is_in(day)
+        scene.await_true(partial(is_told, scene, code), RENEWAL_S, f"{code} for both names")
+        assert scene.answers("shop"), "what is still good is served"
+    assert {name: shown(scene, node, name, scene.trust()) for node, name in PLACES} == before
+    mended = state_of(scene, EDGE) / "routes" / PUBLIC
+    shutil.rmtree(mended)
+    scene.await_true(lambda: shown(scene, EDGE, PUBLIC) != before[PUBLIC], 90, "a new one is shown")
+    assert mended.is_file()
+
+
+def spoil(kept: Path) -> None:
+    """A directory in its place: nothing can be put there, not even by root."""
+    kept.unlink()
+    (kept / "in-the-way").mkdir(parents=True)
+
+
+def is_told(scene: SceneInFakedTime, code: str) -> bool:
+    """In alerts."""
+    told = [about for heard, about in list(scene.ear.heard) if heard == code]
+    return all(any(name in about for about in told) for _, name in PLACES)
