@@ -23,7 +23,7 @@ from holdfast.model.report import EdgeState
 from holdfast.model.revision import Entry
 from holdfast.model.route import EdgeRoute, Place
 from holdfast.ports.certificates import Certificates
-from holdfast.ports.handshake import Shown
+from holdfast.ports.handshake import Asked, Shown
 from holdfast.ports.proxy import Listening, ProxyRoute, Servable
 from holdfast.trust import certificates as rules
 from tests.fleets import virtual
@@ -51,7 +51,9 @@ class SlowHandshake(MemoryHandshake):
         self.at_s: list[float] = []
         self._loop_clock = clock
 
-    async def shown(self, address: str, port: int, name: str, authorities: bytes, at_most_s: float) -> Shown:
+    async def shown(
+        self, address: str, port: int, name: str, authorities: bytes, at_most_s: float, asked: Asked | None = None
+    ) -> Shown:
         self.at_s.append(self._loop_clock.monotonic_s())
         self.under_way += 1
         self.under_way_max = max(self.under_way, self.under_way_max)
@@ -61,7 +63,7 @@ class SlowHandshake(MemoryHandshake):
             self.under_way -= 1
         if address in self.hung:
             return Shown(trouble=f"{address}:{port} did not answer within {at_most_s:g} s")
-        return await super().shown(address, port, name, authorities, at_most_s)
+        return await super().shown(address, port, name, authorities, at_most_s, asked)
 
 
 class ShownProxy(MemoryProxy):

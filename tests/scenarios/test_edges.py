@@ -122,6 +122,23 @@ def test_a_backend_that_is_not_up_yet_is_waited_for() -> None:
     play(story)
 
 
+def test_an_edge_does_not_lead_to_a_worker_that_has_not_heard_of_the_name_yet() -> None:
+    """Of a service that runs already its internal name answers; the public one may still be on its way there."""
+
+    async def story(scene: Scene) -> None:
+        hostname = scene.apply("blog")
+        scene.serve("blog")
+        scene.handshake.unknown_hosts.add(hostname)
+        await scene.run()
+        await asyncio.sleep(5)
+        assert scene.phase() == "waiting" and scene.led() == ""
+        assert "no route for blog.example.test" in one_of(scene.state()).message
+        scene.handshake.unknown_hosts.clear()
+        assert await scene.until(lambda: scene.phase() == "live") < 2
+
+    play(story)
+
+
 def test_a_backend_that_never_comes_is_told_as_failed_and_taken_when_it_comes() -> None:
     """M-83: the step is named; the service runs internally and is not public. It heals by itself."""
 

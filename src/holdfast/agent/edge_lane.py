@@ -394,7 +394,9 @@ class EdgeLane:
             port=has.backends[0].port if has.backends else 0,
             mode=has.mode,
         )
-        told = {"step": "withdraw", "code": "", "message": "", "remedy": "", "steps": (), "public_dns": ""}
+        assert self._charge is not None
+        message = f"it goes once its backend is gone, or {self._charge.undeploy_s:.0f} s after it ceased to be applied"
+        told = {"step": "withdraw", "code": "", "message": message, "remedy": "", "steps": (), "public_dns": ""}
         return replace(known, phase="leaving", backend_trouble="", dns_trouble="", **told)
 
     def _serving(self, picture: Picture, wanted: EdgeRoute, act: Act) -> EdgeState:

@@ -16,11 +16,11 @@ from holdfast.model import duration
 from holdfast.model.fleet import Acme, Settings, Timeouts
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.report import CertificateState
-from holdfast.model.route import HTTPS, EdgeRoute, Place
+from holdfast.model.route import HTTPS, EdgeRoute, Place, known_path
 from holdfast.planning import overlay
 from holdfast.planning.edges import backend_complaint, hostname_complaint
 from holdfast.ports.clock import Clock
-from holdfast.ports.handshake import Handshake, Shown
+from holdfast.ports.handshake import Asked, Handshake, Shown
 from holdfast.ports.name_server import Resolver
 from holdfast.ports.proxy import ProxyRoute, Servable
 from holdfast.ports.public_authority import Answer
@@ -197,7 +197,8 @@ class EdgeSteps:
         name = route.upstream.name if route.upstream is not None else route.hostnames[0]
         authority = route.upstream.authority.encode() if route.upstream is not None else b""
         async with self._questions:
-            shown = await self._handshake.shown(backend.address, backend.port, name, authority, ASKED_S)
+            asked = _asked(route) if route.upstream is not None else None
+            shown = await self._handshake.shown(backend.address, backend.port, name, authority, ASKED_S, asked)
         if route.upstream is None and shown.leaf:
             return ""  # passed through: what the service shows is between it and its clients
         return shown.trouble
@@ -277,3 +278,8 @@ def as_check(trouble: HoldfastError) -> Check:
 
 def _judged(complaint: str | None, remedy: str) -> Check:
     return Check(complaint, remedy, ROUTE_FAILED, hopeless=True) if complaint else PASSED
+
+
+def _asked(route: ProxyRoute) -> Asked:
+    """Requests carry the public name to the worker: it must lead to this very service there, not to whose it was."""
+    return Asked(route.hostnames[0], known_path(route.service, route.component, route.route))

@@ -63,10 +63,12 @@ class Names:
     def follow(self, serving: Serving | None, wanted: Mapping[str, str], observes: bool = False) -> None:
         """A revision was accepted, or the agent started with one. `serving` None: no DNS server on this node. In
         observe mode differences are told and left as they are; the server itself runs all the same."""
+        before = (self._is_told, self._serving, self._wanted, self._observes)
         self._is_told = True
         self._serving, self._wanted, self._observes = serving, dict(wanted) if serving else {}, observes
-        self._reckon()
-        self.wake()
+        if before != (True, self._serving, self._wanted, self._observes):
+            self._reckon()
+            self.wake()
 
     def withdraw(self, gone: Collection[str]) -> None:
         """These names left the manifest, and whoever led people to them has let go: they need not wait any longer.

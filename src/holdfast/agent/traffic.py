@@ -75,7 +75,7 @@ class Traffic:
         settings, address = document.settings, own_address(node.address, given)
         self.certificates.follow(settings)
         self.routes.follow(node, settings, address)
-        self._listening = self._wanted(manifest, node, address, settings.public_domains)
+        before, self._listening = self._listening, self._wanted(manifest, node, address, settings.public_domains)
         here = (*manifest.services.values(), *manifest.standby.values())
         self._named = frozenset(name for entry in here for name in entry.names) | manifest.edge.keys()
         dns = document.dns
@@ -86,7 +86,8 @@ class Traffic:
         self.names.follow(serving, manifest.records, node.reconcile == "observe")
         own_public = node.public_address.strip("[]")
         self.edges.follow(manifest, settings, document.timeouts, document.acme, self.dns, own_public)
-        self._bell.set()
+        if self._listening != before or not self.proxy:
+            self._bell.set()
 
     def _wanted(self, manifest: NodeManifest, node: Node, address: str, domains: tuple[str, ...]) -> Listening | None:
         """A node that serves nothing needs no proxy process (T-34); an edge is there from the beginning."""

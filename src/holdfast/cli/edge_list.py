@@ -16,9 +16,10 @@ from holdfast.cli.toolbox import Toolbox
 DETAILS = """\
 One line per public hostname of the applied revision: its service and component, the edge that answers for it, the node
 the service runs on, how it is, and when its certificate expires. Status is what the edge itself says, signed: live,
-waiting (for its backend, its name or its certificate), failed; moving while it still leads to where the service was,
-standby while it leads to a node that stands in, leaving if it is not applied any more, missing if the edge has no such
-route, and unknown if the edge is silent. holdfast edge status says more.
+waiting (for its backend, its name or its certificate), failed; unreachable if the edge has the route and its backend
+does not answer, so that visitors get an error; moving while it still leads to where the service was, standby while it
+leads to a node that stands in, leaving if it is not applied any more, missing if the edge has no such route, and
+unknown if the edge is silent. holdfast edge status says more.
 
 examples:
   holdfast edge list
@@ -26,7 +27,7 @@ examples:
 """
 
 HEADS = ("HOSTNAME", "SERVICE", "COMPONENT", "EDGE", "NODE", "STATUS", "CERTIFICATE EXPIRES")
-STYLES = {"live": "green", "failed": "red", "missing": "red", "not on an edge": "red"}
+STYLES = {"live": "green", **dict.fromkeys(("failed", "unreachable", "missing", "not on an edge"), "red")}
 STATUS_AT = HEADS.index("STATUS")
 
 

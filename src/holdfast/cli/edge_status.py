@@ -130,7 +130,7 @@ def _lines(one: EdgeView, now_s: float) -> list[str]:
     lines.append(f"  backend      {state.backend} on {state.node}{address}: {_reached(one)}")
     lines.append(f"  certificate  {_certified(one, now_s)}")
     lines.append(f"  handshake    {_seen(one, now_s)}")
-    lines.append(f"  internal DNS {state.dns_trouble or 'agrees with the revision'}")
+    lines.append(f"  internal DNS {_named(one)}")
     if state.public_dns:
         lines.append(f"  public DNS   leads elsewhere: {state.public_dns}")
     return lines
@@ -145,10 +145,15 @@ def _whose(one: EdgeView) -> str:
 
 
 def _reached(one: EdgeView) -> str:
-    trouble = one.state.backend_trouble if one.state is not None else ""
+    trouble = (one.state.backend_trouble or one.state.message) if one.state is not None else ""
     return {True: "reached, and it proves its name", False: f"not reached: {trouble}", None: "not tried yet"}[
         one.is_reachable
     ]
+
+
+def _named(one: EdgeView) -> str:
+    trouble = (one.state.dns_trouble or one.state.message) if one.state is not None else ""
+    return {True: "agrees with the revision", False: trouble, None: "not asked yet"}[one.dns_agrees]
 
 
 def _certified(one: EdgeView, now_s: float) -> str:

@@ -15,7 +15,8 @@ from holdfast.model.revision import Entry
 from holdfast.model.route import PublicRoute
 
 BROKEN = frozenset(edge_findings.ROWS) - {"public_dns_differs", "edge_route_leaving"}
-BROKEN_STATUS = ("failed", "missing", "unknown", "not on an edge")
+BROKEN_STATUS = ("failed", "unreachable", "missing", "unknown", "not on an edge")
+SERVING_STATUS = ("live", "moving", "standby")
 
 
 class EdgeView(Struct, frozen=True):
@@ -34,8 +35,9 @@ class EdgeView(Struct, frozen=True):
 
     @property
     def status(self) -> str:
-        """live, waiting, failed or leaving as the edge says; moving while it leads to where the service was, standby
-        while it leads to who stands in; unknown if the edge is silent; missing if it has no such route."""
+        """live, waiting, failed or leaving as the edge says; unreachable if it has the route and its backend does not
+        answer; moving while it leads to where the service was, standby while it leads to who stands in; unknown if the
+        edge is silent; missing if it has no such route."""
         if not self.edge:
             return "not on an edge"
         if self.word is None or not is_heard(self.word):
@@ -45,7 +47,7 @@ class EdgeView(Struct, frozen=True):
         if self.state.phase != "live" or self.entry is None:
             return self.state.phase
         if leads_there(self.state, self.node, self.entry.epoch, self.route.backend):
-            return "live"
+            return "unreachable" if self.state.backend_trouble else "live"
         return "standby" if self.state.node in self.entry.failover else "moving"
 
     @property
@@ -54,13 +56,29 @@ class EdgeView(Struct, frozen=True):
 
     @property
     def is_reachable(self) -> bool | None:
-        """None while nobody says."""
-        is_known = self.state is not None and self.state.phase in ("live", "leaving")
-        return self.state.backend_trouble == "" if self.state is not None and is_known else None
+        """None while nobody tried."""
+        return _tried(self.state, "backend", self.state.backend_trouble) if self.state is not None else None
 
     @property
     def dns_agrees(self) -> bool | None:
-        return self.state.dns_trouble == "" if self.state is not None else None
+        return _tried(self.state, "dns", self.state.dns_trouble) if self.state is not None else None
+
+    @property
+    def is_public(self) -> bool:
+        """Whoever asks for it is answered, by the word of its edge."""
+        return self.status in SERVING_STATUS
+
+    @property
+    def missing_step(self) -> str:
+        """What keeps it from being public, in a word or two."""
+        return (self.state.step if self.state is not None else "") or self.status
+
+
+def _tried(state: EdgeState, step: str, trouble: str) -> bool | None:
+    if trouble or (state.step == step and state.message):
+        return False
+    is_done = any(one.name == step and one.outcome == "done" for one in state.steps)
+    return True if is_done or state.phase == "live" else None
 
 
 def is_heard(word: Testimony) -> bool:
@@ -116,7 +134,13 @@ def _own(view: EdgeView, report: Report, now_s: float) -> Iterator[StatusFinding
     for own in report.findings:
         if view.hostname in own.message or own.address.endswith(f".{view.hostname}"):
             age_s = max(0.0, now_s - own.since_s) if own.since_s else 0.0
-            yield StatusFinding(own.code, "warning", own.message, own.remedy, own.address, round(age_s, 3))
+            remedy = _remedy(view.state, own.message) or own.remedy
+            yield StatusFinding(own.code, "warning", own.message, remedy, own.address, round(age_s, 3))
+
+
+def _remedy(state: EdgeState | None, message: str) -> str:
+    """A finding stands for every hostname of a service; what helps with this one its own state knows better."""
+    return state.remedy if state is not None and state.message and state.message in message else ""
 
 
 def is_broken(view: EdgeView, found: list[StatusFinding]) -> bool:

@@ -74,7 +74,7 @@ def of(
     found: dict[Hindrance, None] = {}
     for one in concerned:
         word = heard.get(one.node)
-        if word is not None and word.verified and word.report is not None:
+        if word is not None and word.report is not None:  # signed; a node that fell silent meanwhile said it last
             addresses = one.addresses if accepts(word) else frozenset()
             found |= dict.fromkeys(_of(one.node, addresses, word.report.findings))
     return tuple(found)

@@ -7,12 +7,15 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.toolbox import Toolbox
 
 DETAILS = """\
-curl --fail --silent --show-error with the lab's CA bundle; public names lead to the edge, a node's name to the node.
-Everything after URL is curl's.
+curl --fail --silent --show-error with the lab's CA bundle. A public name (*.example.test) leads to the edge that
+answers for it, an internal one (*.svc.lab.test) to where the nodes' DNS says, a node's name to the node. Everything
+after URL is curl's, so its flags come last: --http2, --include, --data and whatever else it knows.
 
 examples:
+  holdfast lab curl https://hello.example.test/
+  holdfast lab curl https://hello.example.test/ --http2 --include
+  holdfast lab curl https://web.hello.svc.lab.test/
   holdfast lab curl https://hub1:9555/openapi.json
-  holdfast lab curl https://hub1:9555/openapi.json --include
 """
 
 

@@ -11,7 +11,7 @@ from holdfast.ports.hub_link import FleetLookout, FleetReader
 if TYPE_CHECKING:
     from holdfast.cli.testimony import Testimony
 
-HOLD_S = 5.0  # so often is said, if nothing happens, that it is still waited for
+HOLD_S = 15.0
 HOLD_S_LIVE = 1.0  # with somebody watching, seconds are counted
 PAUSE_S_FIRST = 0.03
 PAUSE_S_MAX = 0.25

@@ -26,7 +26,8 @@ Status is running, stopped, unhealthy or unknown, as the node itself reports it,
 containers nor a runtime makes no claim, so its services are unknown. What runs without being placed there is marked as
 orphan; what an order stopped is marked as held; what runs in the place of a silent node is marked as standby.
 
-With names, only those services are shown. Of what is public the URL is shown in place of the ports.
+With names, only those services are shown. Of what its edge says is public the URL is shown in place of the ports; of
+what should be and is not, the step that it lacks: holdfast edge status says more.
 
 examples:
   holdfast ps
@@ -50,9 +51,9 @@ def run(args: Namespace, box: Toolbox) -> int:
     rows = _only(services(view), args.services, view)
     routes = edge_view.edge_routes(view.applied, view.nodes)
     for row in rows:
-        row["urls"] = [
-            f"https://{one.hostname}/" for one in routes.get(row["name"], []) if one.component == row["component"]
-        ]
+        mine = [one for one in routes.get(row["name"], []) if one.component == row["component"]]
+        row["urls"] = [f"https://{one.hostname}/" for one in mine if one.is_public]
+        row["not_public"] = {one.hostname: one.missing_step for one in mine if not one.is_public}
     if args.json:
         box.terminal.say(msgspec.json.encode({"services": rows}).decode())
         return 0
@@ -86,11 +87,19 @@ def _cells(row: Row, one: Testimony | None, now_s: float) -> tuple[str, ...]:
         row["status"],
         row["node"] or "-",
         short(row["image"]),
-        ", ".join(row["urls"] or row["ports"]) or "-",
+        _reached(row),
         up,
         row["deployment"][:DEPLOYMENT_SHOWN] or "-",
         _whose(row, one),
     )
+
+
+def _reached(row: Row) -> str:
+    """A hostname that nobody answers for is no address to hand out."""
+    lacking: dict[str, str] = row["not_public"]
+    is_one = len(lacking) + len(row["urls"]) == 1
+    closed = [f"not public: {step}" if is_one else f"{name} not public: {step}" for name, step in lacking.items()]
+    return ", ".join([*(row["urls"] or row["ports"]), *closed]) or "-"
 
 
 def _whose(row: Row, one: Testimony | None) -> str:

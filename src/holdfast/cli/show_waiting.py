@@ -25,11 +25,15 @@ class WaitingLines:
                 self._told.add(key)
                 mark = self._terminal.paint("yellow", "waits")
                 self._terminal.remark(f"{_line(one.node)}  {mark}: {_line(one.text)}")
-        if waiting and not self._terminal.is_live() and monotonic_s - self._said_s >= EVERY_S:
+        if waiting and not self._terminal.is_live() and self.due_in_s(monotonic_s) <= 0:
             self._said_s = monotonic_s
             more = f"; and {len(waiting) - NAMED_MAX} more" if len(waiting) > NAMED_MAX else ""
             named = "; ".join(waiting[:NAMED_MAX])
             self._terminal.remark(_line(f"still waiting after {monotonic_s - self._began_s:.0f} s: {named}{more}"))
+
+    def due_in_s(self, monotonic_s: float) -> float:
+        """When it is said next that it still waits."""
+        return self._said_s + EVERY_S - monotonic_s
 
 
 def _line(words: str) -> str:

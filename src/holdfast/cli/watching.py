@@ -179,10 +179,19 @@ class Watch:
         if not self._is_over():
             limits = limits_of(applied)
             while (left_s := self._left_s(limits, without)) > 0:
-                lookout.rest(min(left_s, LOOK_S) if self._since_s else left_s)
+                lookout.rest(min(left_s, self._next_s()))
                 self.look(lookout.look())
         self._lines.show_rest(self.dns, self.edges)
         self._box.terminal.settle()
+
+    def _next_s(self) -> float:
+        """How long to wait for news before there is something to say without any."""
+        if self._since_s:
+            return LOOK_S
+        now_s = self._box.clock.monotonic_s()
+        stale_s = self._began_s + STALE_S - now_s
+        due_s = max(self._waiting_lines.due_in_s(now_s), LOOK_S)
+        return min(stale_s, due_s) if stale_s > 0 else due_s
 
     def _is_over(self) -> bool:
         settled = [one.is_settled for one in self.services] + [one.is_settled for one in self.edges]

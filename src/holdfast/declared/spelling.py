@@ -6,11 +6,15 @@ from functools import lru_cache
 from holdfast.declared.words import printable
 
 WORD_CHARS_MAX = 64
+MEANT = {"grpc": "h2c", "http2": "h2c", "h2": "h2c", "http": "http1", "tcp": "l4", "tls": "l4"}  # as others call it
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The most similar known word, or "" when nothing is similar enough to be worth a guess."""
-    return _nearest(word, tuple(sorted(known))) if len(word) <= WORD_CHARS_MAX else ""
+    words = tuple(sorted(known))
+    if MEANT.get(word.lower()) in words:
+        return MEANT[word.lower()]
+    return _nearest(word, words) if len(word) <= WORD_CHARS_MAX else ""
 
 
 @lru_cache(maxsize=1024)

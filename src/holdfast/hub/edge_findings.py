@@ -18,10 +18,10 @@ WAITS_S = 30.0
 # code → what to do, unless the edge knows better
 ROWS: Mapping[str, str] = {
     "edge_route_missing": "wait for {node} to take it up; holdfast node show {node} says what keeps it",
-    "edge_route_failed": "holdfast edge status {hostname}; then holdfast deploy {service} tries again",
-    "edge_route_waiting": "holdfast edge status {hostname} says for what; it goes on by itself",
-    "edge_route_leaving": "wait; it goes once its backend is gone",
-    "backend_unreachable": "holdfast ps {service}; holdfast edge status {hostname}",
+    "edge_route_failed": "mend what it names; {node} tries again by itself, and holdfast deploy {service} waits for it",
+    "edge_route_waiting": "wait: it goes on by itself; holdfast ps {service} shows whether its service runs",
+    "edge_route_leaving": "wait: it goes once its backend is gone, or when [timeouts] undeploy is over",
+    "backend_unreachable": "holdfast ps {service} shows whether it runs, holdfast status whether its node is well",
     "dns_differs": "holdfast node show {node}",
     "public_dns_differs": "change the public record of {hostname} where it is made, or public_address of {node}",
     "certificate_expiring": "holdfast node show {node} says why it is not renewed",

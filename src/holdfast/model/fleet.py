@@ -48,6 +48,14 @@ WebhookUrl = Annotated[
         2048,
     ),
 ]
+AcmeUrl = Annotated[
+    str,
+    _form(
+        r"^https://(\[[0-9a-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)(:[1-9][0-9]{0,4})?(/[!-~]*)?$",
+        'the directory of an ACME authority such as "https://acme.example.com/directory"',
+        2048,
+    ),
+]
 AlertCode = Annotated[str, _form(r"^[a-z][a-z0-9_]{0,39}$", 'the code of an alert such as "node_silent"')]
 AppriseUrl = Annotated[
     str,
@@ -269,7 +277,7 @@ class AlertTarget(_Table, frozen=True):
 class Acme(_Table, frozen=True):
     """A public authority that edges order certificates from (RFC 8555, HTTP-01)."""
 
-    directory: WebhookUrl
+    directory: AcmeUrl
     contact: tuple[Text, ...] = ()
     terms_agreed: bool = False
     ca: Text = ""

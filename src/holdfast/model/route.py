@@ -12,6 +12,7 @@ DEFAULT_ZONE = "holdfast.internal"
 HTTPS, API, STREAMS = 443, 8443, 9443  # the listeners of a node's proxy (M-13)
 PLAIN = 80  # of an edge: challenges of a public authority, and the way to https
 LISTENERS = (HTTPS, API, STREAMS)
+KNOWN_PATH = "/.well-known/holdfast-route"  # see known_path
 
 Mode = Literal["l4", "l7"]
 Protocol = Literal["http1", "h2c"]  # what a container speaks behind an L7 route
@@ -59,6 +60,11 @@ def named(
             names = (*names, route.hostname)
         found.append((route, names))
     return tuple(found)
+
+
+def known_path(service: str, component: str, route: str) -> str:
+    """A worker's proxy answers 204 there, for a public name whose requests it leads to this very route."""
+    return f"{KNOWN_PATH}/{service}/{component}/{route}"
 
 
 def hostname_of(service: str, route: Route, domains: Sequence[str]) -> str:

@@ -73,8 +73,8 @@ def next_act(picture: Picture, undeploy_s: float) -> Act:
 
 
 def _leave(picture: Picture, undeploy_s: float) -> Act:
-    """The worker stops first (M-85). One that cannot be heard, or does not stop, is not waited for without end; one that
-    is to go on is not waited for at all."""
+    """The worker stops first (M-85). One that cannot be heard, or does not stop, is not waited for without end; one
+    that is to go on is not waited for at all."""
     if picture.has is None:
         return "over"
     is_due = picture.lives or picture.silences >= SILENCES or picture.left_s >= undeploy_s

@@ -6,8 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.hub import edge_findings
+from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Service
-from holdfast.model.report import CertificateState, EdgeState, NodeFinding
+from holdfast.model.report import CertificateState, ContainerState, EdgeState, NodeFinding
 from tests.fleets.build import START_S
 from tests.fleets.public import HOST, public_service
 from tests.specs.cli.test_public_result import Public, public_scene
@@ -197,5 +199,80 @@ def test_status_and_ps_name_the_edge_routes_of_a_service(tmp_path: Path) -> None
         assert rows[0]["urls"] == [f"https://{HOST}/"]
         assert "envoy 1.40" in one.operator.does("node", "show", "e1")
         assert "dnsmasq 2.90" in one.operator.does("node", "show", "e1")
+
+    public_scene(tmp_path, story)
+
+
+def test_what_was_tried_and_did_not_work_is_not_called_untried(tmp_path: Path) -> None:
+    """M-123: failed at a step, and that step says so; what comes after it was not tried, and that is said too."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        text = "w1 (100.64.0.11): nobody listens"
+        done = StepResult("dns", "done", START_S, 0.1)
+        stuck = {"phase": "failed", "certificate": None, "message": text, "remedy": "holdfast node show w1"}
+        one.edge(live(one, **stuck, step="backend", backend_trouble=text, steps=(done,)))
+        (found,) = asks(one, "status", code=1)
+        assert (found["backend_reachable"], found["dns_agrees"]) == (False, True)
+        said = one.operator.does("edge", "status", code=1)
+        assert f"not reached: {text}" in said and "not tried yet" not in said
+        one.edge(live(one, **stuck, step="dns"))
+        (found,) = asks(one, "status", code=1)
+        assert (found["backend_reachable"], found["dns_agrees"]) == (None, False)
+        said = one.operator.does("edge", "status", code=1)
+        assert f"internal DNS {text}" in said and "not tried yet" in said
+        one.edge(live(one, phase="waiting", certificate=None, step="name"))
+        (found,) = asks(one, "status")
+        assert (found["backend_reachable"], found["dns_agrees"]) == (None, None)
+
+    public_scene(tmp_path, story)
+
+
+def test_the_remedy_is_that_of_the_hostname_and_does_not_lead_back_here(tmp_path: Path) -> None:
+    async def story(one: Public) -> None:
+        applied(one)
+        text = "w1 (100.64.0.11): nobody listens"
+        own = NodeFinding(
+            "edge_route_failed", f"{HOST} is not public: {text}", "holdfast edge status", 0, "service.web"
+        )
+        state = live(one, phase="failed", step="backend", message=text, remedy="holdfast node show w1")
+        one.edge(state, findings=(own,))
+        (found,) = asks(one, "status", code=1)
+        assert [each["remedy"] for each in found["findings"]] == ["holdfast node show w1"]
+        for code, remedy in edge_findings.ROWS.items():
+            assert "edge status" not in remedy, code
+
+    public_scene(tmp_path, story)
+
+
+def test_a_route_whose_backend_does_not_answer_is_not_called_live(tmp_path: Path) -> None:
+    """M-123: visitors get an error, and the list says so, not only the line below it."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        one.edge(live(one, backend_trouble="nobody answers"))
+        (found,) = asks(one, "list")
+        assert found["status"] == "unreachable"
+        assert "public hostnames: 1 unreachable" in one.operator.does("status")
+
+    public_scene(tmp_path, story)
+
+
+def test_ps_hands_out_no_url_that_nobody_answers_for(tmp_path: Path) -> None:
+    """M-44: the port inside, and the step that is missing outside."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        container = ContainerState("web", "web", "running", ports=("127.0.0.1:20003→8080",))
+        one.worker(one.state("converged"), containers=(container,))
+        one.edge(live(one, phase="failed", step="backend", message="nobody listens"))
+        (row,) = json.loads(one.operator.does("ps", "web", "--json"))["services"]
+        assert row["urls"] == [] and row["not_public"] == {HOST: "backend"}
+        said = one.operator.does("ps", "web")
+        assert "127.0.0.1:20003→8080, not public: backend" in said and "https://" not in said
+        one.edge(live(one, backend_trouble="nobody answers"))
+        assert "not public: unreachable" in one.operator.does("ps", "web")
+        one.clock.sleep(300)
+        assert "not public: unknown" in one.operator.does("ps", "web"), "a silent edge answers for nothing"
 
     public_scene(tmp_path, story)

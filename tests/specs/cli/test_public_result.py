@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cli import names_observed
+from holdfast.cli import names_observed, verdict
+from holdfast.cli.edge_observed import EdgeObserved
+from holdfast.cli.outcome import Outcome
 from holdfast.cli.testimony import hear
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Service
@@ -362,6 +364,17 @@ def test_a_record_that_lingers_is_waited_for_only_by_whoever_took_it_away(tmp_pa
             assert names_observed.judge(of, "w1", word, has_accepted=True).phase == phase
 
     public_scene(tmp_path, story)
+
+
+def test_a_hostname_that_another_service_took_over_is_still_public() -> None:
+    """M-83: it is asked of the hostname, whoever answers for it, and not of the service that let go of it."""
+    left = EdgeObserved(HOST, "old", "e1", "gone")
+    for phase in ("live", "failed", "waiting"):
+        taken = EdgeObserved(HOST, "web", "e1", phase, node="w1")
+        assert not any("Not public any more" in line for line in verdict.told(Outcome(edges=(left, taken)))), phase
+    other = EdgeObserved("shop.example.test", "web", "e1", "live", node="w1")
+    said = verdict.told(Outcome(edges=(left, other)))
+    assert f"Not public any more: {HOST} on e1." in said and "Public: https://shop.example.test/ on e1." in said
 
 
 def test_names_are_wanted_as_the_manifests_have_them() -> None:

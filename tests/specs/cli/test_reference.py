@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from holdfast.cli import lab_curl
 from holdfast.cli.reference import reference
 
 
@@ -10,3 +11,8 @@ def test_the_command_reference_is_up_to_date() -> None:
     assert written.read_text() == reference(), (
         "run: .venv/bin/python -m holdfast.cli.reference > docs/reference/commands.md"
     )
+
+
+def test_the_client_of_the_lab_says_how_public_and_internal_names_are_fetched() -> None:
+    for words in ("https://hello.example.test/", "https://web.hello.svc.lab.test/", "--http2"):
+        assert words in lab_curl.DETAILS, words

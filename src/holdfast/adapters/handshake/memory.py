@@ -10,7 +10,7 @@ from typing import Protocol
 
 from holdfast.adapters.certificates import memory as certificates
 from holdfast.errors import Corrupt
-from holdfast.ports.handshake import Shown
+from holdfast.ports.handshake import Asked, Shown
 from holdfast.trust.certificates import may_issue
 
 _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
@@ -29,8 +29,11 @@ class MemoryHandshake:
         self.listeners: dict[str, Listener] = {}  # by address
         self.troubles: dict[str, str] = {}  # by address: what happens instead
         self.asked: list[tuple[str, int, str]] = []
+        self.unknown_hosts: set[str] = set()  # public names that no worker has heard of yet
 
-    async def shown(self, address: str, port: int, name: str, authorities: bytes, at_most_s: float) -> Shown:
+    async def shown(
+        self, address: str, port: int, name: str, authorities: bytes, at_most_s: float, asked: Asked | None = None
+    ) -> Shown:
         self.asked = [*self.asked, (address, port, name)][-1000:]
         if address in self.troubles:
             return Shown(trouble=self.troubles[address])
@@ -40,7 +43,10 @@ class MemoryHandshake:
         if chain is None:
             return Shown(trouble=f"{address}:{port} closed the connection during the TLS handshake for {name}")
         leaf = certificates.leaf_of(chain)
-        return Shown(leaf, self._complaint(certificates.read(leaf), name, authorities), "h2")
+        complaint = self._complaint(certificates.read(leaf), name, authorities)
+        if not complaint and asked is not None and asked.host in self.unknown_hosts:
+            complaint = f"{address}:{port} has no route for {asked.host} yet"
+        return Shown(leaf, complaint, "h2")
 
     def _complaint(self, leaf: certificates.Written, name: str, authorities: bytes) -> str:
         if name not in leaf.names:

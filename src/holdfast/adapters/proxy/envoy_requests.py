@@ -16,7 +16,7 @@ from holdfast.adapters.proxy.envoy_names import (
     place_of,
     raw,
 )
-from holdfast.model.route import HTTPS
+from holdfast.model.route import HTTPS, known_path
 from holdfast.ports.proxy import ProxyRoute
 
 EDGE = "x-holdfast-edge"  # of a request that an edge passes on; it ends at the worker's proxy
@@ -76,7 +76,11 @@ def _of(route: ProxyRoute) -> tuple[Raw, ...]:
     passed_on = [name for name in route.aliases if name not in route.hostnames]
     if not passed_on:
         return (raw(direct),)
-    return raw(direct), raw(_host(f"{place_of(route)} passed on", passed_on, PASSED_ON, route))
+    behind = _host(f"{place_of(route)} passed on", passed_on, PASSED_ON, route)
+    # An edge asks before it leads here.
+    path = known_path(route.service, route.component, route.route)
+    known = {"match": {"path": path}, "direct_response": {"status": 204}}
+    return raw(direct), raw({**behind, "routes": [known, {"match": {"prefix": "/"}, **_target(route)}]})
 
 
 def _host(name: str, names: Sequence[str], client: str, route: ProxyRoute) -> dict[str, object]:
