@@ -39,7 +39,7 @@ def carry_out(
     if plan.candidate is None:
         return nothing_to_do(plan, args, box, box.hub(target), applied, only)
     if not args.json and not (args.quiet and args.yes):
-        box.terminal.say(show_plan.text(plan, box.terminal, args.verbose))
+        box.terminal.say(show_plan.text(plan, box.terminal, args.verbose, allowed))
     check_removals(plan, applied, allowed)
     signing.refuse_if_hopeless(plan, applied, args, box)
     _ask(plan, box)

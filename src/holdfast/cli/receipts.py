@@ -181,7 +181,7 @@ def told(receipts: Receipts) -> list[str]:
 def missing(receipts: Receipts, is_applied: str = "") -> Unreachable:
     names = ", ".join(receipts.missing)
     return Unreachable(
-        f"{is_applied}within {WAIT_S:.0f} s these nodes did not sign for it: {names}",
+        f"{is_applied}these nodes have not signed for it: {names}",
         remedy="nothing has to be applied again; they take it when they check in: holdfast node list",
         code="receipts_missing",
     )

@@ -21,7 +21,7 @@ VALUE_CHARS = 72
 # ---- for people -----------------------------------------------------------------------------------------------------
 
 
-def text(plan: Plan, terminal: Terminal, verbose: bool = False) -> str:
+def text(plan: Plan, terminal: Terminal, verbose: bool = False, allowed: int | None = None) -> str:
     lines: list[str] = []
     if not plan.changes:
         lines.append(f"No changes. What is declared is what is applied (revision {plan.base.number}).")
@@ -32,7 +32,7 @@ def text(plan: Plan, terminal: Terminal, verbose: bool = False) -> str:
         width = max(len(_line(change.address)) for change in plan.changes)
         for change in plan.changes:
             lines += _change_lines(change, terminal, width, details, verbose)
-        lines += ["", summary(plan), *_demands(plan, terminal)]
+        lines += ["", summary(plan), *_demands(plan, terminal, allowed)]
     lines += [terminal.paint("yellow", "Warning: ") + _line(warning) for warning in plan.warnings]
     return "\n".join(lines)
 
@@ -158,13 +158,13 @@ def summary(plan: Plan) -> str:
     return f"Plan: {said}.{touches}{public}"
 
 
-def _demands(plan: Plan, terminal: Terminal) -> list[str]:
+def _demands(plan: Plan, terminal: Terminal, allowed: int | None) -> list[str]:
+    """`allowed`: so many removals were agreed to already, by a flag or by the verb itself."""
     lines = []
     if plan.removals:
-        lines.append(
-            terminal.paint("red", f"{len(plan.removals)} removal{'s' * (len(plan.removals) != 1)}.")
-            + f" An apply needs --allow-removals {len(plan.removals)}."
-        )
+        count = len(plan.removals)
+        needs = f" An apply needs --allow-removals {count}." if allowed != count else ""
+        lines.append(terminal.paint("red", f"{count} removal{'s' * (count != 1)}.") + needs)
     lines.append(f"Signature needed: grade {plan.grade}.")
     return lines
 

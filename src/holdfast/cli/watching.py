@@ -213,7 +213,7 @@ class Watch:
             *(self._edge_s(one, limits) for one, seen in edges if not seen.is_settled and one.edge not in without),
         ]
         waiting = [one.node for one in self.dns.those("waiting")]
-        if not self.dns.is_settled and set(waiting) - set(without) and self._is_anything_there():
+        if not self.dns.is_settled and set(waiting) - set(without) and self._is_anything_there(without):
             ends.append(self._names_s(limits))
         return ends
 
@@ -244,9 +244,10 @@ class Watch:
         """When the last of those settled; while one has not, its own limit is waited for, and this begins anew then."""
         return max((self._settled_s.get(one, self._began_s) for one in those), default=self._began_s)
 
-    def _is_anything_there(self) -> bool:
-        """Names of what did not get there are nothing to wait for."""
-        return not self.services or any(one.phase not in ("failed", "parked", "unknown") for one in self.services)
+    def _is_anything_there(self, without: Collection[str]) -> bool:
+        """Names of what did not get there are nothing to wait for, nor of what its node was not told to stop."""
+        known = [one for one in self.services if one.is_settled or one.node not in without]
+        return not self.services or any(one.phase not in ("failed", "parked", "unknown") for one in known)
 
 
 def limits_of(applied: Applied) -> Limits:

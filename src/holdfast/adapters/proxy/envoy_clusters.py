@@ -11,6 +11,7 @@ from holdfast.errors import Invalid
 from holdfast.ports.proxy import Backend, ProxyRoute, Upstream
 
 CONNECT_S = 2
+NEIGHBOUR_S = 1  # in the overlay
 # Far above what a node can do: what limits a service is its container, and Envoy's own 1,024 would answer 503 below it.
 MANY = 1_000_000
 # A connection of ours that nobody uses ends before a server ends it: a request that meets the end of its connection
@@ -25,7 +26,7 @@ def cluster(route: ProxyRoute) -> Raw:
         "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
         "name": name,
         "type": "STATIC",
-        "connect_timeout": f"{CONNECT_S}s",
+        "connect_timeout": f"{NEIGHBOUR_S if route.public else CONNECT_S}s",
         "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": _endpoints(route.backends)}]},
         "circuit_breakers": {
             "thresholds": [
@@ -35,7 +36,11 @@ def cluster(route: ProxyRoute) -> Raw:
         "upstream_connection_options": {"tcp_keepalive": {"keepalive_time": 60, "keepalive_interval": 10}},
     }
     if len(route.backends) > 1:
-        made |= {"lb_policy": "LEAST_REQUEST", "outlier_detection": _ejection()}
+        made |= {"lb_policy": "LEAST_REQUEST", "outlier_detection": _ejection(90)}
+    elif route.public:
+        # A node that is gone: after three clients waited in vain, the next ones hear of it at once, for a while.
+        panic = {"healthy_panic_threshold": {"value": 0}}
+        made |= {"outlier_detection": _ejection(100), "common_lb_config": panic}
     if route.mode == "l7":
         made["typed_extension_protocol_options"] = {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _protocol(route)
@@ -60,7 +65,7 @@ def literal(address: str) -> str:
         ) from None
 
 
-def _ejection() -> dict[str, object]:
+def _ejection(percent: int) -> dict[str, object]:
     """Only what never reached a backend counts: what a service answers is its own affair."""
     return {
         "split_external_local_origin_errors": True,
@@ -72,7 +77,8 @@ def _ejection() -> dict[str, object]:
         "enforcing_local_origin_success_rate": 0,
         "interval": "1s",
         "base_ejection_time": "2s",
-        "max_ejection_percent": 90,
+        "max_ejection_time": "5s",
+        "max_ejection_percent": percent,
     }
 
 
