@@ -29,7 +29,7 @@ case " $* " in
 *" holdfast lab "* | *supervisor.py*) ;;
 *)
     export LD_PRELOAD={faketime} FAKETIME_TIMESTAMP_FILE={now} FAKETIME_NO_CACHE=1 DONT_FAKE_MONOTONIC=1
-    export PYTHONPATH={patience}${{PYTHONPATH:+:$PYTHONPATH}}
+    export PYTHONPATH={path}
     ;;
 esac
 exec -a "$0" {python} "$@"
@@ -55,7 +55,9 @@ class FakedTime:
         (folder / "lib").symlink_to(home / "lib")
         self._file = folder / "now"
         self.python = folder / "bin" / "python"
-        told = {"faketime": FAKETIME, "now": self._file, "patience": folder / "patience", "python": sys.executable}
+        changed = os.environ.get("PYTHONPATH", "")  # a changed copy of the product under test, for daemons as well
+        path = f"{folder / 'patience'}:{changed}".rstrip(":")
+        told = {"faketime": FAKETIME, "now": self._file, "path": path, "python": sys.executable}
         self.python.write_text(_INTERPRETER.format(**told))
         self.python.chmod(0o755)
         self.is_in(days)

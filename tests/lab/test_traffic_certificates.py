@@ -24,8 +24,7 @@ from cryptography.hazmat.primitives import serialization
 
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.model.certificate import DAY_S
-from holdfast.ports.certificates import Issued
+from holdfast.model.certificate import DAY_S, Issued
 from tests.fleets.faked_time import SceneInFakedTime, scene_in_faked_time
 from tests.fleets.lasting import Conversations, Echoed, KeptAlive, Multiplexed
 from tests.fleets.load import trusting
@@ -91,7 +90,7 @@ def issued(scene: SceneInFakedTime, node: str, name: str) -> int:
 
 
 def test_a_renewed_certificate_is_served_without_a_dropped_connection(scene: SceneInFakedTime) -> None:
-    """M-88, M-115, I-01, T-32: two months pass at once, and the hub is dead. Every request is answered, every
+    """M-88, M-87, I-01: two months pass at once, and the hub is dead. Every request is answered, every
     conversation goes on, and new clients are shown the new certificate and never again the old key."""
     authorities = scene.trust()
     before = {name: shown(scene, node, name, authorities) for node, name in PLACES}
@@ -234,12 +233,12 @@ def internal_names() -> dict[str, str]:
     return {first: f"web.many.{ZONE}", **{kind: f"{kind}.web.many.{ZONE}" for kind in others}}
 
 
-# ---- not renewed; the last test, for what is issued by then is not valid today
+# ---- not renewed; last, for what is issued by then is not valid today
 
 
 def test_what_cannot_be_renewed_is_told_of_before_it_ends(scene: SceneInFakedTime) -> None:
-    """M-88, M-87, T-32: nothing can be kept on the shelf. With 25 days left somebody is told, with 21 somebody is told
-    what clients are shown; the certificate is served on, and renewed by itself once that is possible."""
+    """M-88, M-87: nothing can be kept on the shelf. With 25 days left somebody is told, with 21 somebody is told what
+    clients are shown; the certificate is served on."""
     for node, name in PLACES:
         spoil(state_of(scene, node) / "routes" / name)
     before = {name: shown(scene, node, name, scene.trust()) for node, name in PLACES}
@@ -250,11 +249,22 @@ def test_what_cannot_be_renewed_is_told_of_before_it_ends(scene: SceneInFakedTim
         scene.await_true(partial(is_told, scene, code), RENEWAL_S, f"{code} for both names")
         assert scene.answers("shop"), "what is still good is served"
     assert {name: shown(scene, node, name, scene.trust()) for node, name in PLACES} == before
-    mended = state_of(scene, EDGE) / "routes" / PUBLIC
-    shutil.rmtree(mended)
-    scene.await_true(lambda: shown(scene, EDGE, PUBLIC) != before[PUBLIC], 90, "a new one is shown")
-    assert mended.is_file()
-    print(scene.ear.heard)
+
+
+def test_what_cannot_be_renewed_disturbs_nothing_else(scene: SceneInFakedTime) -> None:
+    """I-01, M-88: the service runs as it did, so that no rollout of it failed; nobody tries without a pause."""
+    assert about_of(scene, "rollout_failed", "service.shop") == []
+    assert "no_progress" not in (scene.made.dir / "logs" / f"{WORKER}.agent.log").read_text()
+
+
+def test_what_can_be_renewed_again_is_renewed_by_itself(scene: SceneInFakedTime) -> None:
+    """M-88: whatever kept it from being renewed is gone; a day later it is not that one any more."""
+    before = shown(scene, WORKER, INTERNAL)
+    kept = state_of(scene, WORKER) / "routes" / INTERNAL
+    shutil.rmtree(kept)
+    scene.time.is_in(STALE + 1)
+    scene.await_true(lambda: shown(scene, WORKER, INTERNAL) != before, 90, "a new one is shown")
+    assert kept.is_file()
 
 
 def spoil(kept: Path) -> None:

@@ -12,12 +12,12 @@ import ssl
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from cryptography import x509
 
 from holdfast.adapters.certificates import issuer
 from holdfast.model.certificate import Constraints
@@ -169,7 +169,7 @@ def test_http_2_is_spoken_with_the_container_itself(scene: TrafficScene, vault: 
 
 
 def test_hostnames_are_spread_over_the_edges_and_stay_where_they_are(scene: TrafficScene, vault: Vault) -> None:
-    """M-146, D-02: fewest routes first; who is there stays, whatever comes and goes."""
+    """M-146: fewest routes first; who is there stays, whatever comes and goes."""
     for name in ("ant", "bee", "cow", "dog"):
         scene.hello(name, "hello:1", node="hub1")
     scene.run("apply", "--yes").ok()
@@ -179,7 +179,7 @@ def test_hostnames_are_spread_over_the_edges_and_stay_where_they_are(scene: Traf
     assert abs(loads[0] - loads[1]) <= 1, before
     for host in (f"ant.{DOMAIN}", f"bee.{DOMAIN}"):
         (other,) = set(EDGES) - {before[host]}
-        scene.await_true(lambda host=host: fetched(scene, before[host], host), 15, f"{host} is served")
+        scene.await_true(partial(fetched, scene, before[host], host), 15, f"{host} is served")
         assert not fetched(scene, other, host)
     leaving = [host for host, edge in before.items() if edge == "e2" and host[:3] in ("ant", "bee", "cow", "dog")]
     for host in leaving:

@@ -187,7 +187,7 @@ class EdgeSteps:
         trouble = await self.answers(route)
         if not trouble:
             return PASSED
-        return Check(f"{place.node} ({place.address}): {trouble}", f"holdfast status {place.node}", UNREACHABLE)
+        return Check(f"{place.node} ({place.address}): {trouble}", f"holdfast node show {place.node}", UNREACHABLE)
 
     async def answers(self, route: ProxyRoute) -> str:
         """Why the backend of this route does not, or ""."""

@@ -258,11 +258,14 @@ class Edges:
     def _find(self, code: str, message: str, address: str) -> None:
         match code:
             case "edge_route_failed":
-                self._findings.add("edge_route_failed", message, "holdfast edge status; then holdfast sync", address)
+                remedy = "mend the step that it names; this edge tries again by itself, and at once with: holdfast sync"
+                self._findings.add("edge_route_failed", message, remedy, address)
             case "backend_unreachable":
-                self._findings.add("backend_unreachable", message, "holdfast status; holdfast edge status", address)
+                remedy = "look at the node that it names and at the network in between: holdfast node show NODE"
+                self._findings.add("backend_unreachable", message, remedy, address)
             case "handshake_failed":
-                self._findings.add("handshake_failed", message, "holdfast edge status", address)
+                remedy = "it is put again by itself; if it stays, the proxy's log on this edge says why"
+                self._findings.add("handshake_failed", message, remedy, address)
             case "dns_differs":
                 self._findings.add("dns_differs", message, "holdfast status shows what DNS serves", address)
             case "public_dns_differs":

@@ -372,6 +372,7 @@ class Services:
                 self._stuck.pop(service, None)
                 self._later.pop(service, None)
                 self._findings.clear("service_waits", address)
+                self._findings.clear("internal_error", address)
             except HoldfastError as trouble:
                 self._try_later(service)
                 if not isinstance(trouble, TryLater):

@@ -70,7 +70,8 @@ def expires(one: EdgeView) -> str | None:
 
 
 def _cells(one: EdgeView) -> tuple[str, ...]:
-    cells = (one.hostname, one.service, one.component, one.edge or "-", one.node, one.status, expires(one) or "-")
+    node = f"{one.state.node} for {one.node}" if one.state is not None and one.stands_in else one.node
+    cells = (one.hostname, one.service, one.component, one.edge or "-", node, one.status, expires(one) or "-")
     return tuple(harmless(cell) for cell in cells)
 
 

@@ -146,7 +146,8 @@ def _whose(one: EdgeView) -> str:
 
 def _reached(one: EdgeView) -> str:
     trouble = (one.state.backend_trouble or one.state.message) if one.state is not None else ""
-    return {True: "reached, and it proves its name", False: f"not reached: {trouble}", None: "not tried yet"}[
+    standby = f"; it stands in for {one.node}: {trouble}" if one.stands_in and trouble else ""
+    return {True: f"reached, and it proves its name{standby}", False: f"not reached: {trouble}", None: "not tried yet"}[
         one.is_reachable
     ]
 

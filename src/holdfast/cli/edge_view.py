@@ -48,7 +48,14 @@ class EdgeView(Struct, frozen=True):
             return self.state.phase
         if leads_there(self.state, self.node, self.entry.epoch, self.route.backend):
             return "unreachable" if self.state.backend_trouble else "live"
-        return "standby" if self.state.node in self.entry.failover else "moving"
+        if self.state.node not in self.entry.failover:
+            return "moving"
+        return "standby" if self.stands_in else "unreachable"
+
+    @property
+    def stands_in(self) -> bool:
+        """A node answers in the place of the service's own."""
+        return self.state is not None and self.entry is not None and edge_findings.stands_in(self.state, self.entry)
 
     @property
     def certificate(self) -> CertificateState | None:
@@ -57,6 +64,8 @@ class EdgeView(Struct, frozen=True):
     @property
     def is_reachable(self) -> bool | None:
         """None while nobody tried."""
+        if self.stands_in:
+            return True
         return _tried(self.state, "backend", self.state.backend_trouble) if self.state is not None else None
 
     @property
@@ -147,6 +156,7 @@ def is_broken(view: EdgeView, found: list[StatusFinding]) -> bool:
     """Not as it should be, or nobody knows. That public DNS leads elsewhere is a warning only."""
     if view.status in BROKEN_STATUS:
         return True
+    found = [one for one in found if not (view.stands_in and one.code == "backend_unreachable")]
     return any(one.code in BROKEN or one.code in ("handshake_failed", "certificate_stale") for one in found)
 
 

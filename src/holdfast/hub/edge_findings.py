@@ -6,6 +6,8 @@ in findings of its own is not said again here.
 
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import replace
+
 from holdfast.hub.public_routes import carried
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
@@ -33,10 +35,10 @@ def of(node: str, report: Report, applied: Applied, now_s: float, has_accepted: 
     """`has_accepted`: the node knows what is applied, so that it can be compared."""
     wanted = wanted_of(node, applied)
     states = {(state.hostname, state.service): state for state in report.edge}
-    for (hostname, service), _ in sorted(wanted.items()):
+    for (hostname, service), entry in sorted(wanted.items(), key=lambda one: one[0]):
         state = states.get((hostname, service))
         if state is not None:
-            yield from _of_state(node, state, report, now_s)
+            yield from _of_state(node, state, report, now_s, stands_in(state, entry))
         elif has_accepted and report.mode == "converge":
             text = f"{node} does not answer for {hostname}"
             yield _finding("edge_route_missing", node, hostname, service, text, 0.0)
@@ -59,7 +61,14 @@ def wanted_of(node: str, applied: Applied) -> dict[tuple[str, str], Entry]:
     }
 
 
-def _of_state(node: str, state: EdgeState, report: Report, now_s: float) -> Iterator[StatusFinding]:
+def stands_in(state: EdgeState, entry: Entry) -> bool:
+    """The edge leads to a node that answers in the place of the service's own. What it says of its backend then is why
+    that one does not; that somebody stands in is told by whoever asked for it."""
+    return state.phase == "live" and state.node in entry.failover and state.code != "backend_unreachable"
+
+
+def _of_state(node: str, state: EdgeState, report: Report, now_s: float, is_standby: bool) -> Iterator[StatusFinding]:
+    state = replace(state, backend_trouble="") if is_standby else state
     said = [(code, text) for code, text in _troubles(node, state, now_s) if not _is_told(code, state.hostname, report)]
     for code, text in said:
         remedy = state.remedy if code in ("edge_route_failed", "edge_route_waiting") else ""

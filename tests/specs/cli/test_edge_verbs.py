@@ -276,3 +276,23 @@ def test_ps_hands_out_no_url_that_nobody_answers_for(tmp_path: Path) -> None:
         assert "not public: unknown" in one.operator.does("ps", "web"), "a silent edge answers for nothing"
 
     public_scene(tmp_path, story)
+
+
+def test_who_stands_in_is_reached_and_what_its_home_lacks_is_not_said_of_it(tmp_path: Path) -> None:
+    """M-123: visitors are served; whose trouble it is, and who answers, are two nodes."""
+
+    async def story(one: Public) -> None:
+        applied(one, public_service(node="w1", failover=("w2",)))
+        text = "w1 (100.64.0.11) did not finish its handshake"
+        own = NodeFinding("backend_unreachable", f"{HOST}: {text}", "", START_S, "service.web")
+        one.edge(live(one, node="w2", backend_trouble=text), findings=(own,))
+        (found,) = asks(one, "status")
+        assert (found["status"], found["backend_reachable"], found["node"]) == ("standby", True, "w1")
+        said = one.operator.does("edge", "status")
+        assert f"on w2 at 100.64.0.11:443: reached, and it proves its name; it stands in for w1: {text}" in said
+        assert "w2 for w1" in one.operator.does("edge", "list") and "https://" in one.operator.does("ps", "web")
+        assert "does not reach" not in one.operator.does("status")
+        one.edge(live(one, node="w2", backend_trouble=text, code="backend_unreachable"))
+        assert asks(one, "status", code=1)[0]["status"] == "unreachable", "neither of them answers"
+
+    public_scene(tmp_path, story)

@@ -226,3 +226,24 @@ def test_of_a_hub_that_lies_no_reason_is_believed(tmp_path: Path) -> None:
         assert told(one) == []
 
     scene(tmp_path, story)
+
+
+def test_an_undeploy_from_a_machine_that_is_off_ends_when_everybody_else_is_done(tmp_path: Path) -> None:
+    """M-85: its names stay until it is heard again or their time is over; nobody has to look on."""
+
+    async def story(one: Public) -> None:
+        one.then(lambda: one.everybody())
+        one.deploys()
+        lingering, began_s = one.served, one.clock.passed_s
+
+        def rest() -> None:
+            one.says(by=one.w2, names=lingering)
+            one.edge(gone=(HOST,), names=lingering)
+
+        one.then(rest)
+        said = one.operator.does("undeploy", "web", code=6)
+        assert one.clock.passed_s - began_s < 35, "as long as a signature is waited for"
+        assert "these nodes have not signed for it: w1" in one.operator.err.getvalue()
+        assert "1 removal." in said and "--allow-removals" not in said, "the verb says so itself"
+
+    public_scene(tmp_path, story)
