@@ -115,7 +115,7 @@ def test_proofs_have_one_maker() -> None:
         "Preview": "hub/commit.py",
         "VerifiedOrder": "trust/orders.py",
         "Discardable": "gate/copies.py",
-    "Servable": "trust/servable.py",
+        "Servable": "trust/servable.py",
     }
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
