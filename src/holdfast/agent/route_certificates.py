@@ -27,6 +27,8 @@ from holdfast.ports.public_authority import Answer, PublicAuthority
 from holdfast.ports.shelf import Kept, Shelf
 from holdfast.trust import certificates as rules
 
+AGAIN_S = 60.0
+
 
 class RouteCertificates:
     def __init__(
@@ -47,6 +49,7 @@ class RouteCertificates:
         self._kept = KeptCertificates(certificates, shelf)
         self._notes = CertificateNotes(now_s, findings, say)
         self._patience = Patience()
+        self._again_s: dict[str, float] = {}  # when this node's own issuer is asked again, after it failed
         self._orders: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def follow(self, settings: Settings) -> None:
@@ -106,7 +109,9 @@ class RouteCertificates:
             issued = self._certificates.issue(names, self._now_s())
             proof = self._taken(name, names, Kept(issued.chain, issued.private))
         except HoldfastError as trouble:
+            self._again_s[name] = self._now_s() + AGAIN_S
             return self._fallen_back(name, good, trouble)
+        self._again_s.pop(name, None)
         self._issuer = canonical.digest(self._certificates.current())
         return proof
 
@@ -147,6 +152,8 @@ class RouteCertificates:
     # ---- what is kept
 
     def _due(self, name: str, wanted: Authority | None = None) -> bool:
+        if 0.0 < self._again_s.get(name, 0.0) - self._now_s() <= AGAIN_S:
+            return False  # it was tried just now, in vain; what is kept is good until it is tried again
         held = self._kept.known(name)
         other = held is not None and wanted is not None and held.authority != wanted
         return other or self._kept.due(name, self._issuer, self._now_s())
