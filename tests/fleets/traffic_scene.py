@@ -194,11 +194,13 @@ class Watch:
         self.changes: list[tuple[float, object]] = []
         self._look, self._pause_s = look, pause_s
         self._over = threading.Event()
+        self._looks = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
         while not self._over.is_set():
             seen = self._look()
+            self._looks += 1
             if not self.changes or self.changes[-1][1] != seen:
                 self.changes.append((time.time(), seen))
             self._over.wait(self._pause_s)
@@ -208,6 +210,9 @@ class Watch:
         self._thread.start()
         try:
             yield self
+            looks = self._looks
+            while self._looks < looks + 2 and self._thread.is_alive():  # what is true now is seen by it, too
+                time.sleep(0.01)
         finally:
             self._over.set()
             self._thread.join(10)

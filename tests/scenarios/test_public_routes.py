@@ -170,7 +170,10 @@ def test_names_are_withdrawn_after_the_backend_stopped_and_the_edge_let_go() -> 
         await one.w1.reports()
         await asyncio.sleep(20)
         assert one.w2.withdrawn == [], "the backend is gone, and the edge still answers"
-        await one.e1.reports(gone=(HOST,))
+        await one.e1.reports()
+        await asyncio.sleep(20)
+        assert one.w2.withdrawn == [], "an agent that has just started does not know yet what its proxy has"
+        await one.e1.reports(gone=(HOST,), proxy="envoy 1.40")
         await asyncio.sleep(11)
         assert one.w2.withdrawn == NAMES and one.e1.withdrawn == NAMES
         await asyncio.sleep(400)
@@ -185,7 +188,7 @@ def test_a_name_that_is_applied_again_is_not_withdrawn() -> None:
     async def story(one: Scene) -> None:
         await one.applies(None)
         await one.w1.reports()
-        await one.e1.reports()
+        await one.e1.reports(proxy="envoy 1.40")
         await asyncio.sleep(11)
         assert one.w2.withdrawn == NAMES
         await one.applies(public_service(2, node="w2"))

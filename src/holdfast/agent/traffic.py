@@ -5,6 +5,7 @@ Only what the signed revision names is routed, resolved or certified here; hub o
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from holdfast.agent.edges import Edges
 from holdfast.agent.findings import Findings
@@ -61,6 +62,8 @@ class Traffic:
         self.proxy = ""  # product and version, "" while none runs
         self.dns: tuple[str, ...] = ()  # whom containers ask for names; nobody where no DNS server is
         self._listening: Listening | None = None
+        self._recalls = False  # what the proxy had when this process began
+        self._tell_edges: Callable[[], None] = lambda: None
         self._bell = asyncio.Event()
         self._named: frozenset[str] | None = None  # everything the manifest gives a name to here; None: not read yet
 
@@ -85,7 +88,10 @@ class Traffic:
         serving = Serving(address, zone_of(settings), dns.upstream) if has_dns else None
         self.names.follow(serving, manifest.records, node.reconcile == "observe")
         own_public = node.public_address.strip("[]")
-        self.edges.follow(manifest, settings, document.timeouts, document.acme, self.dns, own_public)
+        self._tell_edges = partial(
+            self.edges.follow, manifest, settings, document.timeouts, document.acme, self.dns, own_public
+        )
+        self._tell_edges()
         if self._listening != before or not self.proxy:
             self._bell.set()
 
@@ -133,9 +139,12 @@ class Traffic:
 
     async def _look(self) -> None:
         await self._world.proxy.follow(self._listening)
-        self._note(await self._world.proxy.version() if self._listening is not None else "")
         if self._listening is not None and await self.board.look():
             self._world.say("drift", {"subsystems": ["routes"]})
+        if self._listening is not None and not self._recalls:
+            self._recalls = True
+            self._tell_edges()  # what left while no agent was there is in the proxy, and in no manifest
+        self._note(await self._world.proxy.version() if self._listening is not None else "")
         for code in (DOWN, TAKEN):
             self._findings.clear(code)
         self._tidy()

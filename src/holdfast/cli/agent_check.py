@@ -34,6 +34,9 @@ class Finding(msgspec.Struct, frozen=True):
     remedy: str
 
 
+FOLDERS = ("acme", "proxy", "routes")  # of the proxy, its certificates, and the account at a public authority
+
+
 def declare(parser: Parser) -> None:
     agent_state.declare_state_dir(parser)
 
@@ -73,7 +76,10 @@ def _modes(state_dir: str) -> Iterator[Finding]:
     for name in sorted(os.listdir(state_dir)):
         path = os.path.join(state_dir, name)
         about = os.lstat(path)
-        if not stat.S_ISREG(about.st_mode):
+        if name in FOLDERS and stat.S_ISDIR(about.st_mode):
+            if stat.S_IMODE(about.st_mode) & 0o077:
+                yield Finding("mode", f"others than its owner may look into {path}", f"chmod 700 {path}")
+        elif not stat.S_ISREG(about.st_mode):
             yield Finding("mode", f"{path} is not a plain file", f"look at it, then remove it: ls -l {path}")
         elif stat.S_IMODE(about.st_mode) & 0o077:
             yield Finding("mode", f"others than its owner may use {path}", f"chmod 600 {path}")

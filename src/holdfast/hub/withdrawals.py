@@ -102,6 +102,8 @@ class Withdrawals:
             return True  # no node of this fleet any more
         if not self._follows(member, left) or member.report is None:
             return False
+        if not member.report.proxy:
+            return False  # its agent has just started, and does not know yet what its proxy has
         service = left.address.removeprefix("service.")
         return not any((one.hostname, one.service) == (hostname, service) for one in member.report.edge)
 
