@@ -18,6 +18,7 @@ from holdfast.reconcile import names
 
 LOOK_S = 3.0  # a frozen server is known after this and the two seconds in which it did not answer
 AGAIN_S = 1.0  # after trouble that passes by itself
+IDLE_S = 60.0  # where no server is wanted
 DOWN, DIFFERS = "dns_down", "dns_differs"
 NAMED = 5  # in a message
 MOVING_S = 0.2  # between two looks while a service is on its way to another node
@@ -104,7 +105,7 @@ class Names:
     async def look(self) -> bool:
         """One pass: True if the server has what it must have."""
         async with self._turn:
-            self._rest_s = LOOK_S
+            self._rest_s = LOOK_S if self._serving is not None else IDLE_S
             try:
                 await self._keep()
             except HoldfastError as trouble:

@@ -26,6 +26,7 @@ from holdfast.ports.name_server import Serving
 from holdfast.ports.proxy import Listening, ProxyRoute, Servable
 
 LOOK_S = 5.0
+IDLE_S = 60.0  # where there is no proxy to look at
 AGAIN_S = 1.0
 ASKED_S = 1.0
 EVERYWHERE = "0.0.0.0"  # noqa: S104 (an edge is there for everybody)
@@ -120,7 +121,7 @@ class Traffic:
     async def _keep(self) -> None:
         while True:
             self._bell.clear()
-            pause_s = LOOK_S
+            pause_s = LOOK_S if self._listening is not None else IDLE_S
             try:
                 await self._look()
             except HoldfastError as trouble:
