@@ -30,7 +30,7 @@ STEPS: Mapping[Mode, tuple[Step, ...]] = {
 # A proxy that is restarted is silent once; one that has no such route any more is silent again.
 SILENCES = 2
 
-FIRST_S, GROWTH, LONGEST_S = 0.05, 1.4, 0.5  # between two tries of what may come by itself
+FIRST_S, GROWTH, LONGEST_S = 0.01, 1.5, 0.5  # between two tries of what may come by itself
 FAILED_S = 10.0  # ... once it was told as failed
 REFUSED_S, REFUSED_S_MAX = 60.0, 3600.0  # an authority that refused is asked rarely: it counts our failures
 LEAVING_S = 0.5  # at most, between two questions whether a backend is gone

@@ -167,7 +167,7 @@ def test_waiting_becomes_failed_when_its_time_is_over_or_waiting_does_not_help()
 
 def test_pauses_grow_and_are_bounded() -> None:
     pauses = [edges.pause_s("backend", BAD, tries, "waiting") for tries in range(1, 40)]
-    assert pauses[0] == 0.05 and pauses == sorted(pauses) and pauses[-1] == 0.5
+    assert pauses[0] == 0.01 and pauses == sorted(pauses) and pauses[-1] == 0.5
     assert edges.pause_s("backend", BAD, 39, "failed") == 10.0
     refused = Check("no", hopeless=True)
     assert [edges.pause_s("certificate", refused, tries, "failed") for tries in (1, 2, 3, 99)] == [60, 120, 240, 3600]
