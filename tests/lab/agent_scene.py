@@ -31,10 +31,11 @@ from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.adapters.shelf.memory import MemoryShelf
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.agent import resume
+from holdfast.agent.certificate_keeper import CertificateKeeper
 from holdfast.agent.loop import Agent
 from holdfast.agent.membership import Membership
 from holdfast.agent.secrets import Secrets
-from holdfast.agent.world import NoCertificates, World
+from holdfast.agent.world import World
 from holdfast.model.invite import Enrolment, SignedInvite
 from holdfast.model.order import Delivered, SignedOrder
 from tests.fleets.agents import PaperHub, turn
@@ -63,6 +64,7 @@ def prepare(folder: Path) -> None:
 def build(folder: Path, hub: PaperHub) -> Agent:
     state, clock, disk = folder / "state", SystemClock(), PosixDisk()
     file = AgentFile(str(state / "agent.db"))
+    issuer = MemoryCertificates()
     acceptance, runtime = SqliteAcceptance(file), Podman(None, str(folder / "run"))
     world = World(
         hub,
@@ -74,12 +76,12 @@ def build(folder: Path, hub: PaperHub) -> Agent:
         key_of("w1"),
         clock,
         SystemEntropy(),
-        NoCertificates(),
+        CertificateKeeper(issuer, clock),
         runtime,
         MemoryProxy(clock),
         NetworkProber(runtime.exec),
         Secrets(acceptance, MemoryOpener(key_of("w1").line), MemorySecretFiles()),
-        MemoryCertificates(),
+        issuer,
         MemoryShelf(),
         MemoryPublicAuthority(clock.now_s),
         MemoryHandshake(clock),

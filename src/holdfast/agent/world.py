@@ -42,19 +42,6 @@ class Renewer(Protocol):
         ...
 
 
-class NoCertificates:
-    """A node without a listener has nothing to renew."""
-
-    def follow(self, node: Node, settings: Settings) -> None:
-        """Nothing depends on it."""
-
-    async def renew(self) -> str:
-        return "this agent has no listener, so there is no certificate to renew"
-
-    def shown(self) -> tuple[bytes, str]:
-        return b"", ""
-
-
 Prepared = tuple[tuple[Mount, ...], tuple[tuple[str, bytes], ...]]
 
 

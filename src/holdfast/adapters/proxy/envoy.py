@@ -23,7 +23,7 @@ from holdfast.adapters.proxy.envoy_process import EnvoyProcess
 from holdfast.adapters.proxy.envoy_secrets import Secrets
 from holdfast.adapters.proxy.envoy_set import Having, RouteSet, gathered
 from holdfast.adapters.proxy.envoy_state import Lingering, State, StateFile
-from holdfast.adapters.proxy.memory import no_certificate
+from holdfast.adapters.proxy.refusals import no_certificate
 from holdfast.adapters.runtime.process import Process, send
 from holdfast.errors import Failed, HoldfastError, Invalid, TryLater
 from holdfast.ports.clock import Clock

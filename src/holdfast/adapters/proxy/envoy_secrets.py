@@ -11,7 +11,7 @@ from typing import Protocol
 from holdfast.adapters.proxy.envoy_files import EnvoyFiles, Written, secret_file
 from holdfast.adapters.proxy.envoy_listeners import Shown
 from holdfast.adapters.proxy.envoy_names import listed, raw, secret_name, typed
-from holdfast.adapters.proxy.memory import no_certificate
+from holdfast.adapters.proxy.refusals import no_certificate
 from holdfast.ports.proxy import ProxyRoute, Servable
 
 INSTANCES = "/proc/sys/fs/inotify/max_user_instances"

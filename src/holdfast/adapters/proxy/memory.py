@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from holdfast.errors import Failed, HoldfastError
+from holdfast.adapters.proxy.refusals import no_certificate
+from holdfast.errors import HoldfastError
 from holdfast.ports.clock import Clock
 from holdfast.ports.proxy import Backend, Listening, ProxyRoute, Servable
 
@@ -81,15 +82,6 @@ class MemoryProxy:
             return False
         self._stirred.clear()
         return True
-
-
-def no_certificate(lacking: Collection[str]) -> Failed:
-    """Of every adapter: no route without a certificate that was judged (I-16)."""
-    return Failed(
-        f"{len(lacking)} routes name a certificate that nobody handed over",
-        remedy="report this, with the log of the agent",
-        code="no_certificate",
-    )
 
 
 def _place(route: ProxyRoute) -> tuple[str, str, str]:
