@@ -166,7 +166,7 @@ class Scene:
 
     async def run(self) -> None:
         """Begin, with what is applied."""
-        await self.proxy.follow(Listening(DNS, "0.0.0.0", (DOMAIN,)))
+        await self.proxy.follow(Listening(DNS, "0.0.0.0"))
         await self.board.look()
         self.task = asyncio.ensure_future(self.edges.run())
         self.follow()

@@ -68,7 +68,7 @@ class Stage:
 
     @property
     def listening(self) -> Listening:
-        return Listening(self.internal, self.public, (DOMAIN,))
+        return Listening(self.internal, self.public)
 
     def close(self) -> None:
         asyncio.run(self.another().follow(None))

@@ -79,7 +79,7 @@ class Traffic:
         settings, address = document.settings, own_address(node.address, given)
         self.certificates.follow(settings)
         self.routes.follow(node, settings, address)
-        before, self._listening = self._listening, self._wanted(manifest, node, address, settings.public_domains)
+        before, self._listening = self._listening, self._wanted(manifest, node, address)
         here = (*manifest.services.values(), *manifest.standby.values())
         self._named = frozenset(name for entry in here for name in entry.names) | manifest.edge.keys()
         dns = document.dns
@@ -96,13 +96,13 @@ class Traffic:
         if self._listening != before or not self.proxy:
             self._bell.set()
 
-    def _wanted(self, manifest: NodeManifest, node: Node, address: str, domains: tuple[str, ...]) -> Listening | None:
+    def _wanted(self, manifest: NodeManifest, node: Node, address: str) -> Listening | None:
         """A node that serves nothing needs no proxy process (T-34); an edge is there from the beginning."""
         kind = proxy_kind(node)
         if kind == "none":
             return None
         if kind == "public":
-            return Listening(address, EVERYWHERE, domains)
+            return Listening(address, EVERYWHERE)
         has_names = any(entry.names for entry in (*manifest.services.values(), *manifest.standby.values()))
         return Listening(address) if has_names or self._listening is not None else None
 

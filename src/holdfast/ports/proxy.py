@@ -59,7 +59,6 @@ class Listening(Struct, frozen=True):
 
     internal: str  # the overlay address of this node
     public: str = ""  # "0.0.0.0" or an address of this machine
-    public_domains: tuple[str, ...] = ()
 
 
 class Proxy(Protocol):
