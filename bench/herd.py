@@ -23,9 +23,9 @@ import msgspec
 from bench.hub_process import memory_mb
 from bench.place import HOLDFAST, Place
 from holdfast.adapters.clock.system import SystemClock
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.fleet_link.http import HttpFleetLink
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.errors import HoldfastError
 from holdfast.model.checkin import CheckIn
 from holdfast.model.report import PULSE_NAMESPACE, Facts, Pulse, SignedPulse
@@ -129,11 +129,11 @@ async def live(
 
     With `hold_s` the hub holds every check-in so long, as it does for idle agents, and only what it took beyond counts.
     """
-    random = Random(number)
-    key, clock, entropy = node_key(number), SystemClock(), SystemEntropy()
-    link = HttpFleetLink(hub.url, hub.key, key, lambda: hub.fleet, clock, entropy)
+    jitter = Random(number)
+    key, clock, random = node_key(number), SystemClock(), SystemRandom()
+    link = HttpFleetLink(hub.url, hub.key, key, lambda: hub.fleet, clock, random)
     pause_s, sequence = 1.0, 0
-    await asyncio.sleep(random.random() * every_s)
+    await asyncio.sleep(jitter.random() * every_s)
     loop = asyncio.get_running_loop()
     try:
         while loop.time() < until_s:
@@ -146,7 +146,7 @@ async def live(
                 await link.check_in(message)
             except HoldfastError as trouble:
                 tally.errors.append(f"{trouble.code}: {trouble.message}")
-                await asyncio.sleep(pause_s * (0.5 + random.random() / 2))
+                await asyncio.sleep(pause_s * (0.5 + jitter.random() / 2))
                 pause_s = min(pause_s * 2, 60.0)
                 continue
             pause_s = 1.0

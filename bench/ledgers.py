@@ -6,12 +6,12 @@ import time
 
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.high_water.file import FileHighWater
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.signer.keyfile import KeyfileSigner
-from holdfast.hub import reading
-from holdfast.hub.mailbox import Mailbox
+from holdfast.hub.ledger import reading
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model import ssh_key
 from holdfast.model.fleet import (
     Backups,
@@ -43,8 +43,8 @@ class Operated:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
         self._signer = KeyfileSigner(key, lambda _: "")
         self._store = SqliteStore.open(os.path.join(folder, LEDGER_FILE), SystemClock(), create=True)
-        self.mailbox = Mailbox(
-            self._store, SystemClock(), SystemEntropy(), high_water(folder), reading.load(self._store)
+        self.mailbox = Revisions(
+            self._store, SystemClock(), SystemRandom(), high_water(folder), reading.load(self._store)
         )
 
     def signed(self, services: dict[str, Service], policies: dict[str, Policy]) -> Candidate:

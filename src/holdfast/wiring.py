@@ -15,23 +15,22 @@ if "typing_extensions" not in sys.modules:
 
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.cli.terminal import Terminal, system_terminal, unsaid
-from holdfast.cli.toolbox import Caller
+from holdfast.cli.tools import Caller
 from holdfast.errors import HoldfastError, Invalid
 
 if TYPE_CHECKING:
     from holdfast.adapters.hub_link.http import HttpHub
     from holdfast.adapters.ledger_store.sqlite import SqliteReader
     from holdfast.adapters.tls.hub import HubTls
-    from holdfast.cli.toolbox import Serving
+    from holdfast.cli.tools import Serving
     from holdfast.hub.daemon import Parts
     from holdfast.model.certificate import CertificateFacts
     from holdfast.model.fleet import AlertTarget
     from holdfast.ports.audit_log import AuditLog
     from holdfast.ports.clock import Clock
     from holdfast.ports.disk import Disk
-    from holdfast.ports.entropy import Entropy
     from holdfast.ports.fleet_directory import FleetDirectory
     from holdfast.ports.high_water import HighWater
     from holdfast.ports.hub_link import HubLink, HubReader, TokenDesk
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.ports.ledger_store import LedgerReader, LedgerStore
     from holdfast.ports.nonces import Nonces
     from holdfast.ports.notifier import Notifier
+    from holdfast.ports.random_source import RandomSource
     from holdfast.ports.registry import Registry
     from holdfast.ports.sealing import Opener, Sealer
     from holdfast.ports.signer import Signer
@@ -62,10 +62,10 @@ def command_line(argv: Sequence[str]) -> int:
 
 
 def _command(argv: Sequence[str], box: "SystemToolbox") -> int:
-    from holdfast.cli import frame
+    from holdfast.cli import main
 
     try:
-        code = frame.run(argv, box)
+        code = main.run(argv, box)
     except BrokenPipeError:  # `holdfast history | head`: the reader had enough
         code = 141
     try:
@@ -76,7 +76,7 @@ def _command(argv: Sequence[str], box: "SystemToolbox") -> int:
         if isinstance(trouble, BrokenPipeError):
             return 141
         if code == 0:
-            frame.report(unsaid(trouble), box.terminal, "--json" in argv)
+            main.report(unsaid(trouble), box.terminal, "--json" in argv)
         return code or 1
     return code
 
@@ -101,7 +101,7 @@ class SystemToolbox:
         self.environ = environ
         self.disk: Disk = PosixDisk()
         self.clock: Clock = SystemClock()
-        self.entropy: Entropy = SystemEntropy()
+        self.random: RandomSource = SystemRandom()
         self.caller = Caller()
         self._signer: Signer | None = None
         self._far: dict[str, HttpHub] = {}  # one visit per hub, however often a command asks for it
@@ -134,8 +134,8 @@ class SystemToolbox:
             return self._http(target)
         if not os.path.lexists(os.path.join(target, LEDGER_FILE)):
             return None
-        from holdfast.hub import reading
-        from holdfast.hub.mailbox import ReadingMailbox
+        from holdfast.hub.ledger import reading
+        from holdfast.hub.ledger.revisions import ReadingMailbox
 
         store = self.store_for_reading(target)
         return ReadingMailbox(store, self.clock, reading.load(store))
@@ -143,11 +143,11 @@ class SystemToolbox:
     def hub_for_writing(self, target: str) -> "HubLink":
         if is_url(target):
             return self._http(target)
-        from holdfast.hub import reading
-        from holdfast.hub.mailbox import Mailbox
+        from holdfast.hub.ledger import reading
+        from holdfast.hub.ledger.revisions import Revisions
 
         store = self.store(target, create=True)
-        return Mailbox(store, self.clock, self.entropy, self.high_water(target), reading.load(store))
+        return Revisions(store, self.clock, self.random, self.high_water(target), reading.load(store))
 
     def tokens(self, target: str) -> "TokenDesk":
         if not is_url(target):
@@ -178,17 +178,17 @@ class SystemToolbox:
     def _visiting(self, url: str) -> "HttpHub":
         from holdfast.adapters.hub_link.http import HttpHub
         from holdfast.adapters.sessions.file import FileSessions
-        from holdfast.cli import acquaintance
+        from holdfast.cli import hub_identity
 
-        known = acquaintance.of(self.caller.fleet_dir, self.disk, self.environ)
+        known = hub_identity.of(self.caller.fleet_dir, self.disk, self.environ)
         sessions = FileSessions(
-            os.path.join(acquaintance.state_dir(self.environ), "sessions"),
+            os.path.join(hub_identity.state_dir(self.environ), "sessions"),
             self.disk,
             self.clock,
-            self.entropy,
+            self.random,
             lambda: self.signer(self.caller.key, known.knows),
         )
-        return HttpHub(url, sessions, self.clock, self.entropy, pin=known.pin, fleet=known.fleet)
+        return HttpHub(url, sessions, self.clock, self.random, pin=known.pin, fleet=known.fleet)
 
     def store(self, state_dir: str, create: bool) -> "LedgerStore":
         from holdfast.adapters.ledger_store.sqlite import SqliteStore
@@ -215,9 +215,9 @@ class SystemToolbox:
     def booted_hub(self, state_dir: str, strict: bool) -> "HubLink":
         """Verified read-only first; the ledger is opened for writing only once it is fit to be served."""
         from holdfast.adapters.machine.lock import DirectoryLock
-        from holdfast.hub.boot import boot
-        from holdfast.hub.mailbox import Mailbox
-        from holdfast.ledger.readiness import as_refusal
+        from holdfast.hub.ledger.boot import boot
+        from holdfast.hub.ledger.revisions import Revisions
+        from holdfast.ledger.boot_findings import as_refusal
 
         try:
             reader = self.store_for_reading(state_dir)
@@ -233,18 +233,18 @@ class SystemToolbox:
         store = self.store(state_dir, create=False)
         self._served = store
         marks = self.high_water(state_dir)
-        return Mailbox(store, self.clock, self.entropy, marks, booted.loaded, booted.findings)
+        return Revisions(store, self.clock, self.random, marks, booted.loaded, booted.findings)
 
     def legacy_hub(self, config: str) -> "HubLink":
         from holdfast.declared.load import load
-        from holdfast.hub.legacy import LegacySource, directory_of
+        from holdfast.hub.ledger.legacy import LegacySource, directory_of
 
         return LegacySource(load(self.fleet_directory(directory_of(config))))
 
     def hub_key(self, state_dir: str) -> str:
         from holdfast.adapters.identity_key import file
 
-        return file.load_or_make(os.path.join(state_dir, HUB_KEY_FILE), self.disk, self.entropy).line
+        return file.load_or_make(os.path.join(state_dir, HUB_KEY_FILE), self.disk, self.random).line
 
     def known_hub_key(self, state_dir: str) -> str | None:
         from holdfast.adapters.identity_key import file
@@ -262,17 +262,17 @@ class SystemToolbox:
         from holdfast.adapters.identity_key import file
 
         if path is None:
-            return file.made(self.entropy)
-        key = file.load_or_make(path, self.disk, self.entropy)
+            return file.made(self.random)
+        key = file.load_or_make(path, self.disk, self.random)
         return key, self.disk.read(path, file.FILE_BYTES_MAX) or b""
 
     def _check_hub_key(self, hub: "HubLink", path: str, state_dir: str) -> None:
         """Before a missing key is made: the fleet may know this hub by another one."""
         from holdfast.adapters.identity_key import file
-        from holdfast.hub import own_key
+        from holdfast.hub import hub_key
 
         known = file.load(path)
-        own_key.check(hub.applied(), known.line if known is not None else None, path, state_dir)
+        hub_key.check(hub.applied(), known.line if known is not None else None, path, state_dir)
 
     def _hub_tls(self, private: bytes, state_dir: str | None, names: Sequence[str]) -> "HubTls":
         from holdfast.adapters.tls.hub import HubTls
@@ -294,14 +294,14 @@ class SystemToolbox:
     def _hub_parts(self, hub: "HubLink", serving: "Serving") -> "Parts":
         from holdfast.adapters.agent_link.http import HttpAgentLink
         from holdfast.adapters.machine.addresses import own_names
-        from holdfast.hub import reading
         from holdfast.hub.daemon import Parts, plain_host
-        from holdfast.hub.dialling import Dialling
-        from holdfast.hub.fleet import FleetDesk
-        from holdfast.hub.legacy import LegacySource
-        from holdfast.hub.limiter import for_pace
-        from holdfast.hub.salvage import Salvage
-        from holdfast.hub.tokens import Tokens
+        from holdfast.hub.fleet import HubFleet
+        from holdfast.hub.http.limiter import for_pace
+        from holdfast.hub.http.tokens import Tokens
+        from holdfast.hub.ledger import reading
+        from holdfast.hub.ledger.legacy import LegacySource
+        from holdfast.hub.ledger.salvage import Salvage
+        from holdfast.hub.nodes.call_node import Dialling
         from holdfast.model.cadence import FAST, NORMAL
 
         pace = FAST if serving.fast else NORMAL
@@ -314,15 +314,15 @@ class SystemToolbox:
         store, nonces, audit = self._hub_state(serving.state_dir)
         pinned = reading.pin(store)
         always = _commanded(serving.alert_command)
-        knock = Dialling(hub, store, HttpAgentLink(key, self.clock, self.entropy)).knock
-        fleet = FleetDesk(hub, store, self.clock, self.entropy, audit, pace, _notifier, always, knock)
+        knock = Dialling(hub, store, HttpAgentLink(key, self.clock, self.random)).knock
+        fleet = HubFleet(hub, store, self.clock, self.random, audit, pace, _notifier, always, knock)
         return Parts(
             hub,
             key,
             self._hub_tls(private, serving.state_dir, names),
             nonces,
             audit,
-            Tokens(store, self.clock, self.entropy),
+            Tokens(store, self.clock, self.random),
             fleet,
             self.clock,
             Salvage(store) if serving.state_dir is not None else None,
@@ -423,12 +423,12 @@ class SystemToolbox:
         self._endings.append(ending)
 
     def random_hex(self, size_bytes: int) -> str:
-        return self.entropy.token(size_bytes).hex()
+        return self.random.token(size_bytes).hex()
 
     def one_time_key(self) -> tuple[str, bytes]:
         from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 
-        seed = self.entropy.token(32)
+        seed = self.random.token(32)
         return MemoryIdentityKey(seed).line, seed
 
     def make_key(self, path: str, comment: str, passphrase: str) -> str:

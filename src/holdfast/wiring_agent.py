@@ -10,10 +10,10 @@ import msgspec
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.agent.certificate_keeper import CertificateKeeper
-    from holdfast.agent.door import Opened, Serve
-    from holdfast.agent.loop import Agent
+    from holdfast.agent.agent import Agent
+    from holdfast.agent.local_api.listener_switch import Opened, Serve
     from holdfast.agent.membership import Membership
+    from holdfast.agent.traffic.certificates.node import NodeCertificates
     from holdfast.cli.agent_home import Running
     from holdfast.model.audit import AuditHead
     from holdfast.ports.acceptance import Acceptance
@@ -46,8 +46,8 @@ class SystemAgent:
         if host_key is not None:
             from holdfast.adapters.machine.host_key import adopt
 
-            return adopt(host_key, path, self._box.disk, self._box.entropy)
-        return file.make(path, self._box.disk, self._box.entropy)
+            return adopt(host_key, path, self._box.disk, self._box.random)
+        return file.make(path, self._box.disk, self._box.random)
 
     def existing_key(self) -> "IdentityKey | None":
         from holdfast.adapters.identity_key import file
@@ -72,7 +72,7 @@ class SystemAgent:
     def link(self, member: "Membership", key: "IdentityKey") -> "FleetLink":
         from holdfast.adapters.fleet_link.http import HttpFleetLink
 
-        return HttpFleetLink(member.hub, member.hub_key, key, lambda: member.fleet, self._box.clock, self._box.entropy)
+        return HttpFleetLink(member.hub, member.hub_key, key, lambda: member.fleet, self._box.clock, self._box.random)
 
     def arch(self) -> str:
         return os.uname().machine
@@ -129,7 +129,7 @@ class SystemAgent:
         import uvloop
 
         from holdfast.agent import daemon
-        from holdfast.hub.notify import notify
+        from holdfast.hub.service_manager import notify
 
         with self.lock(), self._present(member, running) as tell:
             agent, others = build_agent(self, member, running, self._box, tell)
@@ -157,6 +157,7 @@ def build_agent(
     from msgspec.structs import replace
 
     from holdfast.adapters.audit_log.file import FileAuditLog
+    from holdfast.adapters.certificate_store.files import FileShelf
     from holdfast.adapters.certificates.files import X509Certificates
     from holdfast.adapters.handshake.tls import TlsHandshake
     from holdfast.adapters.identity_key import file
@@ -169,16 +170,15 @@ def build_agent(
     from holdfast.adapters.runtime.podman import Podman
     from holdfast.adapters.sealing import age
     from holdfast.adapters.secret_files.directory import DirectorySecretFiles
-    from holdfast.adapters.shelf.files import FileShelf
     from holdfast.adapters.storage.directory import DirectoryStorage
     from holdfast.adapters.stream_link.http import HttpNodeStreams
     from holdfast.agent import membership
-    from holdfast.agent.certificate_keeper import CertificateKeeper
-    from holdfast.agent.door import Door
-    from holdfast.agent.loop import Agent
+    from holdfast.agent.agent import Agent
+    from holdfast.agent.local_api.listener_switch import ListenerSwitch
+    from holdfast.agent.orders.streams import Streams
     from holdfast.agent.roles import check_role
-    from holdfast.agent.secrets import Secrets
-    from holdfast.agent.streams import Streams
+    from holdfast.agent.services.secrets import Secrets
+    from holdfast.agent.traffic.certificates.node import NodeCertificates
     from holdfast.agent.world import World
 
     path = home._path
@@ -187,7 +187,7 @@ def build_agent(
     runtime = Podman(running.podman_socket or None, running.run_dir, auth_files=running.registry_auth)
     opener = age.from_ssh_key(box.disk.read(path(NODE_KEY_FILE), file.FILE_BYTES_MAX) or b"", path(NODE_KEY_FILE))
     issuer = X509Certificates(home._dir, box.disk)
-    keeper = CertificateKeeper(issuer, box.clock)
+    keeper = NodeCertificates(issuer, box.clock)
     world = World(
         home.link(member, key),
         journal,
@@ -197,7 +197,7 @@ def build_agent(
         LinuxMachine(running.data_dir),
         key,
         box.clock,
-        box.entropy,
+        box.random,
         keeper,
         runtime,
         Envoy(
@@ -222,24 +222,24 @@ def build_agent(
         box.disk.replace(path(IDENTITY_FILE), membership.encode(replace(member, joined=True)), 0o600)
 
     agent = Agent(world, member, confirmed)
-    line = HttpNodeStreams(member.hub, member.hub_key, key, lambda: member.fleet, box.clock, box.entropy)
+    line = HttpNodeStreams(member.hub, member.hub_key, key, lambda: member.fleet, box.clock, box.random)
     agent.orders.opening.streams = Streams(line, runtime, keeper.serving, box.clock, _say)
     check_role(agent, running.role)
     always = (running.host, running.port) if running.host else None
     serve = _serving(agent, keeper, path(NONCES_FILE), box)
-    keeper.door = door = Door(serve, always, member.address, agent.findings, _say, listening)
+    keeper.door = door = ListenerSwitch(serve, always, member.address, agent.findings, _say, listening)
     return agent, lambda: [door.run()]
 
 
-def _serving(agent: "Agent", keeper: "CertificateKeeper", nonces_file: str, box: "SystemToolbox") -> "Serve":
+def _serving(agent: "Agent", keeper: "NodeCertificates", nonces_file: str, box: "SystemToolbox") -> "Serve":
     """Everything a listener needs, opened with it and closed with it: a node that is only polled has none of it."""
 
     async def serve(host: str, port: int, opened: "Opened") -> None:
         from holdfast.adapters.nonces.sqlite import SqliteNonces
         from holdfast.adapters.tls.server import IssuedTls
-        from holdfast.agent.listener import Listener
-        from holdfast.agent.local_api import LocalApi
-        from holdfast.agent.local_node import LocalAgent
+        from holdfast.agent.local_api.api import LocalApi
+        from holdfast.agent.local_api.listener import Listener
+        from holdfast.agent.local_api.node import LocalAgent
 
         nonces = SqliteNonces(nonces_file, box.clock)
         try:

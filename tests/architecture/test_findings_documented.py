@@ -31,7 +31,7 @@ def _parts(node: ast.expr) -> list[ast.expr]:
 
 
 def test_every_finding_of_an_agent_is_in_its_reference() -> None:
-    found = {code for path in AGENT.glob("*.py") for code in raised(path.read_text())}
+    found = {code for path in AGENT.rglob("*.py") for code in raised(path.read_text())}
     page = PAGE.read_text()
     assert len(found) > 15 and sorted(code for code in found if f"`{code}`" not in page) == []
 

@@ -109,10 +109,10 @@ def test_no_rag_bag_modules() -> None:
 
 
 def test_proofs_have_one_maker() -> None:
-    """`Approved` is made by trust/approval.py alone, `Preview` by hub/commit.py alone, and so on (style §6)."""
+    """`Approved` is made by trust/approval.py alone, `Preview` by hub/ledger/commit.py alone, and so on (style §6)."""
     makers = {
         "Approved": "trust/approval.py",
-        "Preview": "hub/commit.py",
+        "Preview": "hub/ledger/commit.py",
         "VerifiedOrder": "trust/orders.py",
         "Discardable": "gate/copies.py",
         "Servable": "trust/servable.py",

@@ -9,9 +9,9 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from holdfast.cli import frame
+from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 TESTS = Path(__file__).parents[1]
 
@@ -79,7 +79,7 @@ def test_what_is_left_for_later_is_refused_until_then(row: str) -> None:
     """When its verb is built the row leaves LATER_ISSUES and gets a test."""
     said = io.StringIO()
     box = cast(Toolbox, Namespace(terminal=Terminal(said, said, io.StringIO(), environ_no_colour=True)))
-    assert frame.run([LATER_ISSUES[row].verb, "--json"], box) == 2
+    assert main.run([LATER_ISSUES[row].verb, "--json"], box) == 2
     assert json.loads(said.getvalue())["code"] == "not_built"
 
 

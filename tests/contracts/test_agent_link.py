@@ -22,12 +22,12 @@ from holdfast.adapters.certificates import x509
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.nonces.memory import MemoryNonces
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.tls.server import IssuedTls, server_context
-from holdfast.agent.listener import Listener
-from holdfast.agent.local_api import Holding, LocalApi, NodeStatus
+from holdfast.agent.local_api.api import Holding, LocalApi, NodeStatus
+from holdfast.agent.local_api.listener import Listener
 from holdfast.errors import HoldfastError, Invalid, TryLater, Unreachable
 from holdfast.model.fleet import Settings
 from holdfast.model.trust import Trust
@@ -106,7 +106,7 @@ class OverHttp:
         self.callee = Callee("w1", "", NODE.line, issuer, NAME, FLEET)
 
     def link(self, key: MemoryIdentityKey) -> AgentLink:
-        return HttpAgentLink(key, SystemClock(), SystemEntropy())
+        return HttpAgentLink(key, SystemClock(), SystemRandom())
 
     @property
     def knocks(self) -> int:
@@ -230,7 +230,7 @@ def test_an_impostor_hears_no_byte(pinned: bytes, context: ssl.SSLContext) -> No
     """S01, A1"""
     with Eavesdropper(context) as ear:
         callee = Callee("w1", f"{HOST}:{ear.port}", NODE.line, pinned, NAME, FLEET)
-        assert isinstance(trouble(HttpAgentLink(HUB, SystemClock(), SystemEntropy()), callee), Unreachable)
+        assert isinstance(trouble(HttpAgentLink(HUB, SystemClock(), SystemRandom()), callee), Unreachable)
         ear.settle()
     assert bytes(ear.heard) == b"" and ear.callers == 1
 
@@ -253,7 +253,7 @@ class Odd:
             port = server.sockets[0].getsockname()[1]
             callee = Callee("w1", f"{HOST}:{port}", NODE.line, self._issuer, NAME, FLEET)
             try:
-                await HttpAgentLink(HUB, SystemClock(), SystemEntropy()).knock(callee)
+                await HttpAgentLink(HUB, SystemClock(), SystemRandom()).knock(callee)
             except HoldfastError as trouble:
                 return trouble
             finally:
@@ -297,10 +297,10 @@ def test_five_seconds_are_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "longer than" in Odd(b"late", pause_s=30).trouble().message
     with socket.create_server((HOST, 0)) as mute:
         callee = Callee("w1", f"{HOST}:{mute.getsockname()[1]}", NODE.line, other_issuer(), NAME, FLEET)
-        assert "longer than" in trouble(HttpAgentLink(HUB, SystemClock(), SystemEntropy()), callee).message
+        assert "longer than" in trouble(HttpAgentLink(HUB, SystemClock(), SystemRandom()), callee).message
     assert time.monotonic() - began < 4
 
 
 def test_an_issuer_that_is_no_certificate_is_said() -> None:
     callee = Callee("w1", f"{HOST}:1", NODE.line, b"no certificate", NAME, FLEET)
-    assert trouble(HttpAgentLink(HUB, SystemClock(), SystemEntropy()), callee).code == "certificate_unreadable"
+    assert trouble(HttpAgentLink(HUB, SystemClock(), SystemRandom()), callee).code == "certificate_unreadable"

@@ -11,13 +11,22 @@ import uvloop
 from aiohttp import web
 
 from holdfast.adapters.clock.system import SystemClock
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.fleet_link import http
 from holdfast.adapters.fleet_link.http import HttpFleetLink
 from holdfast.adapters.fleet_link.memory import MemoryFleetLink
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.tls.client import WrongHub
-from holdfast.errors import Conflict, Corrupt, HoldfastError, Invalid, Limited, NotPermitted, TryLater, Unreachable
+from holdfast.errors import (
+    Conflict,
+    Corrupt,
+    HoldfastError,
+    Invalid,
+    Limited,
+    NotPermitted,
+    TryLater,
+    Unreachable,
+)
 from holdfast.model import canonical, ssh_key
 from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest
 from holdfast.model.invite import Enrolment, SignedInvite
@@ -142,7 +151,7 @@ def refused(trouble: HoldfastError) -> web.Response:
 
 
 def dial(port: int, host: str = HOST) -> HttpFleetLink:
-    return HttpFleetLink(f"https://{host}:{port}", OURS.line, NODE, lambda: FLEET, SystemClock(), SystemEntropy())
+    return HttpFleetLink(f"https://{host}:{port}", OURS.line, NODE, lambda: FLEET, SystemClock(), SystemRandom())
 
 
 Test = Callable[[FleetLink, Desk], Coroutine[Any, Any, None]]
@@ -420,7 +429,7 @@ def test_nobody_there_is_unreachable() -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9555", "https://", "https://a:0", "https://a:70000", "https://a/x"])
 def test_only_https_addresses_are_hubs(url: str) -> None:
     with pytest.raises(Invalid):
-        HttpFleetLink(url, OURS.line, NODE, lambda: FLEET, SystemClock(), SystemEntropy())
+        HttpFleetLink(url, OURS.line, NODE, lambda: FLEET, SystemClock(), SystemRandom())
 
 
 @pytest.mark.parametrize("loop", list(LOOPS))

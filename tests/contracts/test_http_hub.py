@@ -16,14 +16,22 @@ from msgspec.structs import replace
 from holdfast.adapters.certificates import x509
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.clock.virtual import VirtualClock
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.hub_link import exchange, hub_certificate
 from holdfast.adapters.hub_link.asking import ANSWER_BYTES_MAX
 from holdfast.adapters.hub_link.exchange import HEAD_BYTES_MAX
 from holdfast.adapters.hub_link.http import HEADS_MAX, HttpHub
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
-from holdfast.errors import Corrupt, HoldfastError, Invalid, NotPermitted, TryLater, Unauthenticated, Unreachable
-from holdfast.hub.desk import Ask, Desk
+from holdfast.adapters.random_source.system import SystemRandom
+from holdfast.errors import (
+    Corrupt,
+    HoldfastError,
+    Invalid,
+    NotPermitted,
+    TryLater,
+    Unauthenticated,
+    Unreachable,
+)
+from holdfast.hub.http.desk import Ask, Desk
 from holdfast.model import canonical, ssh_key
 from holdfast.model.fleet import Thresholds
 from holdfast.model.trust import of
@@ -43,7 +51,7 @@ SYSTEM = SystemClock()
 
 def calling(port: int, pin: str = OURS.line, clock: Clock = SYSTEM, fleet: str = "", timeout_s: float = 1.5) -> HttpHub:
     person = Person("alice", ALICE_SIGNER)
-    return HttpHub(f"https://{HOST}:{port}", person, clock, SystemEntropy(), pin=pin, fleet=fleet, timeout_s=timeout_s)
+    return HttpHub(f"https://{HOST}:{port}", person, clock, SystemRandom(), pin=pin, fleet=fleet, timeout_s=timeout_s)
 
 
 @contextmanager
@@ -243,7 +251,7 @@ NO_ADDRESS = (
 
 
 def at(url: str) -> HttpHub:
-    return HttpHub(url, Person("alice", ALICE_SIGNER), SYSTEM, SystemEntropy())
+    return HttpHub(url, Person("alice", ALICE_SIGNER), SYSTEM, SystemRandom())
 
 
 @pytest.mark.parametrize("url", NO_ADDRESS)
@@ -585,7 +593,7 @@ def test_a_skewed_person_meets_a_real_hub() -> None:
                 far.url,
                 Person("alice", ALICE_SIGNER, began_s=-300),
                 clock,
-                SystemEntropy(),
+                SystemRandom(),
                 pin=far.hub_key,
                 fleet=far.fleet_id,
                 timeout_s=10,

@@ -11,8 +11,15 @@ from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.hub_link.http import HttpHub
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
-from holdfast.errors import Conflict, Corrupt, HoldfastError, Invalid, NotPermitted, SignatureRequired
-from holdfast.hub.mailbox import Mailbox
+from holdfast.errors import (
+    Conflict,
+    Corrupt,
+    HoldfastError,
+    Invalid,
+    NotPermitted,
+    SignatureRequired,
+)
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.observation import NodeObservation
@@ -241,5 +248,5 @@ def test_the_operators_of_the_fleet_are_the_ones_who_signed(place: Place) -> Non
 
 def test_a_mailbox_is_a_hub_link() -> None:
     hub: HubLink = mailbox()
-    assert isinstance(hub, Mailbox)
+    assert isinstance(hub, Revisions)
     assert isinstance(next_candidate(small_fleet(), None), Candidate)

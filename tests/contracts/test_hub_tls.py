@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.identity_key import file as key_file
 from holdfast.adapters.machine.addresses import own_names
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.tls.hub import HubTls
 from holdfast.errors import Corrupt
 from tests.fleets.build import mailbox
 from tests.fleets.serving import HOST, Served, connected, get, parts_of, reply, running
 
 DAY_S = 86_400.0
-KEY, PRIVATE = key_file.made(SystemEntropy())
-OTHER = key_file.made(SystemEntropy())[1]
+KEY, PRIVATE = key_file.made(SystemRandom())
+OTHER = key_file.made(SystemRandom())[1]
 
 
 def shown(folder: Path, *names: str, private: bytes = PRIVATE, now_s: float | None = None) -> HubTls:

@@ -9,17 +9,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.seeded import SeededEntropy
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.identity_key import file
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
+from holdfast.adapters.random_source.seeded import SeededRandom
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.errors import Corrupt, HoldfastError, Invalid, NotPermitted
 from holdfast.model import ssh_key
 from holdfast.ports.identity_key import IdentityKey
 
 
 def made(folder: Path, seed: int = 1) -> file.FileIdentityKey:
-    return file.make(str(folder / "state" / "node.key"), PosixDisk(), SeededEntropy(seed))
+    return file.make(str(folder / "state" / "node.key"), PosixDisk(), SeededRandom(seed))
 
 
 @pytest.mark.parametrize("kind", ["file", "memory"])
@@ -36,14 +36,14 @@ def test_it_is_loaded_as_it_was_made(tmp_path: Path) -> None:
     found = file.load(path)
     assert found is not None
     assert (found.line, found.sign(b"x")) == (key.line, key.sign(b"x"))
-    assert file.load_or_make(path, PosixDisk(), SystemEntropy()).line == key.line
+    assert file.load_or_make(path, PosixDisk(), SystemRandom()).line == key.line
 
 
 def test_none_is_none_and_is_made_once(tmp_path: Path) -> None:
     path = str(tmp_path / "new" / "node.key")
     assert file.load(path) is None
-    key = file.load_or_make(path, PosixDisk(), SystemEntropy())
-    assert file.load_or_make(path, PosixDisk(), SystemEntropy()).line == key.line
+    key = file.load_or_make(path, PosixDisk(), SystemRandom())
+    assert file.load_or_make(path, PosixDisk(), SystemRandom()).line == key.line
 
 
 def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
 
 
 def test_openssh_and_the_library_read_it(tmp_path: Path) -> None:
-    key = file.make(str(tmp_path / "k"), PosixDisk(), SystemEntropy())
+    key = file.make(str(tmp_path / "k"), PosixDisk(), SystemRandom())
     said = subprocess.run(["ssh-keygen", "-y", "-f", tmp_path / "k"], capture_output=True, text=True, timeout=20)
     assert said.stdout.split()[:2] == key.line.split(), said.stderr
     assert load_ssh_private_key((tmp_path / "k").read_bytes(), None)

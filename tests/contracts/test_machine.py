@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.identity_key import file as key_file
 from holdfast.adapters.machine.host_key import adopt
 from holdfast.adapters.machine.linux import LinuxMachine
 from holdfast.adapters.machine.lock import DirectoryLock
 from holdfast.adapters.machine.memory import MemoryMachine
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.errors import Conflict, HoldfastError
 from holdfast.model.report import Facts, clamped
 from holdfast.ports.machine import Machine
@@ -73,7 +73,7 @@ def test_a_host_key_becomes_the_nodes_key(tmp_path: Path) -> None:
     """design §3: `agent join --host-key FILE`; the file itself is left as it is."""
     ssh_keygen(tmp_path / "host", "-t", "ed25519", "-N", "", "-C", "root@somewhere")
     before = (tmp_path / "host").read_bytes()
-    key = adopt(str(tmp_path / "host"), str(tmp_path / "node.key"), PosixDisk(), SystemEntropy())
+    key = adopt(str(tmp_path / "host"), str(tmp_path / "node.key"), PosixDisk(), SystemRandom())
     assert key.line == " ".join((tmp_path / "host.pub").read_text().split()[:2])
     again = key_file.load(str(tmp_path / "node.key"))
     assert again is not None and again.sign(b"x") == key.sign(b"x")
@@ -84,7 +84,7 @@ def test_a_host_key_becomes_the_nodes_key(tmp_path: Path) -> None:
 def test_another_kind_of_key_or_a_locked_one_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
     ssh_keygen(tmp_path / "host", *words)
     with pytest.raises(HoldfastError) as trouble:
-        adopt(str(tmp_path / "host"), str(tmp_path / "node.key"), PosixDisk(), SystemEntropy())
+        adopt(str(tmp_path / "host"), str(tmp_path / "node.key"), PosixDisk(), SystemRandom())
     assert trouble.value.exit_code == 2 and not (tmp_path / "node.key").exists()
     with pytest.raises(HoldfastError):
-        adopt(str(tmp_path / "nowhere"), str(tmp_path / "node.key"), PosixDisk(), SystemEntropy())
+        adopt(str(tmp_path / "nowhere"), str(tmp_path / "node.key"), PosixDisk(), SystemRandom())

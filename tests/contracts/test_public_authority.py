@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.certificate_store.files import FileShelf
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.certificates.memory import MemoryCertificates
 from holdfast.adapters.disk.memory import MemoryDisk
@@ -23,10 +24,9 @@ from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.handshake.tls import TlsHandshake
 from holdfast.adapters.public_authority.acme import AcmeAuthority
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
-from holdfast.adapters.shelf.files import FileShelf
 from holdfast.adapters.tls.server import server_context
 from holdfast.agent.findings import Findings
-from holdfast.agent.route_certificates import RouteCertificates
+from holdfast.agent.traffic.certificates.route_certificates import RouteCertificates
 from holdfast.errors import Failed, HoldfastError, Limited, TryLater
 from holdfast.model.certificate import DAY_S
 from holdfast.model.fleet import Acme, Settings

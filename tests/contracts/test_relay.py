@@ -13,15 +13,15 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from holdfast.adapters.clock.system import SystemClock
-from holdfast.adapters.entropy.system import SystemEntropy
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.stream_link import caller_key
 from holdfast.adapters.stream_link.command import CommandStreams
 from holdfast.adapters.stream_link.http import HttpNodeStreams
 from holdfast.adapters.stream_link.memory import MemoryMeetings
 from holdfast.adapters.tls.server import server_context
 from holdfast.errors import HoldfastError, Limited
-from holdfast.hub import relay
-from holdfast.hub.relay import Half, Relay
+from holdfast.hub.orders import relay
+from holdfast.hub.orders.relay import Half, Relay
 from holdfast.model import canonical
 from holdfast.model.certificate import CertificateFacts, Issued
 from holdfast.model.order import FORMAT, Order
@@ -86,7 +86,7 @@ class OverHttp:
 
     def node_streams(self, name: str) -> HttpNodeStreams:
         hub = self.hub
-        return HttpNodeStreams(hub.url, hub.hub_key, key_of(name), lambda: hub.fleet_id, SystemClock(), SystemEntropy())
+        return HttpNodeStreams(hub.url, hub.hub_key, key_of(name), lambda: hub.fleet_id, SystemClock(), SystemRandom())
 
     def order(self, key: CallerKey) -> str:
         signed, id = logs_order(self.hub.fleet_id, "w1", LogsWanted(key.certificate))
@@ -592,15 +592,15 @@ def _listen(context: Any, sock: Any) -> None:
 
 
 def test_a_thousand_lines_a_second_pass(http: OverHttp) -> None:
-    from holdfast.agent.streams import converse
-    from holdfast.model.stream import CaughtUp, Ended, Frame, Said
+    from holdfast.agent.orders.streams import converse
+    from holdfast.model.stream import CaughtUp, Ended, Frame, StreamedLine
     from holdfast.wire.stream import Frames
 
     lines = 5_000
 
     async def frames() -> AsyncIterator[Frame]:
         for number in range(lines):
-            yield Said("c" * 64, "app", 0, 1.0 + number, False, f"{number} " + "x" * 150)
+            yield StreamedLine("c" * 64, "app", 0, 1.0 + number, False, f"{number} " + "x" * 150)
         yield CaughtUp()
 
     async def story() -> float:
@@ -615,7 +615,9 @@ def test_a_thousand_lines_a_second_pass(http: OverHttp) -> None:
                 break
         talk.close()
         await telling
-        assert [frame.text.split()[0] for frame in found if isinstance(frame, Said)] == list(map(str, range(lines)))
+        assert [frame.text.split()[0] for frame in found if isinstance(frame, StreamedLine)] == list(
+            map(str, range(lines))
+        )
         assert found[-1] == Ended()
         return time.monotonic() - began_s
 

@@ -26,7 +26,7 @@ from holdfast.adapters.runtime.podman import Podman
 from holdfast.adapters.runtime.process import Process, arguments, known, send, with_argument
 from holdfast.errors import Failed, TryLater
 from holdfast.model.container import OUR_LABELS, Container, ContainerSpec, Mount, Published
-from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Runtime
+from holdfast.ports.runtime import CreateContainer, Finished, LogLine, PortTaken, Runtime
 from tests.fleets.podman import IMAGE, ThrowAway, busybox, free_port, throw_away
 from tests.fleets.virtual import VirtualLoop
 
@@ -45,9 +45,9 @@ def spec(command: Sequence[str] = SLEEPS, **more: Any) -> ContainerSpec:
     return ContainerSpec(**{**known, "digest": "", "command": tuple(command), **more})
 
 
-def made(name: str, command: Sequence[str] = SLEEPS, **more: Any) -> Made:
+def made(name: str, command: Sequence[str] = SLEEPS, **more: Any) -> CreateContainer:
     spec_keys = {key: more.pop(key) for key in tuple(more) if key in ContainerSpec.__struct_fields__}
-    return Made(name, spec(command, **spec_keys), LABELS, **more)
+    return CreateContainer(name, spec(command, **spec_keys), LABELS, **more)
 
 
 # ---- the scenes: a runtime, and hands that do to its containers what life does --------------------------------------

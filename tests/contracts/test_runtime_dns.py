@@ -15,7 +15,7 @@ from holdfast.adapters.runtime import creation
 from holdfast.adapters.runtime.podman import Podman
 from holdfast.model.container import ContainerSpec, spec_digest
 from holdfast.ports.name_server import Serving
-from holdfast.ports.runtime import Finished, Made
+from holdfast.ports.runtime import CreateContainer, Finished
 from tests.fleets.podman import IMAGE, ThrowAway, throw_away
 
 ZONE = "holdfast.internal"
@@ -25,9 +25,9 @@ LABELS = {"holdfast.fleet": "f" * 16, "holdfast.service": "shop"}
 SLEEPS = ("sh", "-c", "trap 'exit 0' TERM; sleep 1000 & wait")
 
 
-def made(component: str, network: str = "", dns: tuple[str, ...] = (HERE,)) -> Made:
+def made(component: str, network: str = "", dns: tuple[str, ...] = (HERE,)) -> CreateContainer:
     spec = ContainerSpec("f" * 16, "shop", component, 1, IMAGE, "", command=SLEEPS, network=network)
-    return Made(f"shop-{component}", spec, LABELS, dns=dns)
+    return CreateContainer(f"shop-{component}", spec, LABELS, dns=dns)
 
 
 def test_a_container_is_told_whom_to_ask_unless_its_network_has_a_server_of_its_own() -> None:
@@ -71,7 +71,7 @@ def node() -> Iterator[ThrowAway]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def asked(node: ThrowAway, *questions: tuple[Made, str]) -> list[Finished]:
+def asked(node: ThrowAway, *questions: tuple[CreateContainer, str]) -> list[Finished]:
     """What each container finds when it asks; all of them run while the questions are asked."""
 
     async def story() -> list[Finished]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.adapters.entropy.seeded import SeededEntropy
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing import age
 from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.errors import Corrupt, Invalid
@@ -37,7 +37,7 @@ def line_of(name: str) -> str:
 def pair(request: pytest.FixtureRequest) -> tuple[Sealer, Opening]:
     if request.param == "age":
         return age.AgeSealer(), age_opener
-    return MemorySealer(SeededEntropy("sealing")), memory_opener
+    return MemorySealer(SeededRandom("sealing")), memory_opener
 
 
 def test_whoever_it_is_sealed_to_opens_it_and_nobody_else(pair: tuple[Sealer, Opening]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.sessions.file import LEFT_S_MIN, FileSessions
 from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.errors import NotPermitted
@@ -45,7 +45,7 @@ class Person:
 
     def command(self) -> FileSessions:
         """What one run of the command line has; the next one has another."""
-        return FileSessions(str(self.folder), PosixDisk(), self.clock, SystemEntropy(), lambda: self.signer)
+        return FileSessions(str(self.folder), PosixDisk(), self.clock, SystemRandom(), lambda: self.signer)
 
 
 @pytest.fixture

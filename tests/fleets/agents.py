@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
+from holdfast.adapters.certificate_store.memory import MemoryShelf
 from holdfast.adapters.certificates.memory import MemoryCertificates
 from holdfast.adapters.clock.loop import LoopClock
-from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.handshake.memory import Listener, MemoryHandshake
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.journal.memory import MemoryJournal
@@ -22,16 +22,16 @@ from holdfast.adapters.name_server.memory import MemoryNameServer
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.resolver.memory import MemoryResolver
 from holdfast.adapters.runtime.memory import Image, MemoryRuntime
 from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
-from holdfast.adapters.shelf.memory import MemoryShelf
 from holdfast.adapters.storage.memory import ROOT, MemoryStorage
-from holdfast.agent.certificate_keeper import CertificateKeeper
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from holdfast.agent.membership import Membership, enrol
-from holdfast.agent.secrets import Secrets
+from holdfast.agent.services.secrets import Secrets
+from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.agent.world import World
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
@@ -273,8 +273,8 @@ class Machine:
             MemoryMachine(),
             self.key,
             self.clock,
-            SeededEntropy(f"agent {self.node} {self.starts}"),
-            CertificateKeeper(self.issuer, self.clock),
+            SeededRandom(f"agent {self.node} {self.starts}"),
+            NodeCertificates(self.issuer, self.clock),
             self.runtime,
             self.proxy,
             self.prober,
@@ -323,7 +323,7 @@ class Lone:
         self.storage = MemoryStorage(node)
         self.audit: Any = MemoryAuditLog(self.clock)
         self.issuer = MemoryCertificates()
-        self.certificates: Any = CertificateKeeper(self.issuer, self.clock)
+        self.certificates: Any = NodeCertificates(self.issuer, self.clock)
         self.proxy = MemoryProxy(self.clock)
         self.handshake = MemoryHandshake(self.clock)
         self.handshake.listeners = Wires(self.proxy, [self.proxy])
@@ -349,7 +349,7 @@ class Lone:
             MemoryMachine(),
             self.key,
             self.clock,
-            SeededEntropy(f"lone {self.starts}"),
+            SeededRandom(f"lone {self.starts}"),
             self.certificates,
             self.runtime,
             self.proxy,

@@ -8,12 +8,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.adapters.clock.virtual import VirtualClock
-from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.adapters.ledger_store.memory import MemoryStore
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.signer.memory import MemorySigner
-from holdfast.hub.boot import boot
-from holdfast.hub.mailbox import Mailbox
+from holdfast.hub.ledger.boot import boot
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model import ssh_key
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import (
@@ -128,20 +128,20 @@ def next_candidate(fleet: Fleet, applied: Applied | None, *signers: MemorySigner
 
 def mailbox(
     store: LedgerStore | None = None, clock: Clock | None = None, high_water: HighWater | None = None
-) -> Mailbox:
+) -> Revisions:
     """A hub that booted from this store as the daemon would; without one, an empty hub in memory."""
     clock = clock or VirtualClock(START_S)
     store = store or MemoryStore(clock)
     high_water = high_water or MemoryHighWater()
     booted = boot(store, high_water, strict=False)
-    return Mailbox(store, clock, SeededEntropy("hub"), high_water, booted.loaded, booted.findings)
+    return Revisions(store, clock, SeededRandom("hub"), high_water, booted.loaded, booted.findings)
 
 
-def commit(hub: Mailbox, fleet: Fleet, *signers: MemorySigner) -> Head:
+def commit(hub: Revisions, fleet: Fleet, *signers: MemorySigner) -> Head:
     return hub.commit(next_candidate(fleet, hub.applied(), *signers))
 
 
-def grown_mailbox(revisions: int, store: LedgerStore | None = None, clock: Clock | None = None) -> Mailbox:
+def grown_mailbox(revisions: int, store: LedgerStore | None = None, clock: Clock | None = None) -> Revisions:
     """A hub with so many revisions of one service."""
     hub = mailbox(store, clock)
     for version in range(1, revisions + 1):

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.cli import frame
+from holdfast.cli import main
 from holdfast.model.checkin import NodeNews, NodesAnswer
 from holdfast.model.deployment import ServiceState, StepResult, deployment_of
 from holdfast.model.fleet import Fleet
@@ -96,7 +96,7 @@ class Operator(Box):
         for path, text in files(self.fleet).items():
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
             (directory / path).write_bytes(text)
-        found = frame.run([*words, "--fleet", str(directory), "--hub", HUB, "--yes"], self)
+        found = main.run([*words, "--fleet", str(directory), "--hub", HUB, "--yes"], self)
         assert found == code, (found, self.out.getvalue(), self.err.getvalue())
         return self.out.getvalue()
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from holdfast.model.container import Container
 from holdfast.model.deployment import ServiceState
 from holdfast.model.fleet import Component, Fleet, Health, Route, Service
@@ -80,7 +80,7 @@ class Scene:
 
     def ours(self) -> list[Container]:
         assert self.agent is not None
-        return list(self.agent.services.crew.yard.ours())
+        return list(self.agent.services.crew.inventory.ours())
 
     def one(self) -> Container:
         (found,) = self.ours()

@@ -9,15 +9,15 @@ from msgspec.structs import replace
 
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
 from holdfast.adapters.clock.loop import LoopClock
-from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.ledger_store.memory import MemoryStore
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.signer.memory import MemorySigner
-from holdfast.hub.boot import boot
-from holdfast.hub.fleet import FleetDesk
-from holdfast.hub.mailbox import Mailbox
-from holdfast.hub.watch import Knock
+from holdfast.hub.fleet import HubFleet
+from holdfast.hub.ledger.boot import boot
+from holdfast.hub.ledger.revisions import Revisions
+from holdfast.hub.nodes.liveness import Knock
 from holdfast.model import canonical
 from holdfast.model.alert import Alert
 from holdfast.model.audit import AuditEntry
@@ -90,16 +90,16 @@ class Rig:
         self.told: Told = before.told if before else Told()
         self.told.loop = loop
         booted = boot(self.store, MemoryHighWater(), strict=False)
-        self.hub = Mailbox(
-            self.store, self.clock, SeededEntropy("hub"), MemoryHighWater(), booted.loaded, booted.findings
+        self.hub = Revisions(
+            self.store, self.clock, SeededRandom("hub"), MemoryHighWater(), booted.loaded, booted.findings
         )
         if before is None:
             self.commit(fleet or small_fleet(nodes=("w1", "w2", "e1")))
-        self.desk = FleetDesk(
+        self.desk = HubFleet(
             self.hub,
             self.store,
             self.clock,
-            SeededEntropy("desk"),
+            SeededRandom("desk"),
             self.audit,
             pace,
             notifiers=(self.told,),

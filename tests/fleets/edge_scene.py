@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from holdfast.adapters.certificate_store.memory import MemoryShelf
 from holdfast.adapters.certificates.memory import MemoryCertificates
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.handshake.memory import MemoryHandshake
 from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
 from holdfast.adapters.resolver.memory import MemoryResolver
-from holdfast.adapters.shelf.memory import MemoryShelf
-from holdfast.agent.edges import Edges
 from holdfast.agent.findings import Findings
-from holdfast.agent.route_certificates import RouteCertificates
-from holdfast.agent.switchboard import Switchboard
+from holdfast.agent.traffic.certificates.route_certificates import RouteCertificates
+from holdfast.agent.traffic.edges.keeper import Edges
+from holdfast.agent.traffic.proxy_writer import ProxyWriter
 from holdfast.model.fleet import Acme, Settings, Timeouts
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.report import EdgeState
@@ -137,7 +137,7 @@ class Scene:
             certificates, self.shelf, self.authority, self.clock.now_s, self.findings, self._say
         )
         self.kept.follow(self.settings)
-        self.board = Switchboard(self.proxy, self._found)
+        self.board = ProxyWriter(self.proxy, self._found)
         self.edges = Edges(
             self.board,
             self.kept,

@@ -13,11 +13,11 @@ from typing import Any
 from holdfast import wiring
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
+from holdfast.adapters.certificate_store.memory import MemoryShelf
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.certificates.memory import MemoryCertificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.fleet_link.http import HttpFleetLink
 from holdfast.adapters.handshake.memory import MemoryHandshake
 from holdfast.adapters.journal.memory import MemoryJournal
@@ -26,20 +26,20 @@ from holdfast.adapters.name_server.memory import MemoryNameServer
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.resolver.memory import MemoryResolver
 from holdfast.adapters.runtime.memory import MemoryRuntime
 from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
-from holdfast.adapters.shelf.memory import MemoryShelf
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.stream_link.http import HttpNodeStreams
-from holdfast.agent.certificate_keeper import CertificateKeeper
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from holdfast.agent.membership import Membership
-from holdfast.agent.secrets import Secrets
-from holdfast.agent.streams import Streams
+from holdfast.agent.orders.streams import Streams
+from holdfast.agent.services.secrets import Secrets
+from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.agent.world import World
-from holdfast.cli import frame
+from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
 from holdfast.model import canonical
 from holdfast.model.cadence import FAST
@@ -61,7 +61,7 @@ def two_services(version: int = 1) -> Fleet:
     return small_fleet({"api": 1, "web": version}, NODES)
 
 
-class TwoIssuers(CertificateKeeper):
+class TwoIssuers(NodeCertificates):
     """What streams show is real; what the routes of a proxy in memory show need not be."""
 
     other: MemoryCertificates
@@ -100,7 +100,7 @@ class AgentThread:
         await self.agent.world.link.close()
 
     def _built(self) -> Agent:
-        hub, clock, entropy, key = self._hub, SystemClock(), SystemEntropy(), key_of(self.node)
+        hub, clock, random, key = self._hub, SystemClock(), SystemRandom(), key_of(self.node)
         applied = hub.parts.hub.applied()
         assert applied is not None
         self._folder.mkdir(mode=0o700)
@@ -113,7 +113,7 @@ class AgentThread:
         self.runtime.images = AnyImage()
         acceptance = MemoryAcceptance()
         world = World(
-            HttpFleetLink(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, entropy),
+            HttpFleetLink(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, random),
             MemoryJournal(),
             acceptance,
             MemoryStorage(self.node),
@@ -121,7 +121,7 @@ class AgentThread:
             MemoryMachine(),
             key,
             clock,
-            entropy,
+            random,
             keeper,
             self.runtime,
             proxy,
@@ -141,7 +141,7 @@ class AgentThread:
             applied.fleet_id, self.node, ("worker",), hub.url, hub.hub_key, applied.head, request.enrolment
         )
         agent = Agent(world, member)
-        line = HttpNodeStreams(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, entropy)
+        line = HttpNodeStreams(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, random)
         agent.orders.opening.streams = Streams(line, self.runtime, keeper.serving, clock, world.say)
         return agent
 
@@ -207,7 +207,7 @@ class Command(threading.Thread):
 
     def run(self) -> None:
         try:
-            self.code = frame.run(list(self._words), self.box)
+            self.code = main.run(list(self._words), self.box)
         finally:
             self.box.close()
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.ledger_store.memory import MemoryStore
-from holdfast.hub.mailbox import Mailbox
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.fleet import AlertTarget, Fleet, Policy, Storage
@@ -38,7 +38,7 @@ def rich_fleet(version: int = 1) -> Fleet:
     )
 
 
-def lived_in(fleet: Fleet | None = None) -> Mailbox:
+def lived_in(fleet: Fleet | None = None) -> Revisions:
     """A hub with some history: founded, nodes recorded, something removed, something changed."""
     fleet = fleet or rich_fleet()
     hub = mailbox()
@@ -51,7 +51,7 @@ def lived_in(fleet: Fleet | None = None) -> Mailbox:
     return hub
 
 
-def accepted_by(hub: Mailbox, node: str, since: int = 1) -> MemoryAcceptance:
+def accepted_by(hub: Revisions, node: str, since: int = 1) -> MemoryAcceptance:
     """What this node holds after it followed the hub from revision `since` on."""
     applied = hub.applied()
     assert applied is not None

@@ -2,8 +2,8 @@
 
 import pyrage
 
-from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.identity_key import file
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing import age
 from holdfast.ports.sealing import Opener
 
@@ -11,11 +11,11 @@ CANARY = b"canary-hunter2-7f3a"
 
 
 def node_key(name: str) -> str:
-    return file.made(SeededEntropy(f"node {name}"))[0].line
+    return file.made(SeededRandom(f"node {name}"))[0].line
 
 
 def node_opener(name: str) -> Opener:
-    return age.from_ssh_key(file.made(SeededEntropy(f"node {name}"))[1], f"{name}.key")
+    return age.from_ssh_key(file.made(SeededRandom(f"node {name}"))[1], f"{name}.key")
 
 
 _PEOPLE: dict[str, pyrage.x25519.Identity] = {}

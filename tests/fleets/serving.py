@@ -17,22 +17,22 @@ from msgspec import Struct
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.memory import MemoryDisk
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.hub_link.http import HttpHub
 from holdfast.adapters.identity_key import file as key_file
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.nonces.memory import MemoryNonces
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.adapters.tls import client
 from holdfast.adapters.tls.hub import HubTls
 from holdfast.errors import Unauthenticated
 from holdfast.hub.daemon import Daemon, Parts
-from holdfast.hub.fleet import FleetDesk
-from holdfast.hub.legacy import LegacySource
-from holdfast.hub.limiter import Rate, Rates
-from holdfast.hub.mailbox import Mailbox
-from holdfast.hub.tokens import Tokens
+from holdfast.hub.fleet import HubFleet
+from holdfast.hub.http.limiter import Rate, Rates
+from holdfast.hub.http.tokens import Tokens
+from holdfast.hub.ledger.legacy import LegacySource
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model import canonical, ssh_key
 from holdfast.model.audit import AuditEntry, Event
 from holdfast.model.cadence import NORMAL, Cadence
@@ -72,7 +72,7 @@ def key_of(name: str) -> MemoryIdentityKey:
 def nonce() -> str:
     import base64
 
-    return base64.b64encode(SystemEntropy().token(http_signature.NONCE_BYTES)).decode()
+    return base64.b64encode(SystemRandom().token(http_signature.NONCE_BYTES)).decode()
 
 
 # ---- callers
@@ -213,7 +213,7 @@ class Served:
             self.url,
             person,
             SystemClock(),
-            SystemEntropy(),
+            SystemRandom(),
             pin=self.hub_key,
             fleet=self.fleet_id,
             timeout_s=timeout_s,
@@ -245,18 +245,18 @@ def parts_of(
     nonces: Nonces | None = None,
 ) -> tuple[Parts, LedgerStore]:
     """What wiring chooses for a hub, over memory; `key` is the content of a hub's key file."""
-    clock, entropy = SystemClock(), SystemEntropy()
-    store: LedgerStore = hub._writable if isinstance(hub, Mailbox) else MemoryStore(clock)
+    clock, random = SystemClock(), SystemRandom()
+    store: LedgerStore = hub._writable if isinstance(hub, Revisions) else MemoryStore(clock)
     audit = MemoryAuditLog(clock)
-    content = key or key_file.made(entropy)[1]
+    content = key or key_file.made(random)[1]
     return Parts(
         hub,
         key_file.read(content, "hub.key"),
         HubTls(content, names, "", clock, MemoryDisk()),
         nonces or MemoryNonces(clock),
         audit,
-        Tokens(store, clock, entropy),
-        FleetDesk(hub, store, clock, entropy, audit, pace),
+        Tokens(store, clock, random),
+        HubFleet(hub, store, clock, random, audit, pace),
         clock,
         rates=rates,
         declared=hub.trust if isinstance(hub, LegacySource) else None,

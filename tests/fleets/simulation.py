@@ -13,7 +13,7 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from holdfast.errors import Unreachable
 from holdfast.model.fleet import Dns, Fleet
 from holdfast.model.order import NAMESPACE, SignedOrder

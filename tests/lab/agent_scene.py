@@ -12,10 +12,10 @@ import msgspec
 
 from holdfast.adapters.acceptance.sqlite import SqliteAcceptance
 from holdfast.adapters.audit_log.file import FileAuditLog
+from holdfast.adapters.certificate_store.memory import MemoryShelf
 from holdfast.adapters.certificates.memory import MemoryCertificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.handshake.memory import MemoryHandshake
 from holdfast.adapters.journal.agent_file import AgentFile
 from holdfast.adapters.journal.sqlite import SqliteJournal
@@ -24,17 +24,17 @@ from holdfast.adapters.name_server.memory import MemoryNameServer
 from holdfast.adapters.prober.network import NetworkProber
 from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.resolver.memory import MemoryResolver
 from holdfast.adapters.runtime.podman import Podman
 from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
-from holdfast.adapters.shelf.memory import MemoryShelf
 from holdfast.adapters.storage.directory import DirectoryStorage
-from holdfast.agent import resume
-from holdfast.agent.certificate_keeper import CertificateKeeper
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from holdfast.agent.membership import Membership
-from holdfast.agent.secrets import Secrets
+from holdfast.agent.orders import crash_recovery
+from holdfast.agent.services.secrets import Secrets
+from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.agent.world import World
 from holdfast.model.invite import Enrolment, SignedInvite
 from holdfast.model.order import Delivered, SignedOrder
@@ -75,8 +75,8 @@ def build(folder: Path, hub: PaperHub) -> Agent:
         LinuxMachine(str(folder / "srv")),
         key_of("w1"),
         clock,
-        SystemEntropy(),
-        CertificateKeeper(issuer, clock),
+        SystemRandom(),
+        NodeCertificates(issuer, clock),
         runtime,
         MemoryProxy(clock),
         NetworkProber(runtime.exec),
@@ -103,7 +103,7 @@ async def main(folder: Path) -> int:
     hub.time_s = SystemClock().now_s
     wanted = the_order(folder)
     agent = build(folder, hub)
-    resume.settle(agent.world, agent.me, agent.accepting, agent.orders)
+    crash_recovery.settle(agent.world, agent.me, agent.accepting, agent.orders)
     await agent.lanes.quiet(DONE_S)
     await turn(agent)
     hub.orders.append(Delivered(1, wanted))

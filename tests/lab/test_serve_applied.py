@@ -283,7 +283,7 @@ def test_deploy_and_undeploy_are_limited_to_one_address_m_122(place: Place, cli:
 
 def test_the_slices_of_the_seed_hold_together_o_42(place: Place, cli: Warm) -> None:
     """O-42: metadata is written (5A), a converged ledger boots and serves (5B), and the docs name every code (5C)."""
-    from holdfast.ledger.readiness import ROWS
+    from holdfast.ledger.boot_findings import ROWS
 
     text = (Path(__file__).parents[2] / "docs" / "reference" / "ledger.md").read_text()
     assert [code for code in ROWS if f"`{code}`" not in text] == []

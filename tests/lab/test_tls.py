@@ -25,14 +25,14 @@ from holdfast.adapters.certificates import x509
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.fleet_link.http import HttpFleetLink
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.nonces.memory import MemoryNonces
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.tls.server import IssuedTls
-from holdfast.agent import listener as listening
-from holdfast.agent.listener import Listener
-from holdfast.agent.local_api import Holding, LocalApi, NodeStatus
+from holdfast.agent.local_api import listener as listening
+from holdfast.agent.local_api.api import Holding, LocalApi, NodeStatus
+from holdfast.agent.local_api.listener import Listener
 from holdfast.errors import TryLater
 from holdfast.model import ssh_key
 from holdfast.model.certificate import Issued
@@ -305,7 +305,7 @@ def agent_calls(port: int, key: str) -> None:
     """One check-in of a real agent's link; raises what the agent would see."""
 
     async def work() -> None:
-        link = HttpFleetLink(f"https://{HOST}:{port}", key, NODE, lambda: FLEET, SystemClock(), SystemEntropy())
+        link = HttpFleetLink(f"https://{HOST}:{port}", key, NODE, lambda: FLEET, SystemClock(), SystemRandom())
         try:
             await link.check_in(CheckIn("w1"))
         finally:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.certificate_keeper import CertificateKeeper
+from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.errors import Limited, Unauthenticated, Unreachable
 from holdfast.model.cadence import Cadence
 from holdfast.model.order import Delivered
@@ -213,7 +213,7 @@ def test_a_hub_cannot_slow_an_agent_down_for_ever() -> None:
     run(scene)
 
 
-class Slow(CertificateKeeper):
+class Slow(NodeCertificates):
     """A certificate that takes its time."""
 
     seconds = 0.0

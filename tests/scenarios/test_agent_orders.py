@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from holdfast.adapters.journal.memory import MemoryJournal
-from holdfast.agent.loop import Agent
-from holdfast.agent.resume import WAYS
+from holdfast.agent.agent import Agent
+from holdfast.agent.orders.crash_recovery import WAYS
 from holdfast.errors import Failed, NotPermitted
 from holdfast.model import canonical
 from holdfast.model.audit import Event
@@ -224,7 +224,7 @@ def test_a_counter_that_was_used_is_used_for_every_other_order_too() -> None:
 def test_the_gate_is_asked_even_if_verifying_were_fooled(monkeypatch: pytest.MonkeyPatch) -> None:
     """design §2, I-02: two locks on one door; a proof of too low a grade opens only the first."""
     monkeypatch.setattr(
-        "holdfast.agent.orders.rules.verify",
+        "holdfast.agent.orders.orders.rules.verify",
         lambda signed, *given: VerifiedOrder(msgspec.json.decode(signed.order, type=Order), {}, "apply", ()),
     )
 

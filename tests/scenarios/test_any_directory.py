@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from holdfast.adapters.fleet_directory.memory import MemoryFleetDirectory
 from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.declared.load import load
-from holdfast.hub.audit import examine
+from holdfast.hub.ledger.ledger_check import examine
 from holdfast.model.fleet import Fleet
 from holdfast.planning.plan import plan
 from tests.fleets.build import mailbox, signed

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.ledger_store.memory import MemoryStore
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.errors import Invalid, NotPermitted
-from holdfast.hub.fleet import FleetDesk
+from holdfast.hub.fleet import HubFleet
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.audit import AuditEntry, Event, encode
@@ -321,7 +321,7 @@ def test_a_hub_without_a_revision_asks_for_what_nodes_hold_and_knows_nobody() ->
         empty = MemoryStore(rig.clock)
         empty.commit(Transaction(expect={}, put={keys.PIN: pin.value}))
         hub = mailbox(empty, rig.clock)
-        desk = FleetDesk(hub, empty, rig.clock, SeededEntropy("desk"), rig.audit)
+        desk = HubFleet(hub, empty, rig.clock, SeededRandom("desk"), rig.audit)
         answer = await desk.check_in(stranger, CheckIn("w1"), "x")
         assert not answer.registered and answer.salvage_wanted and answer.head == NO_HEAD
 

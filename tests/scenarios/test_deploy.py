@@ -267,7 +267,7 @@ def test_orphans_are_stopped_or_removed_where_the_node_says_so_c_05(policy: str)
 
 def _all(scene: Scene) -> list[Container]:
     assert scene.agent is not None
-    return list(scene.agent.services.crew.yard.all())
+    return list(scene.agent.services.crew.inventory.all())
 
 
 def test_an_observing_node_touches_nothing_and_says_what_differs_c_04() -> None:

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent import roles
-from holdfast.agent.local_node import LocalAgent
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
+from holdfast.agent.local_api.node import LocalAgent
 from holdfast.errors import Conflict, Failed, Limited, NotPermitted
-from holdfast.hub import mailboxes
+from holdfast.hub.orders import queue as order_queue
 from holdfast.model.fleet import Fleet, Node
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.order import ACTIONS, Delivered, HubOrder
@@ -67,7 +67,7 @@ def test_in_a_whole_day_the_hub_calls_nobody_and_asks_for_nothing_but_its_closed
         made.append(HubOrder(*said))
         return made[-1]
 
-    monkeypatch.setattr(mailboxes, "HubOrder", noted)  # where every order of a hub is made
+    monkeypatch.setattr(order_queue, "HubOrder", noted)  # where every order of a hub is made
 
     async def knock(name: str, address: str) -> bool:
         called.append(name)

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.errors import TryLater
-from holdfast.hub.alarms import TRIED_S_MAX
+from holdfast.hub.alerts.alarms import TRIED_S_MAX
 from holdfast.model.cadence import FAST
 from holdfast.model.fleet import Node
 from holdfast.model.report import ContainerState, Parked

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
-from holdfast.agent.log_feed import LogFeed
-from holdfast.agent.service_orders import ServiceOrders
+from holdfast.agent.services.log_feed import LogFeed
+from holdfast.agent.services.orders import ServiceOrders
 from holdfast.errors import Failed, NotPermitted
-from holdfast.hub import service_watch
+from holdfast.hub.alerts import service_watch
 from holdfast.model.checkin import REPORT_BYTES_MAX
 from holdfast.model.container import Container
 from holdfast.model.deployment import ServiceState

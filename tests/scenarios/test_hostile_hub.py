@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent import journey
-from holdfast.agent.answers import UNSENT_MAX
-from holdfast.agent.loop import Agent
+from holdfast.agent.acceptance import catch_up
+from holdfast.agent.agent import Agent
+from holdfast.agent.link.order_results import UNSENT_MAX
 from holdfast.model import canonical
 from holdfast.model.checkin import CheckInAnswer
 from holdfast.model.fleet import Component, Fleet, Node, Service, Volume
@@ -22,7 +22,15 @@ from holdfast.model.manifest import NodeManifest
 from holdfast.model.order import Delivered, HubOrder
 from holdfast.model.record import Link
 from holdfast.model.report import Pulse
-from holdfast.model.revision import Candidate, Entry, Head, Tombstone, decode_header, digest_of, encode_header
+from holdfast.model.revision import (
+    Candidate,
+    Entry,
+    Head,
+    Tombstone,
+    decode_header,
+    digest_of,
+    encode_header,
+)
 from holdfast.planning.documents import FleetDocument
 from holdfast.planning.table import serving_metadata
 from tests.fleets.agents import Lone, PaperHub, turn
@@ -202,7 +210,7 @@ def test_the_vouched_manifest_is_not_optional() -> None:
         agent = stolen.lone.start()
         trouble = await turn(agent)
         assert trouble is not None and trouble.code == "content_missing" and "node invite w1" in trouble.remedy
-        await asyncio.sleep(2 * journey.WITHHELD_S)
+        await asyncio.sleep(2 * catch_up.WITHHELD_S)
         await turn(agent)
         assert agent.accepting.newest is None and agent.accepting.own() is None
         assert codes(agent) == ["revision_waits"]
@@ -430,7 +438,7 @@ def test_a_withheld_manifest_is_waited_for_and_then_read_the_strictest_way() -> 
         trouble = await turn(agent)
         assert trouble is not None and trouble.code == "content_missing" and agent.accepting.seen.number == 1
         assert codes(agent) == ["revision_waits"]
-        await asyncio.sleep(journey.WITHHELD_S + 1)
+        await asyncio.sleep(catch_up.WITHHELD_S + 1)
         await turn(agent)
         assert agent.accepting.seen == hub.head and parked(agent) == ["service.db"] and codes(agent) == []
         assert in_force(agent).services["service.db"] == kept
@@ -449,7 +457,7 @@ def test_a_node_that_slept_for_long_parks_what_nobody_can_account_for(first: Any
         hub = PaperHub(whole[0])
         agent = await Lone(loop, hub).turned()
         hub.candidates = whole
-        hub.lost = {decode_header(c.header).manifests["w1"] for c in whole[1 : -journey.REVISIONS_BACK]}
+        hub.lost = {decode_header(c.header).manifests["w1"] for c in whole[1 : -catch_up.REVISIONS_BACK]}
         assert hub.lost
         await turn(agent)
         assert agent.accepting.seen == hub.head
@@ -468,7 +476,7 @@ def test_what_was_never_read_is_nobodys_word_later_either() -> None:
         weaker: Edit = lambda old, blobs: with_service(old, "db", entry_for(with_volume(1), blobs))  # noqa: E731
         before = stolen.manifest
         stolen.hub.lost.add(stolen.forge(weaker))
-        for _ in range(journey.REVISIONS_BACK):
+        for _ in range(catch_up.REVISIONS_BACK):
             stolen.forge(None, ALICE_SIGNER)
         await turn(agent)
         assert agent.accepting.seen == stolen.hub.head and codes(agent) == ["not_in_revision"]

@@ -13,10 +13,18 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.signer.memory import MemorySigner
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from holdfast.model import canonical
 from holdfast.model.checkin import CheckInAnswer
-from holdfast.model.order import ACTIONS, FORMAT, NAMESPACE, Delivered, HubOrder, Order, SignedOrder
+from holdfast.model.order import (
+    ACTIONS,
+    FORMAT,
+    NAMESPACE,
+    Delivered,
+    HubOrder,
+    Order,
+    SignedOrder,
+)
 from tests.fleets.agents import Machine, until
 from tests.fleets.build import ALICE, ALICE_SIGNER, operator_signer, small_fleet
 from tests.fleets.desks import Rig

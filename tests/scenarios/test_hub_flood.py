@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 
 from msgspec.structs import replace
 
-from holdfast.hub.limiter import Rate, Rates
+from holdfast.hub.http.limiter import Rate, Rates
 from holdfast.model.checkin import CheckIn
 from holdfast.wire import codec
 from tests.fleets.build import commit, mailbox, small_fleet

@@ -12,7 +12,7 @@ from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
 from holdfast.errors import Corrupt
 from holdfast.hub import daemon
-from holdfast.hub.mailbox import Mailbox
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model.revision import Candidate, Head
 from holdfast.ports.ledger_store import Transaction
 from holdfast.wire import codec, messages
@@ -42,7 +42,7 @@ def everything(far: Served) -> list[bytes]:
     return [reply.body for reply in replies] + blobs
 
 
-class Slow(Mailbox):
+class Slow(Revisions):
     """A mailbox whose commit waits until it is let go."""
 
     begun: threading.Event

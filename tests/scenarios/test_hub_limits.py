@@ -11,8 +11,8 @@ from contextlib import ExitStack
 import pytest
 
 from holdfast.errors import TryLater
-from holdfast.hub import limits
-from holdfast.hub.places import KNOWN_PER_IDENTITY, STRANGERS_PER_ADDRESS
+from holdfast.hub.http import limits
+from holdfast.hub.http.slots import KNOWN_PER_IDENTITY, STRANGERS_PER_ADDRESS
 from tests.fleets.build import grown_mailbox
 from tests.fleets.serving import (
     ALICE,

@@ -13,7 +13,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.hub.routes import ROUTES, Route
+from holdfast.hub.http.routes import ROUTES, Route
 from holdfast.model.fleet import Fleet
 from holdfast.model.principal import KINDS, Kind
 from holdfast.trust import permissions

@@ -16,7 +16,7 @@ import pytest
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
 from holdfast.adapters.tls import client
-from holdfast.hub import reading
+from holdfast.hub.ledger import reading
 from holdfast.model import ssh_key
 from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
 from tests.fleets.serving import HOST, Served, connected, get, raw, reply, request

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from holdfast.adapters.clock.system import SystemClock
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.fleet_link.http import HttpFleetLink
-from holdfast.hub.connection import Connection
-from holdfast.hub.mailbox import Mailbox
+from holdfast.adapters.random_source.system import SystemRandom
+from holdfast.hub.http.connection import Connection
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model.checkin import CheckIn
 from holdfast.model.revision import Head
 from tests.fleets.build import commit, mailbox, next_candidate, small_fleet
@@ -71,7 +71,7 @@ def label(sent: bytes) -> str:
     return f"{method} {re.sub(r'/[0-9a-f]{64}$', '', target.partition('?')[0])}"
 
 
-def use_everything_of_the_command_line(hub: Served, mail: Mailbox) -> None:
+def use_everything_of_the_command_line(hub: Served, mail: Revisions) -> None:
     link = hub.link()
     applied = link.applied()
     assert applied is not None
@@ -91,10 +91,10 @@ def use_everything_of_the_command_line(hub: Served, mail: Mailbox) -> None:
     link.close()
 
 
-async def be_an_agent(hub: Served, mail: Mailbox, head: Head) -> None:
+async def be_an_agent(hub: Served, mail: Revisions, head: Head) -> None:
     applied = mail.applied()
     assert applied is not None
-    line = HttpFleetLink(hub.url, hub.hub_key, key_of("w1"), lambda: hub.fleet_id, SystemClock(), SystemEntropy())
+    line = HttpFleetLink(hub.url, hub.hub_key, key_of("w1"), lambda: hub.fleet_id, SystemClock(), SystemRandom())
     assert (await line.join(hub.joining("w1"))).accepted
     await line.check_in(CheckIn("w1", seen=head, wait_s=0.2))
     await line.links(1, 1)

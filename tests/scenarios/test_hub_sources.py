@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import Conflict, Invalid
 from holdfast.hub.daemon import Daemon
-from holdfast.hub.legacy import LegacySource, one_source
+from holdfast.hub.ledger.legacy import LegacySource, one_source
 from holdfast.wire import codec, messages
 from tests.fleets.build import mailbox, next_candidate, small_fleet
 from tests.fleets.serving import NOBODY, Served, get, parts_of, post, raw, running, served

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from holdfast.hub import routes
-from holdfast.hub.desk import Ask
-from holdfast.hub.routes import Route
+from holdfast.hub.http import routes
+from holdfast.hub.http.desk import Ask
+from holdfast.hub.http.routes import Route
 from holdfast.model.principal import Principal
 from holdfast.trust import permissions
 from tests.fleets.build import commit, mailbox, operator_signer, small_fleet

@@ -18,11 +18,11 @@ from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.runtime.memory import Behaviour, MemoryRuntime
-from holdfast.agent import streams
-from holdfast.agent.answers import Answers
-from holdfast.agent.log_feed import LogFeed
-from holdfast.agent.stream_orders import StreamOrders
-from holdfast.agent.streams import STREAMS_MAX, Streams, converse
+from holdfast.agent.link.order_results import OrderResults
+from holdfast.agent.orders import streams
+from holdfast.agent.orders.stream_orders import StreamOrders
+from holdfast.agent.orders.streams import STREAMS_MAX, Streams, converse
+from holdfast.agent.services.log_feed import LogFeed
 from holdfast.agent.time import NodeTime
 from holdfast.cli import issuers, log_call, logs
 from holdfast.cli.log_call import Call, Inbox
@@ -33,9 +33,18 @@ from holdfast.model.certificate import Issued
 from holdfast.model.container import Container, ContainerSpec, labels_of
 from holdfast.model.fleet import Thresholds
 from holdfast.model.order import VerifiedOrder
-from holdfast.model.stream import ALIVE_S, SILENT_S, Alive, CaughtUp, Ended, Frame, LogsWanted, Said
+from holdfast.model.stream import (
+    ALIVE_S,
+    SILENT_S,
+    Alive,
+    CaughtUp,
+    Ended,
+    Frame,
+    LogsWanted,
+    StreamedLine,
+)
 from holdfast.model.trust import of
-from holdfast.ports.runtime import LogLine, Made
+from holdfast.ports.runtime import CreateContainer, LogLine
 from holdfast.ports.stream_link import Channel, Pinned, StreamCut
 from holdfast.trust import orders
 from holdfast.wire.stream import Frames, written
@@ -62,7 +71,7 @@ class Node:
         spec = ContainerSpec(fleet, service, component, 1, "img", "")
         labels = labels_of(spec, "d", "deployment", replica)
         name = f"{fleet[:2]} {service} {component} {replica} {self.loop.time()}"
-        id = await self.runtime.create(Made(name, spec, labels))
+        id = await self.runtime.create(CreateContainer(name, spec, labels))
         await self.runtime.start(id)
         return id
 
@@ -96,7 +105,7 @@ async def told(feed: LogFeed) -> list[str]:
 
 
 def texts(found: Heard) -> list[str]:
-    return [frame.text for frame in found if isinstance(frame, Said)]
+    return [frame.text for frame in found if isinstance(frame, StreamedLine)]
 
 
 class Following:
@@ -134,7 +143,7 @@ def test_what_several_containers_said_is_told_in_order_of_time() -> None:
         found = await frames_of(node.feed())
         assert texts(found) == ["0", "1", "2", "3", "4", "5"]
         first = found[1]
-        assert isinstance(first, Said) and (first.component, first.replica, first.container) == ("app", 1, b)
+        assert isinstance(first, StreamedLine) and (first.component, first.replica, first.container) == ("app", 1, b)
         assert await told(node.feed(component="db")) == ["2", "4"]
 
     scene(story)
@@ -372,8 +381,8 @@ async def some(*frames: Frame) -> AsyncGenerator[Frame, None]:
         yield frame
 
 
-def line(number: int, text: str = "") -> Said:
-    return Said("c", "app", 0, float(number), False, text or str(number))
+def line(number: int, text: str = "") -> StreamedLine:
+    return StreamedLine("c", "app", 0, float(number), False, text or str(number))
 
 
 def test_a_stream_ends_with_a_word_that_it_has_ended() -> None:
@@ -745,9 +754,9 @@ def test_an_issuer_that_a_hub_puts_in_the_place_of_the_pinned_one_is_not_believe
 # ---- orders that open streams
 
 
-def opening(node: Node, journal: MemoryJournal, meeting: Meeting) -> tuple[StreamOrders, Answers, MemoryAuditLog]:
+def opening(node: Node, journal: MemoryJournal, meeting: Meeting) -> tuple[StreamOrders, OrderResults, MemoryAuditLog]:
     world: Any = SimpleNamespace(journal=journal, audit=MemoryAuditLog(node.clock), clock=node.clock)
-    answers = Answers(journal)
+    answers = OrderResults(journal)
     found = StreamOrders(world, answers, NodeTime(node.clock, journal))
     found.streams = station(node, meeting, [])
     return found, answers, world.audit

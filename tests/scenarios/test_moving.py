@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.adapters.runtime.memory import Behaviour
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from holdfast.errors import Unreachable
 from holdfast.model.fleet import Health, Service, Volume
 from holdfast.planning.plan import plan_drain

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from holdfast import wiring
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.identity_key import file as key_file
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.model import ssh_key
 from holdfast.model.fleet import Fleet
 from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
@@ -96,7 +96,7 @@ def test_a_second_hub_on_one_state_directory_is_refused_and_an_apply_is_not(tmp_
 def test_a_hub_whose_pinned_key_is_gone_refuses_and_makes_no_other(tmp_path: Path) -> None:
     """Design.md §3: whoever has that key is the hub; another one would look like an impostor to every node."""
     path = tmp_path / "hub.key"
-    pinned = key_file.make(str(path), PosixDisk(), SystemEntropy())
+    pinned = key_file.make(str(path), PosixDisk(), SystemRandom())
     a_ledger(tmp_path, pinned.line)
     kept = path.read_bytes()
     path.unlink()
@@ -104,7 +104,7 @@ def test_a_hub_whose_pinned_key_is_gone_refuses_and_makes_no_other(tmp_path: Pat
     assert (code, said["code"]) == (7, "hub_key_missing")
     assert ssh_key.fingerprint(ssh_key.parse(pinned.line)) in said["message"]
     assert "backup" in said["remedy"] and not path.exists(), "nothing was made in its place"
-    key_file.make(str(path), PosixDisk(), SystemEntropy())
+    key_file.make(str(path), PosixDisk(), SystemRandom())
     code, said = refused(tmp_path)
     assert (code, said["code"]) == (7, "hub_key_differs")
     assert refused(tmp_path, "--hub-key", str(path))[0] == 7
@@ -119,7 +119,7 @@ def test_a_hub_whose_pinned_key_is_gone_refuses_and_makes_no_other(tmp_path: Pat
 
 def test_the_remedy_for_a_lost_key_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "hub.key"
-    a_ledger(tmp_path, key_file.make(str(path), PosixDisk(), SystemEntropy()).line)
+    a_ledger(tmp_path, key_file.make(str(path), PosixDisk(), SystemRandom()).line)
     path.unlink()
     _, said = refused(tmp_path)
     words = said["remedy"].partition("holdfast hub init ")[2].split(" prints")[0].split()

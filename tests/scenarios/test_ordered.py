@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast import wiring
-from holdfast.cli import frame
+from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
 from holdfast.model.checkin import NodesAnswer
 from holdfast.model.order import SignedOrder
@@ -79,7 +79,7 @@ class Box(wiring.SystemToolbox):
             stream.seek(0)
             stream.truncate()
         argv = [*words, "--fleet", str(fleet), "--hub", HUB, "--yes", "--timeout", "20s"]
-        code = await asyncio.to_thread(frame.run, argv, self)
+        code = await asyncio.to_thread(main.run, argv, self)
         return code, self.out.getvalue() + self.err.getvalue()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.hub import alarms, traffic_codes
+from holdfast.hub.alerts import alarms, traffic_codes
 from holdfast.ledger import keys
 from holdfast.model.cadence import NORMAL, Cadence
 from holdfast.model.fleet import Service

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.hub.registry import fingerprint
+from holdfast.hub.nodes.registry import fingerprint
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.audit import AuditEntry, Event, encode

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.hub import rollouts, wellbeing
+from holdfast.hub.alerts import episodes, rollouts
 from holdfast.ledger import keys
 from holdfast.model.cadence import FAST, NORMAL, Cadence
 from holdfast.model.deployment import ServiceState, deployment_of
@@ -312,11 +312,11 @@ def test_a_sick_service_that_is_removed_needs_nobody_any_more() -> None:
 
 def test_an_episode_ends_as_late_as_it_is_told() -> None:
     """A container that flaps faster than the limit is one trouble, with one alarm."""
-    episode, told = wellbeing.Episode(), []
-    good, bad = wellbeing.Sign("", {}), wellbeing.Sign("main is unhealthy", {})
+    episode, told = episodes.Episode(), []
+    good, bad = episodes.TroubleSign("", {}), episodes.TroubleSign("main is unhealthy", {})
     for second in range(0, 200, 10):
-        episode = wellbeing.after(episode, bad if second % 20 == 0 else good, float(second))
-        episode, follows, _ = wellbeing.due(episode, float(second), 30.0)
+        episode = episodes.after(episode, bad if second % 20 == 0 else good, float(second))
+        episode, follows, _ = episodes.due(episode, float(second), 30.0)
         told += [follows] if follows else []
     assert told == ["alarm"]
 

@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 
+from holdfast.adapters.certificate_store.files import FileShelf
+from holdfast.adapters.certificate_store.memory import MemoryShelf
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.disk.memory import MemoryDisk
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.shelf.files import FileShelf
-from holdfast.adapters.shelf.memory import MemoryShelf
 from holdfast.agent.findings import Findings
-from holdfast.agent.route_certificates import RouteCertificates
+from holdfast.agent.traffic.certificates.route_certificates import RouteCertificates
 from holdfast.errors import Failed, HoldfastError, Limited, TryLater
 from holdfast.model.certificate import DAY_S
 from holdfast.model.fleet import Acme, Role, Settings
+from holdfast.ports.certificate_store import CertificateStore, StoredCertificate
 from holdfast.ports.proxy import Servable
-from holdfast.ports.shelf import Kept, Shelf
 from holdfast.trust import certificates as rules
 from tests.fleets.chains import Authority, pem
 
@@ -64,12 +64,12 @@ class FakeCa:
 
 
 class Node:
-    def __init__(self, roles: tuple[Role, ...] = ("worker", "edge"), shelf: Shelf | None = None) -> None:
+    def __init__(self, roles: tuple[Role, ...] = ("worker", "edge"), shelf: CertificateStore | None = None) -> None:
         self.now = START_S
         self.roles = roles
         self.disk = MemoryDisk()
         self.own = X509Certificates("/agent", self.disk)
-        self.shelf: Shelf = shelf if shelf is not None else MemoryShelf()
+        self.shelf: CertificateStore = shelf if shelf is not None else MemoryShelf()
         self.ca = FakeCa(self.now_s)
         self.findings = Findings(self.now_s)
         self.said: list[tuple[str, dict[str, object]]] = []
@@ -280,14 +280,14 @@ def test_a_bad_renewal_leaves_the_good_one_in_place(kind: str) -> None:
     node.pass_days(61)
     node.ca.made = BAD[kind]
     assert node.public() == good
-    assert node.shelf.kept(HOST) == Kept(good.chain, good.private)
+    assert node.shelf.kept(HOST) == StoredCertificate(good.chain, good.private)
 
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_certificate_on_the_shelf_is_replaced(kind: str) -> None:
     """Put there by somebody else, left by a crash, damaged by a disk."""
     node = Node()
-    node.shelf.keep(HOST, Kept(*BAD[kind](Authority(START_S))))
+    node.shelf.keep(HOST, StoredCertificate(*BAD[kind](Authority(START_S))))
     assert node.own.facts(node.public().chain).names == (HOST,) and node.ca.orders == 1
 
 

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from holdfast.adapters.storage.memory import MemoryStorage
-from holdfast.agent.accept import Accepting
-from holdfast.hub.watch import Watch
+from holdfast.agent.acceptance.accept import Accepting
+from holdfast.hub.nodes.liveness import Liveness
 from tests.fleets.simulation import day
 from tests.fleets.weather import STORM, Weather
 
@@ -63,7 +63,7 @@ def test_an_agent_that_never_follows_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_hub_that_says_it_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """I-30: an alarm per silence, not two."""
-    whole = Watch._alert
+    whole = Liveness._alert
 
     def twice(self, member, follows, since_s):  # type: ignore[no-untyped-def]
         alert = whole(self, member, follows, since_s)
@@ -71,5 +71,5 @@ def test_a_hub_that_says_it_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
             self._alarms.send(alert, "again")
         return alert
 
-    monkeypatch.setattr(Watch, "_alert", twice)
+    monkeypatch.setattr(Liveness, "_alert", twice)
     assert any("take turns" in text for text in day(2, hours=3, weather=STORM).broken)

@@ -1,6 +1,6 @@
 """How long to wait before asking again: 1, 2, 4 … 60 s, never less, spread so that a herd does not come together."""
 
-from holdfast.ports.entropy import Entropy
+from holdfast.ports.random_source import RandomSource
 
 FIRST_S = 1.0
 LONGEST_S = 60.0
@@ -10,8 +10,8 @@ _SHARE_OF_WINDOW = 2 / 3  # 60 of the ordinary 90 s: a hub that is back hears ev
 
 
 class Backoff:
-    def __init__(self, entropy: Entropy) -> None:
-        self._entropy = entropy
+    def __init__(self, random: RandomSource) -> None:
+        self._random = random
         self._next_s = FIRST_S
         self._longest_s = LONGEST_S
 
@@ -32,4 +32,4 @@ class Backoff:
         return min(max(retry_after_s, FIRST_S), ASKED_S_MAX) * (1 + self._spread())
 
     def _spread(self) -> float:
-        return _SPREAD * int.from_bytes(self._entropy.token(4), "big") / 2**32
+        return _SPREAD * int.from_bytes(self._random.token(4), "big") / 2**32

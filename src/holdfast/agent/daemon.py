@@ -5,7 +5,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from holdfast.errors import HoldfastError
 
 RUNTIME_S = 1.0

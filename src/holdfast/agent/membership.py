@@ -5,7 +5,13 @@ from msgspec import Struct
 
 from holdfast.errors import Corrupt, Invalid
 from holdfast.model import canonical
-from holdfast.model.invite import JOIN_NAMESPACE, Enrolment, Joining, JoinToken, decode_invite
+from holdfast.model.invite import (
+    JOIN_NAMESPACE,
+    Enrolment,
+    Joining,
+    JoinToken,
+    decode_invite,
+)
 from holdfast.model.revision import Head
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.trust import own_signature

@@ -1,6 +1,6 @@
 """Roles come from the applied revision; a flag may only assert one (C-36, T-18)."""
 
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from holdfast.errors import Conflict
 
 

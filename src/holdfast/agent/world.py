@@ -9,9 +9,9 @@ from holdfast.model.container import Mount, SecretUse
 from holdfast.model.fleet import Node, Settings
 from holdfast.ports.acceptance import Acceptance
 from holdfast.ports.audit_log import AuditLog
+from holdfast.ports.certificate_store import CertificateStore
 from holdfast.ports.certificates import Certificates
 from holdfast.ports.clock import Clock
-from holdfast.ports.entropy import Entropy
 from holdfast.ports.fleet_link import FleetLink
 from holdfast.ports.handshake import Handshake
 from holdfast.ports.identity_key import IdentityKey
@@ -21,8 +21,8 @@ from holdfast.ports.name_server import NameServer, Resolver
 from holdfast.ports.prober import Prober
 from holdfast.ports.proxy import Proxy
 from holdfast.ports.public_authority import PublicAuthority
+from holdfast.ports.random_source import RandomSource
 from holdfast.ports.runtime import Runtime
-from holdfast.ports.shelf import Shelf
 from holdfast.ports.storage import Storage
 
 
@@ -75,14 +75,14 @@ class World(Struct, frozen=True):
     machine: Machine
     key: IdentityKey
     clock: Clock
-    entropy: Entropy
+    random: RandomSource
     certificates: Renewer
     runtime: Runtime
     proxy: Proxy
     prober: Prober
     secrets: SecretDelivery
     issuer: Certificates
-    shelf: Shelf
+    shelf: CertificateStore
     authority: PublicAuthority
     handshake: Handshake
     name_server: NameServer

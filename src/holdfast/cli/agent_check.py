@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from holdfast.agent import judgement
+from holdfast.agent.acceptance import manifest_grades
 from holdfast.agent.membership import Membership
 from holdfast.cli import agent_state
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model import canonical
 from holdfast.model.revision import NO_HEAD
@@ -115,7 +115,7 @@ def _accepted(member: Membership, acceptance: Acceptance, newest: Accepted) -> I
     if newest.manifest and newest.link.header.manifests.get(member.node) != canonical.digest(newest.manifest):
         yield Finding("manifest", "the accepted manifest is not the one that was signed", "join anew")
     if newest.in_force:
-        for digest in judgement.needed(judgement.decode_manifest(newest.in_force)):
+        for digest in manifest_grades.needed(manifest_grades.decode_manifest(newest.in_force)):
             if acceptance.blob(digest) is None:
                 yield Finding(
                     "content", f"the content {digest[:12]}… is missing", "join anew: holdfast agent join TOKEN"

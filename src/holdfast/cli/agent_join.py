@@ -12,7 +12,7 @@ from holdfast.agent.membership import Membership
 from holdfast.cli import agent_state
 from holdfast.cli.agent_home import AgentHome
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, Invalid, Unreachable
 from holdfast.model import ssh_key
 from holdfast.model.checkin import JoinAnswer, JoinRequest

@@ -8,9 +8,9 @@ from msgspec.structs import asdict
 
 from holdfast.cli import agent_state
 from holdfast.cli.flags import Parser, positive
-from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
 from holdfast.model.journal import JournalEntry
 from holdfast.model.order import OrderResult
 

@@ -10,7 +10,7 @@ from holdfast.cli import agent_join, agent_state
 from holdfast.cli.agent_home import Running
 from holdfast.cli.flags import Parser
 from holdfast.cli.hub_run import address
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict
 from holdfast.model.invite import decode_token
 

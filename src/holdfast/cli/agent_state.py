@@ -5,7 +5,7 @@ import os
 from holdfast.agent import membership as members
 from holdfast.agent.membership import Membership
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed, Invalid, NotPermitted
 
 STATE_DIR = "/var/lib/holdfast/agent"

@@ -3,12 +3,19 @@
 from argparse import Namespace
 
 from holdfast.cli import saved_plan, session, show_plan, signing
-from holdfast.cli.carry_out import DETACH, carry_out, check_removals, commit, nothing_to_do, report
+from holdfast.cli.commit_plan import (
+    DETACH,
+    carry_out,
+    check_removals,
+    commit,
+    nothing_to_do,
+    report,
+)
 from holdfast.cli.flags import Parser
-from holdfast.cli.heads import Heads
 from holdfast.cli.plan import declare_shared
+from holdfast.cli.seen_heads import Heads
 from holdfast.cli.session import hub_target
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import Conflict, Failed, SignatureRequired
 from holdfast.model import canonical

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.cli import acquaintance, fleet_view
+from holdfast.cli import fleet_view, hub_identity
 from holdfast.cli.flags import Parser, positive, repeated
 from holdfast.cli.fleet_view import FleetView
-from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError, Invalid, Unreachable
 from holdfast.model import audit, canonical
 from holdfast.model.audit import NO_ENTRIES, AuditEntry, AuditHead
@@ -179,7 +179,7 @@ def _read(line: bytes) -> AuditEntry:
 
 def _memory_path(args: Namespace, view: FleetView, box: Toolbox) -> str:
     name = f"{view.applied.fleet_id}-{args.node or 'hub'}.json"
-    return os.path.join(acquaintance.state_dir(box.environ), "audit", name)
+    return os.path.join(hub_identity.state_dir(box.environ), "audit", name)
 
 
 def _remembered(path: str, box: Toolbox) -> AuditHead | None:

@@ -11,7 +11,7 @@ from holdfast.cli import session
 from holdfast.cli.flags import Parser
 from holdfast.cli.issuers import Read, reported, unfit
 from holdfast.cli.terminal import harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, Invalid
 from holdfast.model import canonical
 from holdfast.model.applied import Applied

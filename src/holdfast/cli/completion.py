@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.cli import flags
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.cli.verbs import VERBS
 
 DETAILS = """\

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import UNSET, Struct
 
-from holdfast.cli.testimony import Testimony
+from holdfast.cli.verified_report import VerifiedReport
 from holdfast.model.applied import Applied
 from holdfast.model.report import Report
 
@@ -16,7 +16,7 @@ class Copy(Struct, frozen=True):
     state: str  # running, stopped, retired
 
 
-def copies(nodes: Mapping[str, Testimony], applied: Applied) -> list[Copy]:
+def copies(nodes: Mapping[str, VerifiedReport], applied: Applied) -> list[Copy]:
     found = []
     for node, one in sorted(nodes.items()):
         if one.report is not None and not one.is_old:

@@ -3,10 +3,10 @@
 from argparse import Namespace
 
 from holdfast.cli.apply import apply_directory
-from holdfast.cli.carry_out import DETACH
+from holdfast.cli.commit_plan import DETACH
 from holdfast.cli.flags import Parser
 from holdfast.cli.plan import declare_shared
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.model.ids import address_of
 
 DETAILS = """\

@@ -9,9 +9,9 @@ import msgspec
 from holdfast.cli import fleet_view
 from holdfast.cli.edge_view import EdgeView, views
 from holdfast.cli.flags import Parser
-from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import Terminal, harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
 One line per public hostname of the applied revision: its service and component, the edge that answers for it, the node

@@ -12,7 +12,7 @@ from holdfast.model.revision import Entry, Table
 from holdfast.model.route import PublicRoute
 
 if TYPE_CHECKING:
-    from holdfast.cli.testimony import Testimony
+    from holdfast.cli.verified_report import VerifiedReport
 
 # live: the edge has it and has seen a real handshake. skipped: not tried, because a step before it did not work (D-27).
 # gone: the edge let go of it. unknown: nobody says, so that it is not waited for.
@@ -84,7 +84,7 @@ def _of_service(name: str, was: Entry | None, becomes: Entry | None) -> list[Edg
     return comes + goes
 
 
-def judge(one: EdgeAwaited, word: "Testimony | None", has_accepted: bool, worker: Observed | None) -> EdgeObserved:
+def judge(one: EdgeAwaited, word: "VerifiedReport | None", has_accepted: bool, worker: Observed | None) -> EdgeObserved:
     """`has_accepted`: the edge signed for the revision in question. `worker`: what became of the service itself."""
     if not one.edge:
         return _unknown(one, "no node is an edge", 'give a node the role "edge" in fleet.toml, then: holdfast apply')
@@ -101,7 +101,7 @@ def judge(one: EdgeAwaited, word: "Testimony | None", has_accepted: bool, worker
     return found if found.phase == "live" or worker is None else _behind(one, found, worker)
 
 
-def says_nothing(word: "Testimony | None") -> bool:
+def says_nothing(word: "VerifiedReport | None") -> bool:
     """An agent that names no proxy and no public route keeps none."""
     return word is not None and word.report is not None and not (word.report.proxy or word.report.edge)
 

@@ -9,10 +9,10 @@ import msgspec
 from holdfast.cli import fleet_view, show_finding
 from holdfast.cli.edge_view import EdgeView, findings, is_broken, views
 from holdfast.cli.flags import Parser
-from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import harmless
-from holdfast.cli.testimony import aged, told
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.verified_report import aged, told
 from holdfast.errors import Invalid
 from holdfast.model.hub_status import StatusFinding
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import UNSET, Struct
 
 from holdfast.cli.edge_observed import leads_there
-from holdfast.cli.testimony import Testimony
+from holdfast.cli.verified_report import VerifiedReport
 from holdfast.hub import edge_findings
 from holdfast.hub.public_routes import carried
 from holdfast.model.applied import Applied
@@ -29,7 +29,7 @@ class EdgeView(Struct, frozen=True):
     node: str
     route: PublicRoute
     entry: Entry | None  # of the service; None if it is not applied any more
-    word: Testimony | None
+    word: VerifiedReport | None
     state: EdgeState | None = None
     has_accepted: bool = False  # the edge knows what is applied
 
@@ -90,11 +90,11 @@ def _tried(state: EdgeState, step: str, trouble: str) -> bool | None:
     return True if is_done or state.phase == "live" else None
 
 
-def is_heard(word: Testimony) -> bool:
+def is_heard(word: VerifiedReport) -> bool:
     return word.verified and word.report is not None and word.status != "unhealthy"
 
 
-def views(applied: Applied, nodes: dict[str, Testimony]) -> list[EdgeView]:
+def views(applied: Applied, nodes: dict[str, VerifiedReport]) -> list[EdgeView]:
     """Also of what an edge still answers for, although it is not applied any more."""
     found = [_view(applied, nodes, *row) for row in _applied(applied)]
     known = {(view.edge, view.hostname, view.service) for view in found}
@@ -116,7 +116,7 @@ def _applied(applied: Applied) -> Iterator[tuple[str, Entry, str, PublicRoute]]:
 
 
 def _view(
-    applied: Applied, nodes: dict[str, Testimony], service: str, entry: Entry, hostname: str, route: PublicRoute
+    applied: Applied, nodes: dict[str, VerifiedReport], service: str, entry: Entry, hostname: str, route: PublicRoute
 ) -> EdgeView:
     word = nodes.get(route.edge)
     states = word.report.edge if word is not None and word.report is not None and is_heard(word) else ()
@@ -125,7 +125,7 @@ def _view(
     return EdgeView(hostname, service, route.component, route.edge, str(entry.node), route, entry, word, state, knows)
 
 
-def has_accepted(word: Testimony | None, applied: Applied) -> bool:
+def has_accepted(word: VerifiedReport | None, applied: Applied) -> bool:
     return word is not None and word.pulse is not None and word.pulse.accepted == applied.head
 
 
@@ -160,7 +160,7 @@ def is_broken(view: EdgeView, found: list[StatusFinding]) -> bool:
     return any(one.code in BROKEN or one.code in ("handshake_failed", "certificate_stale") for one in found)
 
 
-def edge_routes(applied: Applied, nodes: dict[str, Testimony]) -> dict[str, list[EdgeView]]:
+def edge_routes(applied: Applied, nodes: dict[str, VerifiedReport]) -> dict[str, list[EdgeView]]:
     """By service (M-44)."""
     found: dict[str, list[EdgeView]] = {}
     for view in views(applied, nodes):

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from holdfast.cli import session, testimony
+from holdfast.cli import session, verified_report
 from holdfast.cli.flags import repeated
-from holdfast.cli.testimony import Testimony
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.verified_report import VerifiedReport
 from holdfast.declared.load import load
 from holdfast.errors import Conflict, Invalid
 from holdfast.model.applied import Applied
@@ -21,7 +21,7 @@ class FleetView(Struct, frozen=True):
     target: str
     hub: HubReader
     applied: Applied
-    nodes: dict[str, Testimony]
+    nodes: dict[str, VerifiedReport]
     ready: bool
     keeper: FleetKeeper | None
 
@@ -36,9 +36,9 @@ def look(args: Namespace, box: Toolbox) -> FleetView:
             code="nothing_applied",
         )
     if not isinstance(hub, FleetReader):
-        return FleetView(target, hub, applied, testimony.unheard(applied), True, None)
+        return FleetView(target, hub, applied, verified_report.unheard(applied), True, None)
     answer = hub.nodes()
-    nodes = testimony.hear(answer, applied, box.clock.now_s())
+    nodes = verified_report.hear(answer, applied, box.clock.now_s())
     return FleetView(target, hub, applied, nodes, answer.ready, hub if isinstance(hub, FleetKeeper) else None)
 
 
@@ -79,7 +79,7 @@ def services(applied: Applied) -> list[str]:
     return sorted(address[8:] for address in applied.table.entries if address.startswith("service."))
 
 
-def node(view: FleetView, name: str, args: Namespace) -> Testimony:
+def node(view: FleetView, name: str, args: Namespace) -> VerifiedReport:
     found = view.nodes.get(name)
     if found is None:
         known = ", ".join(sorted(view.nodes)) or "none"

@@ -4,10 +4,10 @@ from argparse import Namespace
 
 from msgspec import UNSET
 
-from holdfast.cli import fleet_view, order_now
+from holdfast.cli import fleet_view, order_and_wait
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet_view import FleetView
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
 For what ordinary commands cannot mend: a signed order (grade apply) removes every container of the service that the
@@ -24,13 +24,13 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    order_now.declare_service(parser)
+    order_and_wait.declare_service(parser)
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     name = args.service.removeprefix("service.")
-    view = order_now.look(args, box)
-    return order_now.carry_out("force-cleanup", f"service.{name}", _places(name, view, args), view, args, box)
+    view = order_and_wait.look(args, box)
+    return order_and_wait.carry_out("force-cleanup", f"service.{name}", _places(name, view, args), view, args, box)
 
 
 def _places(name: str, view: FleetView, args: Namespace) -> tuple[str, ...]:
@@ -41,4 +41,4 @@ def _places(name: str, view: FleetView, args: Namespace) -> tuple[str, ...]:
     stone = view.applied.table.tombstones.get(f"service.{name}")
     if stone is not None and stone.node is not UNSET and stone.node in view.nodes:
         return (stone.node,)
-    return order_now.places(name, view, None, args)
+    return order_and_wait.places(name, view, None, args)

@@ -7,9 +7,9 @@ import msgspec
 
 from holdfast.cli import session
 from holdfast.cli.flags import Parser, positive
-from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import Conflict
 from holdfast.model.record import RevisionRecord

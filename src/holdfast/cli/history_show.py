@@ -7,7 +7,7 @@ import msgspec
 from holdfast.cli.flags import Parser
 from holdfast.cli.history import document, reachable_hub
 from holdfast.cli.terminal import harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model.applied import EMPTY_TABLE, content
 from holdfast.model.record import Link

@@ -8,11 +8,11 @@ import msgspec
 from holdfast.cli import show_finding
 from holdfast.cli.flags import Parser
 from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError
-from holdfast.hub.audit import Verdict, examine
-from holdfast.hub.commit import sweep
-from holdfast.ledger.readiness import ROWS, as_refusal, from_error
+from holdfast.hub.ledger.commit import sweep
+from holdfast.hub.ledger.ledger_check import Verdict, examine
+from holdfast.ledger.boot_findings import ROWS, as_refusal, from_error
 
 DETAILS = """\
 Takes no lock and writes nothing, unless --sweep asks it to settle a commit that was cut short. Verifies the hash chain,

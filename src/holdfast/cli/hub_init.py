@@ -6,9 +6,9 @@ from argparse import Namespace
 import msgspec
 
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, Invalid
-from holdfast.hub import reading
+from holdfast.hub.ledger import reading
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.ids import DIGEST_PATTERN

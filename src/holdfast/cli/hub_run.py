@@ -5,9 +5,9 @@ from argparse import Namespace
 from holdfast.cli import show_finding
 from holdfast.cli.flags import Parser
 from holdfast.cli.hub_init import STATE_DIR, declare_names, declare_state_dir
-from holdfast.cli.toolbox import Serving, Toolbox
+from holdfast.cli.tools import Serving, Toolbox
 from holdfast.errors import Invalid
-from holdfast.hub.legacy import one_source
+from holdfast.hub.ledger.legacy import one_source
 
 DETAILS = """\
 Boots from the ledger alone. Damage that concerns everything refuses with a code and a remedy (exit 7) and opens no

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from holdfast.cli.flags import Parser
 from holdfast.cli.identity_file import identity_path
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.declared.starter import starter
 from holdfast.errors import Conflict, Failed, Invalid
 from holdfast.model import trust

@@ -4,7 +4,7 @@ from argparse import REMAINDER, Namespace
 
 from holdfast.cli import lab_dir
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
 curl --fail --silent --show-error with the lab's CA bundle. A public name (*.example.test) leads to the edge that

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from holdfast.cli import lab_dir
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
 Frames are dropped on the bridge, both ways, also those of connections that exist. Cuts add up until `lab heal`.

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.ports.lab import Lab
 
 DEFAULT = ".lab"

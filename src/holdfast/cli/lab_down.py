@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from holdfast.cli import lab_dir
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
 Works on whatever is left of a lab: half made, killed, partly gone. Its directory goes too, D/fleet and D/operator

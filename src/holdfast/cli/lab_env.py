@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.cli import lab_dir
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
 examples:

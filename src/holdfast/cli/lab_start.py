@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from holdfast.cli import lab_dir
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
 A node boots with the disk it had and an empty /run; its agent (and the hub, on the hub's node) start with it.

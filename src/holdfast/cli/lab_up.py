@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from holdfast.cli import lab_dir
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 NODES = "hub1:hub+worker,w1:worker,e1:edge"
 

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 
 from holdfast.cli.log_merge import Merging
 from holdfast.errors import Failed, HoldfastError
-from holdfast.model.stream import ALIVE_S, SILENT_S, Alive, CaughtUp, Ended, Frame, Said
+from holdfast.model.stream import (
+    ALIVE_S,
+    SILENT_S,
+    Alive,
+    CaughtUp,
+    Ended,
+    Frame,
+    StreamedLine,
+)
 from holdfast.ports.stream_link import CallerKey, CallerStreams, Pinned, StreamCut, Talk
 from holdfast.wire import stream as wire
 
@@ -35,7 +43,7 @@ class Inbox:
     def put(self, node: str, frame: Frame, at_most_s: float) -> bool:
         """False: there is no room."""
         with self._turn:
-            if isinstance(frame, Said):
+            if isinstance(frame, StreamedLine):
                 if not self._turn.wait_for(lambda: self._merging.has_room(node), at_most_s):
                     return False
                 self._merging.add(node, frame)
@@ -52,7 +60,7 @@ class Inbox:
             self._merging.caught_up(node)
             self._turn.notify_all()
 
-    def take(self, most: int, at_most_s: float) -> list[tuple[str, Said]]:
+    def take(self, most: int, at_most_s: float) -> list[tuple[str, StreamedLine]]:
         """As many lines as may be shown now; none if nothing came in time."""
         with self._turn:
             found = self._next(most)
@@ -62,8 +70,8 @@ class Inbox:
                 self._turn.notify_all()
             return found
 
-    def _next(self, most: int) -> list[tuple[str, Said]]:
-        found: list[tuple[str, Said]] = []
+    def _next(self, most: int) -> list[tuple[str, StreamedLine]]:
+        found: list[tuple[str, StreamedLine]] = []
         while len(found) < most and (line := self._merging.next()) is not None:
             found.append(line)
         return found

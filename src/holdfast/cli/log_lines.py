@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.cli.terminal import Terminal, harmless
-from holdfast.model.stream import Said
+from holdfast.model.stream import StreamedLine
 
 STYLES = ("cyan", "green", "yellow", "blue")
 
@@ -27,7 +27,7 @@ class LogLines:
         self._styles: dict[str, str] = {}
         self._width = 0
 
-    def text(self, node: str, said: Said) -> str:
+    def text(self, node: str, said: StreamedLine) -> str:
         if self._manner.as_json:
             return msgspec.json.encode(self.document(node, said)).decode()
         source = harmless(f"{node} {self._manner.service}/{said.component}.{said.replica}")
@@ -37,7 +37,7 @@ class LogLines:
         words = said.text if self._manner.raw else harmless(said.text.rstrip("\r\n").expandtabs())
         return f"{self._terminal.paint(style, f'{source:<{self._width}} |')} {when}{words}"
 
-    def document(self, node: str, said: Said) -> dict[str, Any]:
+    def document(self, node: str, said: StreamedLine) -> dict[str, Any]:
         return {
             "node": node,
             "service": self._manner.service,

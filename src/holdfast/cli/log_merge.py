@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 
-from holdfast.model.stream import Said
+from holdfast.model.stream import StreamedLine
 
 WAITING_LINES = 512  # of one node
 
@@ -12,20 +12,20 @@ class Merging:
     """A node is `behind` until it has told what was before; for such a one the others wait, for no other."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
-        self._lines: dict[str, deque[Said]] = {node: deque() for node in nodes}
+        self._lines: dict[str, deque[StreamedLine]] = {node: deque() for node in nodes}
         self._behind = set(self._lines)
 
     def has_room(self, node: str) -> bool:
         return len(self._lines[node]) < WAITING_LINES
 
-    def add(self, node: str, line: Said) -> None:
+    def add(self, node: str, line: StreamedLine) -> None:
         self._lines[node].append(line)
 
     def caught_up(self, node: str) -> None:
         """Also when it left, or is not waited for any longer. More than once is no mistake."""
         self._behind.discard(node)
 
-    def next(self) -> tuple[str, Said] | None:
+    def next(self) -> tuple[str, StreamedLine] | None:
         """The oldest line that is there, unless an older one may still come."""
         if any(not self._lines[node] for node in self._behind):
             return None

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from holdfast.cli import fleet_view, issuers
 from holdfast.cli.flags import repeated
 from holdfast.cli.fleet_view import FleetView
-from holdfast.cli.testimony import Testimony, node_of
+from holdfast.cli.verified_report import VerifiedReport, node_of
 from holdfast.errors import Conflict, Failed, Invalid
 from holdfast.model import canonical
 from holdfast.model.applied import content
@@ -42,7 +42,7 @@ def nodes(view: FleetView, service: str, component: str, only: str, args: Namesp
     return sorted(here)
 
 
-def _components(one: Testimony, service: str) -> set[str]:
+def _components(one: VerifiedReport, service: str) -> set[str]:
     """Of which this node says it has containers; "" stands for any."""
     told = one.report.containers if one.report is not None else ()
     found = {container.component for container in told if container.service == service}

@@ -13,7 +13,7 @@ from holdfast.cli.fleet_view import FleetView
 from holdfast.cli.log_call import Call, Inbox
 from holdfast.cli.log_lines import LogLines, Manner
 from holdfast.cli.terminal import harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed, HoldfastError, Invalid, NotPermitted, Unreachable
 from holdfast.model import duration, ssh_key
 from holdfast.model.ids import is_name

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import UNSET, Struct
 
 from holdfast.model.revision import Table
-from holdfast.reconcile import names as records
+from holdfast.reconcile import dns_records as records
 
 if TYPE_CHECKING:
-    from holdfast.cli.testimony import Testimony
+    from holdfast.cli.verified_report import VerifiedReport
 
 # served: as applied. unknown: it says nothing of names, or nothing at all.
 Phase = Literal["waiting", "served", "failed", "unknown"]
@@ -79,7 +79,7 @@ def awaited(before: Table, after: Table, among: Collection[str]) -> NamesAwaited
     return NamesAwaited(records.digest(names), len(names), tuple(sorted(nodes)), leaves)
 
 
-def judge(of: NamesAwaited, node: str, word: "Testimony | None", has_accepted: bool) -> NamesObserved:
+def judge(of: NamesAwaited, node: str, word: "VerifiedReport | None", has_accepted: bool) -> NamesObserved:
     """A node that is silent is not waited for: whoever asks it gets no answer, neither an old one nor a new one."""
     if word is None or not word.key:
         return NamesObserved(node, "unknown", f"no machine joined as {node} yet")
@@ -102,5 +102,5 @@ def _served(node: str) -> NamesObserved:
     return NamesObserved(node, "served")
 
 
-def says_nothing(word: "Testimony | None") -> bool:
+def says_nothing(word: "VerifiedReport | None") -> bool:
     return word is not None and word.report is not None and word.report.names is None

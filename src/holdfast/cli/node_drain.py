@@ -6,9 +6,9 @@ from shlex import quote
 import msgspec
 
 from holdfast.cli import saved_plan, session, show_plan
-from holdfast.cli.carry_out import DETACH, carry_out
+from holdfast.cli.commit_plan import DETACH, carry_out
 from holdfast.cli.flags import Parser, repeated
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, SignatureRequired
 from holdfast.model.applied import Applied
 from holdfast.model.plan import Plan

@@ -5,11 +5,16 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli import acquaintance, fleet_view, statement, testimony
+from holdfast.cli import (
+    destroy_signature,
+    fleet_view,
+    hub_identity,
+    verified_report,
+)
 from holdfast.cli.flags import Parser, repeated
-from holdfast.cli.moment import rfc3339
-from holdfast.cli.testimony import Testimony
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.verified_report import VerifiedReport
 from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.model import canonical, duration
 from holdfast.model.applied import Applied
@@ -57,7 +62,7 @@ def run(args: Namespace, box: Toolbox) -> int:
             remedy=f"holdfast node invite {args.name} --replace{repeated(args)}, if a new machine shall take its place",
             code="already_joined",
         )
-    pin = acquaintance.of(args.fleet, box.disk, box.environ).pin
+    pin = hub_identity.of(args.fleet, box.disk, box.environ).pin
     if not pin:
         raise Invalid(
             "fleet.toml does not say which key the hub has, so the new machine could not recognise it",
@@ -82,9 +87,9 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _invite(
-    args: Namespace, applied: Applied, known: Testimony, hub: str, pin: str, valid_s: float, box: Toolbox
+    args: Namespace, applied: Applied, known: VerifiedReport, hub: str, pin: str, valid_s: float, box: Toolbox
 ) -> tuple[Invite, str]:
-    node = testimony.node_of(applied, args.name)
+    node = verified_report.node_of(applied, args.name)
     if node is None:
         raise Conflict(
             f"the content of node.{args.name} cannot be read",
@@ -109,7 +114,7 @@ def _invite(
     declared = (
         f'write key = "ssh-ed25519 …" of that machine under [[nodes]] {args.name}; holdfast plan -o change.plan, '
     )
-    signature = statement.sign(
+    signature = destroy_signature.sign(
         content,
         INVITE_NAMESPACE,
         f"node.{args.name}",
@@ -122,12 +127,12 @@ def _invite(
     return invite, encode_token(token)
 
 
-def _over(known: Testimony, applied: Applied) -> str:
+def _over(known: VerifiedReport, applied: Applied) -> str:
     """The key to be replaced: what the revision records, also if it was revoked, else what the machine joined with."""
-    return testimony.recorded_key(applied, known.view.name) or known.key or known.view.key
+    return verified_report.recorded_key(applied, known.view.name) or known.key or known.view.key
 
 
-def _moment(known: Testimony, applied: Applied, now_s: int) -> int:
+def _moment(known: VerifiedReport, applied: Applied, now_s: int) -> int:
     """Younger than a revocation, also within its very second: what was signed before it lets nobody in."""
     if known.view.revocation is None:
         return now_s

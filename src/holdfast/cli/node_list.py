@@ -9,8 +9,8 @@ from msgspec.structs import asdict
 from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.terminal import Terminal, harmless
-from holdfast.cli.testimony import Testimony, aged, recorded_key, told
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.verified_report import VerifiedReport, aged, recorded_key, told
 from holdfast.model.applied import Applied
 from holdfast.model.report import clamped
 
@@ -49,7 +49,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     return 0
 
 
-def describe(one: Testimony, applied: Applied) -> dict[str, Any]:
+def describe(one: VerifiedReport, applied: Applied) -> dict[str, Any]:
     """Stable keys; `verified` says whether `accepted`, `state` and `claimed` are the node's own signed word."""
     view, pulse, report = one.view, one.pulse, one.report
     return {
@@ -82,7 +82,7 @@ def is_drained(applied: Applied, name: str) -> bool:
     return entry is not None and entry.drained
 
 
-def _row(one: Testimony, applied: Applied) -> tuple[str, ...]:
+def _row(one: VerifiedReport, applied: Applied) -> tuple[str, ...]:
     view = one.view
     drained = " (drained)" * is_drained(applied, view.name)
     accepted = f"revision {one.pulse.accepted.number}" if one.pulse else "-"

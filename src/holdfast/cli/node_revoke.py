@@ -4,9 +4,9 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli import fleet_view, statement, testimony
+from holdfast.cli import destroy_signature, fleet_view, verified_report
 from holdfast.cli.flags import Parser, repeated
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, Failed
 from holdfast.model import canonical, ssh_key
 from holdfast.model.invite import REVOKE_NAMESPACE, Revocation, SignedRevocation
@@ -31,7 +31,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
     keeper = fleet_view.keeper(view, "keys are refused")
     known = fleet_view.node(view, args.name, args)
-    key = known.key or known.view.key or testimony.recorded_key(view.applied, args.name)
+    key = known.key or known.view.key or verified_report.recorded_key(view.applied, args.name)
     if not key:
         raise Conflict(
             f"{args.name} has no key that could be revoked: "
@@ -44,7 +44,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     if not box.terminal.confirm(question, "run the same command with --yes"):
         raise Failed("not revoked: the answer was not yes", remedy="nothing was changed", code="declined")
     content = canonical.encode(Revocation(view.applied.fleet_id, args.name, key, int(box.clock.now_s())))
-    signature = statement.sign(
+    signature = destroy_signature.sign(
         content,
         REVOKE_NAMESPACE,
         f"node.{args.name}",

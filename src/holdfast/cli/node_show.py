@@ -9,8 +9,8 @@ from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.node_list import describe, is_drained
 from holdfast.cli.terminal import harmless
-from holdfast.cli.testimony import Testimony, aged, told
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.verified_report import VerifiedReport, aged, told
 from holdfast.model import ssh_key
 from holdfast.model.applied import Applied
 from holdfast.model.report import Report, clamped
@@ -41,7 +41,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     return 0
 
 
-def _details(one: Testimony) -> dict[str, Any]:
+def _details(one: VerifiedReport) -> dict[str, Any]:
     """`parked` and `findings` in full here; in the list it is only how many."""
     report = one.report
     return {
@@ -59,7 +59,7 @@ def _details(one: Testimony) -> dict[str, Any]:
     }
 
 
-def _lines(one: Testimony, applied: Applied, now_s: float) -> list[str]:
+def _lines(one: VerifiedReport, applied: Applied, now_s: float) -> list[str]:
     view, pulse, report = one.view, one.pulse, one.report
     key = one.key or view.key
     lines = [

@@ -10,7 +10,7 @@ from holdfast.model.image_name import shorts
 from holdfast.model.revision import Table
 
 if TYPE_CHECKING:
-    from holdfast.cli.testimony import Testimony
+    from holdfast.cli.verified_report import VerifiedReport
     from holdfast.model.report import Report
 
 # settling, converged, failed, held: as the node says. retired: nothing of it is left there. parked: it waits for a
@@ -72,7 +72,7 @@ def applied_now(table: Table, only: str | None = None) -> tuple[Awaited, ...]:
     return awaited(empty, Table(wanted))
 
 
-def judge(one: Awaited, word: "Testimony | None", has_accepted: bool) -> Observed:
+def judge(one: Awaited, word: "VerifiedReport | None", has_accepted: bool) -> Observed:
     """`has_accepted`: the node signed for the revision in question, or for one on top of it."""
     if word is None or not word.key:
         return _unknown(one, f"no machine joined as {one.node} yet", f"holdfast node invite {one.node}")
@@ -85,7 +85,7 @@ def judge(one: Awaited, word: "Testimony | None", has_accepted: bool) -> Observe
     return _left(one, state, report) if not one.deployment else _deployed(one, state, report)
 
 
-def says_nothing(word: "Testimony | None") -> bool:
+def says_nothing(word: "VerifiedReport | None") -> bool:
     """An agent that names no runtime and no service runs none: there is nothing to wait for."""
     return word is not None and word.report is not None and not (word.report.runtime or word.report.services)
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.cli.moment import rfc3339
+from holdfast.cli.timestamps import rfc3339
 from holdfast.errors import Corrupt, Invalid
 from holdfast.model import canonical
 from holdfast.model.order import ACTIONS, Order, SignedOrder, decode_order

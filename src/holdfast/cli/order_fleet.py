@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from holdfast.cli import session
 from holdfast.cli.flags import repeated
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.model import trust
@@ -71,7 +71,7 @@ def word_of(hub: object, applied: Applied, box: Toolbox) -> dict[str, dict[str, 
     """By node: what became of its newest orders, in its own signed word. What a hub says beside that is hearsay."""
     if not isinstance(hub, FleetReader):
         return {}
-    from holdfast.cli.testimony import hear
+    from holdfast.cli.verified_report import hear
 
     heard = hear(hub.nodes(), applied, box.clock.now_s())
     return {name: one.pulse.results for name, one in heard.items() if one.pulse is not None}

@@ -9,7 +9,7 @@ from holdfast.cli import order_file, order_fleet, order_submit
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.order_fleet import OrderFleet
 from holdfast.cli.terminal import harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed, Invalid, NotPermitted
 from holdfast.model import duration, ssh_key, stream
 from holdfast.model.order import ACTIONS, EXPIRY_S_MAX, NAMESPACE, SignedOrder

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.cli import order_file, order_fleet, order_list
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.terminal import harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed, NotPermitted, SignatureRequired, Unreachable
 from holdfast.model.applied import Applied
 from holdfast.model.order_view import OrderView

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast.cli import edge_observed, names_observed, observed, receipts
+from holdfast.cli.blockers import Blocker
 from holdfast.cli.edge_observed import EdgeObserved
-from holdfast.cli.hindrances import Hindrance
-from holdfast.cli.lookout import Lookout
 from holdfast.cli.names_observed import DnsObserved
 from holdfast.cli.observed import Awaited, Observed
 from holdfast.cli.receipts import Receipts
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.report_poll import ReportPoll
+from holdfast.cli.tools import Toolbox
 from holdfast.cli.watching import Wanted, Watch
 from holdfast.model.applied import EMPTY_TABLE, Applied, table_of
 from holdfast.model.revision import Head, Table
 from holdfast.ports.hub_link import FleetReader, HubReader
 
 if TYPE_CHECKING:
-    from holdfast.cli.testimony import Testimony
+    from holdfast.cli.verified_report import VerifiedReport
 
 
 class Outcome(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Outcome(Struct, frozen=True):
     services: tuple[Observed, ...] = ()
     edges: tuple[EdgeObserved, ...] = ()
     dns: DnsObserved = DnsObserved()
-    hindrances: tuple[Hindrance, ...] = ()  # why that waits which has not settled
+    hindrances: tuple[Blocker, ...] = ()  # why that waits which has not settled
 
 
 NOTHING = Outcome()
@@ -47,7 +47,7 @@ def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox) -> Ou
     wanted = Wanted(observed.awaited(was, becomes), edge_observed.awaited(was, becomes), names, found.affected)
     if not found.affected and not wanted.nodes:
         return NOTHING
-    lookout = Lookout(hub, found.applied, tuple(found.affected | wanted.nodes), box)
+    lookout = ReportPoll(hub, found.applied, tuple(found.affected | wanted.nodes), box)
     watch = Watch(wanted, found.branch, box)
     got = receipts.gather(found, lookout, box, seen=watch.look)
     watch.wait(lookout, found.applied, frozenset(got.missing), got.unheard)
@@ -65,7 +65,7 @@ def look_again(hub: HubReader, applied: Applied, only: str | None, box: Toolbox)
         return NOTHING
     edges = edge_observed.awaited(EMPTY_TABLE, _only(applied.table, only))
     nodes = Wanted(services, edges).nodes
-    lookout = Lookout(hub, applied, tuple(nodes), box)
+    lookout = ReportPoll(hub, applied, tuple(nodes), box)
     heard = lookout.look()
     silent = [one for one in services if one.node in heard and heard[one.node].status == "unhealthy"]
     spoken = tuple(one for one in services if one not in silent and _speaks_of(heard.get(one.node), one))
@@ -81,6 +81,6 @@ def _only(table: Table, address: str | None) -> Table:
     return table if address is None else Table({a: e for a, e in table.entries.items() if a == address})
 
 
-def _speaks_of(word: "Testimony | None", one: Awaited) -> bool:
+def _speaks_of(word: "VerifiedReport | None", one: Awaited) -> bool:
     states = word.report.services if word is not None and word.verified and word.report is not None else ()
     return any(state.service == one.service and state.applied == one.deployment for state in states)

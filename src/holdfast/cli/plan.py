@@ -6,9 +6,9 @@ from shlex import quote
 import msgspec
 
 from holdfast.cli import flags, saved_plan, session, show_plan
-from holdfast.cli.carry_out import check_removals
+from holdfast.cli.commit_plan import check_removals
 from holdfast.cli.flags import Parser, positive
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import HoldfastError
 from holdfast.model.applied import Applied
 from holdfast.model.plan import Plan

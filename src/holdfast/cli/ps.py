@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from holdfast.cli import edge_view, fleet_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet_view import FleetView
-from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import Terminal, harmless
-from holdfast.cli.testimony import Testimony, aged, told
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.verified_report import VerifiedReport, aged, told
 from holdfast.model.applied import content
 from holdfast.model.fleet import Service
 from holdfast.model.image_name import short
@@ -77,7 +77,7 @@ def _only(rows: list[Row], asked: Sequence[str], view: FleetView) -> list[Row]:
 # ---- for people
 
 
-def _cells(row: Row, one: Testimony | None, now_s: float) -> tuple[str, ...]:
+def _cells(row: Row, one: VerifiedReport | None, now_s: float) -> tuple[str, ...]:
     component = f"/{row['component']}" if row["component"] else ""  # somebody else's container has none
     replica = f" {row['replica']}" if row["replica"] else ""
     marks = "".join(f" ({mark})" for mark in ("held", "standby", "orphan") if row[mark])
@@ -102,7 +102,7 @@ def _reached(row: Row) -> str:
     return ", ".join([*(row["urls"] or row["ports"]), *closed]) or "-"
 
 
-def _whose(row: Row, one: Testimony | None) -> str:
+def _whose(row: Row, one: VerifiedReport | None) -> str:
     """The same as `verified` and `age_s` say: a node that is well has not thereby spoken of its services."""
     if one is None:
         return "not placed"
@@ -158,7 +158,7 @@ def _rows(name: str, component: str, image: str, node: str, entry: Entry, view: 
     return [_row(_as_written(each, entry, one), one, node, image, each.image, orphan=each.orphan) for each in seen]
 
 
-def _seen(one: Testimony | None, service: str, component: str) -> list[ContainerState] | None:
+def _seen(one: VerifiedReport | None, service: str, component: str) -> list[ContainerState] | None:
     """None when the node makes no claim about any container, or made it on a better day."""
     if one is None or one.report is None or _is_past(one):
         return None
@@ -168,7 +168,7 @@ def _seen(one: Testimony | None, service: str, component: str) -> list[Container
     return sorted(mine, key=lambda container: (container.orphan, container.replica, container.started_s))
 
 
-def _as_written(container: ContainerState, entry: Entry, one: Testimony | None) -> ContainerState:
+def _as_written(container: ContainerState, entry: Entry, one: VerifiedReport | None) -> ContainerState:
     """A runtime knows what it runs by digest; people know it by the name that was resolved to that digest, now or when
     what still serves was applied."""
     name, _, digest = container.image.partition("@sha256:")
@@ -179,19 +179,19 @@ def _as_written(container: ContainerState, entry: Entry, one: Testimony | None) 
     return replace(container, image=written[0]) if len(written) == 1 else container
 
 
-def _is_past(one: Testimony) -> bool:
+def _is_past(one: VerifiedReport) -> bool:
     """Said on a better day: what it runs now nobody knows."""
     return one.is_old or one.status == "unhealthy"
 
 
-def _stands_in(one: Testimony, service: str) -> bool:
+def _stands_in(one: VerifiedReport, service: str) -> bool:
     states = one.report.services if one.report is not None else ()
     return any(state.service == service and state.standby for state in states)
 
 
 def _row(
     container: ContainerState,
-    one: Testimony | None,
+    one: VerifiedReport | None,
     node: str,
     image: str,
     runs: str = "",
@@ -221,6 +221,6 @@ def _row(
     }
 
 
-def _is_held(one: Testimony | None, service: str) -> bool:
+def _is_held(one: VerifiedReport | None, service: str) -> bool:
     states = one.report.services if one is not None and one.report is not None and not one.is_old else ()
     return any(state.service == service and state.phase == "held" for state in states)

@@ -4,12 +4,12 @@ from argparse import Namespace
 
 from msgspec import UNSET
 
-from holdfast.cli import fleet_view, order_now, order_sign
+from holdfast.cli import fleet_view, order_and_wait, order_sign
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.fleet_view import FleetView
-from holdfast.cli.show_size import size
+from holdfast.cli.sizes import size
 from holdfast.cli.terminal import harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed, Invalid, NotPermitted
 from holdfast.model.report import RetiredData
 
@@ -31,12 +31,12 @@ examples:
 def declare(parser: Parser) -> None:
     parser.add_argument("service", metavar="SVC", help="the service whose data is to be destroyed")
     parser.add_argument("-n", "--node", metavar="NODE", help="the node it lies on")
-    order_now.declare_shared(parser)
+    order_and_wait.declare_shared(parser)
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     name = args.service.removeprefix("service.").removeprefix("data.")
-    view = order_now.look(args, box)
+    view = order_and_wait.look(args, box)
     if not args.node:
         raise _nowhere(name, view, args)
     fleet_view.node(view, args.node, args)
@@ -45,9 +45,9 @@ def run(args: Namespace, box: Toolbox) -> int:
         raise _in_use(name, args.node, args)
     target = f"data.{name}"
     signer = order_sign.operator_signer(view.applied.trust, args, box)
-    order_now.refuse_if_hopeless("purge", target, args.node, signer, view, args)
+    order_and_wait.refuse_if_hopeless("purge", target, args.node, signer, view, args)
     _ask(name, view, args, box)
-    return order_now.carry_out("purge", target, (args.node,), view, args, box)
+    return order_and_wait.carry_out("purge", target, (args.node,), view, args, box)
 
 
 def _ask(name: str, view: FleetView, args: Namespace, box: Toolbox) -> None:

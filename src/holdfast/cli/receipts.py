@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.cli.lookout import Lookout
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.report_poll import ReportPoll
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError, Unreachable
 from holdfast.model.applied import Applied, content
 from holdfast.model.manifest import NodeManifest
@@ -17,7 +17,7 @@ from holdfast.model.revision import Head
 from holdfast.ports.hub_link import FleetReader, HubReader
 
 if TYPE_CHECKING:
-    from holdfast.cli.testimony import Testimony
+    from holdfast.cli.verified_report import VerifiedReport
     from holdfast.trust.chain import Anchor
 
 WAIT_S = 30.0
@@ -83,15 +83,15 @@ def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox, wait_
     found = following(hub, before, head)
     if found is None:
         return NONE
-    return gather(found, Lookout(hub, found.applied, tuple(found.affected), box), box, wait_s)
+    return gather(found, ReportPoll(hub, found.applied, tuple(found.affected), box), box, wait_s)
 
 
 def gather(
     of: Following,
-    lookout: Lookout,
+    lookout: ReportPoll,
     box: Toolbox,
     wait_s: float = WAIT_S,
-    seen: "Callable[[dict[str, Testimony]], None]" = lambda heard: None,
+    seen: "Callable[[dict[str, VerifiedReport]], None]" = lambda heard: None,
 ) -> Receipts:
     """`seen` hears of everything that is looked at meanwhile."""
     began_s, since_s = box.clock.monotonic_s(), box.clock.now_s()
@@ -111,7 +111,7 @@ def gather(
         lookout.rest((min(MINOR_WAIT_S, wait_s) if hasty else wait_s) - waited_s)
 
 
-def _is_silent(one: "Testimony", since_s: float, waited_s: float) -> bool:
+def _is_silent(one: "VerifiedReport", since_s: float, waited_s: float) -> bool:
     """Called so by the hub, or without a word although there was something to say: who lives answers at once."""
     said_s = one.pulse.at_s if one.pulse is not None else 0.0
     return one.status == "unhealthy" or (waited_s >= MINOR_WAIT_S and said_s < since_s)
@@ -143,7 +143,7 @@ class Branch:
             self._heads[self._at.head.number] = self._at.head
 
 
-def accepted(one: "Testimony", branch: Branch) -> bool:
+def accepted(one: "VerifiedReport", branch: Branch) -> bool:
     """A newer one counts as well, if it lies on top of ours: to get there the node walked over this one."""
     return one.pulse is not None and branch.has(one.pulse.accepted)
 

@@ -2,9 +2,9 @@
 
 from argparse import Namespace
 
-from holdfast.cli import order_now
+from holdfast.cli import order_and_wait
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
 Signs an order with your key (grade apply), hands it in and waits until the node itself has signed for the result. A
@@ -20,8 +20,8 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    order_now.declare_service(parser)
+    order_and_wait.declare_service(parser)
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    return order_now.serve("restart", args, box)
+    return order_and_wait.serve("restart", args, box)

@@ -8,10 +8,10 @@ import msgspec
 from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.fleet_view import FleetView
-from holdfast.cli.show_size import size
+from holdfast.cli.sizes import size
 from holdfast.cli.terminal import harmless
-from holdfast.cli.testimony import told
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.verified_report import told
 from holdfast.model.report import RetiredData
 
 DETAILS = """\

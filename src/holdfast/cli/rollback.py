@@ -4,10 +4,10 @@ from argparse import Namespace
 from collections.abc import Iterator
 
 from holdfast.cli import session
-from holdfast.cli.carry_out import DETACH, carry_out
+from holdfast.cli.commit_plan import DETACH, carry_out
 from holdfast.cli.flags import Parser, positive
 from holdfast.cli.history_show import table_at
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.ids import TRUST

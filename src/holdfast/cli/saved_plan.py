@@ -15,7 +15,15 @@ from holdfast.errors import Corrupt, Invalid
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, content, table_of
 from holdfast.model.plan import Plan
-from holdfast.model.revision import NO_HEAD, Candidate, Head, Header, decode_header, decode_table, digest_of
+from holdfast.model.revision import (
+    NO_HEAD,
+    Candidate,
+    Head,
+    Header,
+    decode_header,
+    decode_table,
+    digest_of,
+)
 from holdfast.model.trust import Trust
 from holdfast.planning.compile import Compiled
 from holdfast.planning.contents import layered

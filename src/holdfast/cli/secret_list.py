@@ -9,7 +9,7 @@ from msgspec import UNSET
 from holdfast.cli import secret_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.terminal import harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.model import sealed
 from holdfast.model.secret import names_of
 

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.cli import secret_value, secret_view
 from holdfast.cli.flags import Parser, repeated
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict
 
 DETAILS = """\

@@ -4,7 +4,7 @@ import os
 from argparse import Namespace
 
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed, Invalid
 
 VALUE_BYTES_MAX = 32 * 1024

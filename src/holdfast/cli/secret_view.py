@@ -6,7 +6,7 @@ from argparse import Namespace
 from msgspec import UNSET, Struct
 
 from holdfast.cli import session
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.declared.secrets import path_of
 from holdfast.errors import Invalid
 from holdfast.model import sealed

@@ -6,9 +6,9 @@ from argparse import Namespace
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.cli.acquaintance import state_dir
-from holdfast.cli.heads import Heads
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.hub_identity import state_dir
+from holdfast.cli.seen_heads import Heads
+from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.cli.hindrances import Hindrance
+from holdfast.cli.blockers import Blocker
 from holdfast.cli.terminal import Terminal, harmless
 
 EVERY_S = 15.0
@@ -18,7 +18,7 @@ class WaitingLines:
         self._said_s = began_s
         self._told: set[tuple[str, str, str]] = set()
 
-    def show(self, found: Sequence[Hindrance], waiting: Sequence[str], monotonic_s: float) -> None:
+    def show(self, found: Sequence[Blocker], waiting: Sequence[str], monotonic_s: float) -> None:
         for one in found:
             key = (one.node, one.code, one.address)
             if key not in self._told:

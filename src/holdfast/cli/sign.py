@@ -7,13 +7,13 @@ import msgspec
 
 from holdfast.cli import order_file, order_sign, saved_plan, show_plan, signing
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, Corrupt, Failed, Invalid
 from holdfast.model.applied import Applied, head_of
 from holdfast.model.revision import Head
 
 if TYPE_CHECKING:
-    from holdfast.cli.heads import Heads
+    from holdfast.cli.seen_heads import Heads
 
 DETAILS = """\
 Shows the saved plan or the order, computed from the very bytes that are signed, and adds your signature to the file.
@@ -61,7 +61,7 @@ def _check_base(file: str, base: Applied | None, args: Namespace, box: Toolbox) 
     if base is None:
         return
     from holdfast.cli import session
-    from holdfast.cli.heads import compare
+    from holdfast.cli.seen_heads import compare
 
     heads = session.heads(args, box)
     lock, memory = heads.lock(), heads.memory(base.fleet_id)

@@ -5,7 +5,7 @@ from argparse import Namespace
 import msgspec
 
 from holdfast.cli import flags
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, NotPermitted, SignatureRequired
 from holdfast.model import ssh_key
 from holdfast.model.applied import Applied

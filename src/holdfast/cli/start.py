@@ -2,9 +2,9 @@
 
 from argparse import Namespace
 
-from holdfast.cli import order_now
+from holdfast.cli import order_and_wait
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
 Lifts what `holdfast stop` set: signs an order with your key (grade apply), hands it in and waits until the node itself
@@ -19,8 +19,8 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    order_now.declare_service(parser)
+    order_and_wait.declare_service(parser)
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    return order_now.serve("start", args, box)
+    return order_and_wait.serve("start", args, box)

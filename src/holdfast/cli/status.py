@@ -12,14 +12,14 @@ from holdfast.cli.copies import copies
 from holdfast.cli.edge_list import expires
 from holdfast.cli.edge_view import EdgeView
 from holdfast.cli.flags import Parser
-from holdfast.cli.moment import rfc3339
 from holdfast.cli.node_list import describe
 from holdfast.cli.terminal import harmless
-from holdfast.cli.testimony import Testimony, aged, hear, recorded_key, unheard
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.verified_report import VerifiedReport, aged, hear, recorded_key, unheard
 from holdfast.errors import HoldfastError
 from holdfast.hub import edge_findings, service_findings
-from holdfast.hub.traffic_codes import OVER
+from holdfast.hub.alerts.traffic_codes import OVER
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.invite import decode_invite
@@ -83,7 +83,7 @@ def _applied(hub: HubReader, args: Namespace, box: Toolbox) -> tuple[Applied | N
         return None, [StatusFinding(trouble.code, "fatal", trouble.message, trouble.remedy)]
 
 
-def _nodes(hub: HubReader, applied: Applied | None, box: Toolbox) -> tuple[dict[str, Testimony], bool]:
+def _nodes(hub: HubReader, applied: Applied | None, box: Toolbox) -> tuple[dict[str, VerifiedReport], bool]:
     if applied is None:
         return {}, True
     if not isinstance(hub, FleetReader):
@@ -92,7 +92,7 @@ def _nodes(hub: HubReader, applied: Applied | None, box: Toolbox) -> tuple[dict[
     return hear(answer, applied, box.clock.now_s()), answer.ready
 
 
-def doubts(nodes: dict[str, Testimony]) -> list[StatusFinding]:
+def doubts(nodes: dict[str, VerifiedReport]) -> list[StatusFinding]:
     """What the hub says of nodes and cannot prove, or seems to hold back."""
     found = []
     for name, one in sorted(nodes.items()):
@@ -118,7 +118,7 @@ def doubts(nodes: dict[str, Testimony]) -> list[StatusFinding]:
     return found
 
 
-def unrecorded(nodes: dict[str, Testimony], applied: Applied, now_s: float) -> list[StatusFinding]:
+def unrecorded(nodes: dict[str, VerifiedReport], applied: Applied, now_s: float) -> list[StatusFinding]:
     """Who joined and is in no revision yet, once the invite is over: that proof does not last."""
     found = []
     for name, one in sorted(nodes.items()):
@@ -133,7 +133,7 @@ def unrecorded(nodes: dict[str, Testimony], applied: Applied, now_s: float) -> l
     return found
 
 
-def not_as_applied(nodes: dict[str, Testimony], applied: Applied, now_s: float) -> list[StatusFinding]:
+def not_as_applied(nodes: dict[str, VerifiedReport], applied: Applied, now_s: float) -> list[StatusFinding]:
     """Services that have not converged or are not well, by the word of their node alone."""
     found: list[StatusFinding] = []
     for name, one in sorted(nodes.items()):
@@ -142,7 +142,7 @@ def not_as_applied(nodes: dict[str, Testimony], applied: Applied, now_s: float) 
     return found
 
 
-def not_public(nodes: dict[str, Testimony], applied: Applied, now_s: float) -> list[StatusFinding]:
+def not_public(nodes: dict[str, VerifiedReport], applied: Applied, now_s: float) -> list[StatusFinding]:
     """Public routes and certificates that are not as they should be: the findings of the nodes' own, and what their
     reports show beside."""
     found: list[StatusFinding] = []
@@ -172,7 +172,7 @@ def merged(hub: Iterable[StatusFinding], own: list[StatusFinding]) -> list[Statu
 
 def _document(
     found: HubStatus,
-    nodes: dict[str, Testimony],
+    nodes: dict[str, VerifiedReport],
     applied: Applied | None,
     findings: list[StatusFinding],
     ready: bool,
@@ -186,7 +186,7 @@ def _document(
     return document
 
 
-def _services(nodes: dict[str, Testimony], applied: Applied) -> list[dict[str, Any]]:
+def _services(nodes: dict[str, VerifiedReport], applied: Applied) -> list[dict[str, Any]]:
     """M-44: where each service is, and which edges carry its hostnames."""
     routes = edge_view.edge_routes(applied, nodes)
     return [
@@ -230,7 +230,7 @@ def _public(found: list[EdgeView]) -> str:
     return f"public hostnames: {', '.join(f'{n} {word}' for word, n in sorted(counts.items()))}; holdfast edge status"
 
 
-def _summary(nodes: dict[str, Testimony], ready: bool) -> str:
+def _summary(nodes: dict[str, VerifiedReport], ready: bool) -> str:
     counts: dict[str, int] = {}
     for one in nodes.values():
         counts[one.shown] = counts.get(one.shown, 0) + 1

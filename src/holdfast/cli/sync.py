@@ -4,9 +4,9 @@ from argparse import Namespace
 
 from holdfast.cli import plan
 from holdfast.cli.apply import apply_directory
-from holdfast.cli.carry_out import DETACH
+from holdfast.cli.commit_plan import DETACH
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
 The same as apply, under the name people look for: new services are created, changed ones updated, and services that

@@ -7,8 +7,8 @@ import msgspec
 
 from holdfast.cli import session
 from holdfast.cli.flags import Parser
-from holdfast.cli.moment import rfc3339
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import Invalid
 from holdfast.model import duration

@@ -5,10 +5,10 @@ from argparse import Namespace
 import msgspec
 
 from holdfast.cli.flags import Parser
-from holdfast.cli.moment import rfc3339
 from holdfast.cli.terminal import harmless
+from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.token_create import shown, target
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.model.token import Token
 
 DETAILS = """\

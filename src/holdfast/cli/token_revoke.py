@@ -8,7 +8,7 @@ import msgspec
 from holdfast.cli.flags import Parser
 from holdfast.cli.token_create import shown, target
 from holdfast.cli.token_list import line
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model.token import TOKEN_ID_PATTERN
 

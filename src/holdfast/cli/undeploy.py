@@ -4,9 +4,9 @@ import os
 from argparse import Namespace
 
 from holdfast.cli import session
-from holdfast.cli.carry_out import DETACH, carry_out
+from holdfast.cli.commit_plan import DETACH, carry_out
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.model.ids import address_of
 from holdfast.planning.plan import plan_undeploy
 

@@ -5,7 +5,7 @@ from argparse import Namespace
 import msgspec
 
 from holdfast.cli.flags import Parser
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
 from holdfast.model import trust
 

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import edge_observed, observed, receipts
+from holdfast.cli.blockers import Blocker
 from holdfast.cli.edge_observed import EdgeObserved
-from holdfast.cli.hindrances import Hindrance
-from holdfast.cli.moment import rfc3339
 from holdfast.cli.names_observed import DnsObserved
 from holdfast.cli.observed import Observed
 from holdfast.cli.outcome import Outcome
+from holdfast.cli.timestamps import rfc3339
 from holdfast.errors import Failed, HoldfastError, SignatureRequired, Unreachable
 from holdfast.model.deployment import StepResult
 from holdfast.model.revision import Head
@@ -130,7 +130,7 @@ def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
     return _explained(late, outcome.hindrances) if late is not None else None
 
 
-def _explained(trouble: Unreachable, found: Sequence[Hindrance]) -> Unreachable:
+def _explained(trouble: Unreachable, found: Sequence[Blocker]) -> Unreachable:
     """What the nodes themselves say of it; their remedy before ours."""
     if not found:
         return trouble

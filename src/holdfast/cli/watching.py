@@ -10,22 +10,22 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.cli import edge_observed, hindrances, names_observed, observed, receipts
+from holdfast.cli import blockers, edge_observed, names_observed, observed, receipts
+from holdfast.cli.blockers import Blocker
 from holdfast.cli.edge_observed import EdgeAwaited, EdgeObserved
-from holdfast.cli.hindrances import Hindrance
-from holdfast.cli.lookout import Lookout
 from holdfast.cli.names_observed import DnsObserved, NamesAwaited, NamesObserved
 from holdfast.cli.observed import Awaited, Observed
+from holdfast.cli.report_poll import ReportPoll
 from holdfast.cli.show_steps import StepLines, under_way
 from holdfast.cli.show_waiting import WaitingLines
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.model import duration
 from holdfast.model.applied import Applied, content
 from holdfast.model.ids import FLEET
 from holdfast.planning.documents import FleetDocument
 
 if TYPE_CHECKING:
-    from holdfast.cli.testimony import Testimony
+    from holdfast.cli.verified_report import VerifiedReport
 
 SILENT_S = 2.0  # an agent that says nothing of services so long after its receipt runs none; the same with routes
 PARKED_S = 1.0  # what was parked before this revision is taken away within that
@@ -75,11 +75,11 @@ class Watch:
         self.services: tuple[Observed, ...] = ()
         self.edges: tuple[EdgeObserved, ...] = ()
         self.dns = DnsObserved()
-        self.hindrances: tuple[Hindrance, ...] = ()  # why that waits which has not settled
+        self.hindrances: tuple[Blocker, ...] = ()  # why that waits which has not settled
 
     # ---- looking
 
-    def look(self, heard: "Mapping[str, Testimony]", only_new: bool = False) -> None:
+    def look(self, heard: "Mapping[str, VerifiedReport]", only_new: bool = False) -> None:
         """`only_new`: what happened before this command is not told as if it happened now."""
         self.services = tuple(self._service(one, heard.get(one.node)) for one in self._wanted.services)
         for one, seen in zip(self._wanted.services, self.services, strict=True):
@@ -96,7 +96,7 @@ class Watch:
         self._lines.show(self.services, self.dns, self.edges, self._box.clock.now_s())
         self._tell_waiting(heard)
 
-    def _tell_waiting(self, heard: "Mapping[str, Testimony]") -> None:
+    def _tell_waiting(self, heard: "Mapping[str, VerifiedReport]") -> None:
         """At once, and not when the time is up: whoever reads it may help."""
         unsigned = self._unsigned(heard)
         if self._is_over() and not unsigned:
@@ -104,27 +104,27 @@ class Watch:
             return
         names = [one.node for one in self.dns.those("waiting")] if not self.dns.is_settled else []
         pairs = list(zip(self._wanted.services, self.services, strict=True))
-        concerned = hindrances.concerns(pairs, self.edges, sorted({*names, *unsigned}))
-        found = hindrances.of(concerned, heard, self._accepts)
+        concerned = blockers.concerns(pairs, self.edges, sorted({*names, *unsigned}))
+        found = blockers.of(concerned, heard, self._accepts)
         self.hindrances = tuple(one for one in found if self._is_current(one))
         waiting = under_way(self.services, self.dns, self.edges, self._box.clock.now_s(), whole=True)
         waiting += [f"the signature of {', '.join(unsigned)}"] if unsigned else []
         self._waiting_lines.show(self.hindrances, waiting, self._box.clock.monotonic_s())
 
-    def _unsigned(self, heard: "Mapping[str, Testimony]") -> list[str]:
+    def _unsigned(self, heard: "Mapping[str, VerifiedReport]") -> list[str]:
         if self._branch is None:
             return []
         asked = {node: heard[node] for node in sorted(self._wanted.asked - self._unheard) if node in heard}
         return [node for node, word in asked.items() if word.key and not self._accepts(word)]
 
-    def _is_current(self, one: Hindrance) -> bool:
+    def _is_current(self, one: Blocker) -> bool:
         waited_s = self._box.clock.monotonic_s() - self._began_s
         return self._branch is None or one.since_s >= self._began_at_s or waited_s >= STALE_S
 
-    def _accepts(self, word: "Testimony | None") -> bool:
+    def _accepts(self, word: "VerifiedReport | None") -> bool:
         return self._branch is None or (word is not None and receipts.accepted(word, self._branch))
 
-    def _service(self, one: Awaited, word: "Testimony | None") -> Observed:
+    def _service(self, one: Awaited, word: "VerifiedReport | None") -> Observed:
         signed = self._accepts(word)
         found = observed.judge(one, word, signed)
         if found.phase == "parked" and not self._lasts(one, "parked", PARKED_S):
@@ -132,7 +132,7 @@ class Watch:
         is_silent = found.phase == "settling" and signed and observed.says_nothing(word)
         return observed.unwatched(one) if is_silent and self._lasts(one, "silent", SILENT_S) else found
 
-    def _names(self, of: NamesAwaited, node: str, word: "Testimony | None") -> NamesObserved:
+    def _names(self, of: NamesAwaited, node: str, word: "VerifiedReport | None") -> NamesObserved:
         if node in self._unheard:
             return NamesObserved(node, "unknown", f"{node} is silent")
         found = names_observed.judge(of, node, word, self._accepts(word))
@@ -144,7 +144,7 @@ class Watch:
             return replace(found, phase="unknown") if is_silent else found
         return replace(found, phase="failed") if self._lasts(node, "names", TROUBLED_S) and not of.leaves else found
 
-    def _edge(self, one: EdgeAwaited, word: "Testimony | None") -> EdgeObserved:
+    def _edge(self, one: EdgeAwaited, word: "VerifiedReport | None") -> EdgeObserved:
         is_asked = one.edge in self._wanted.asked - self._unheard
         is_silent = word is not None and word.key and (word.status == "unhealthy" or one.edge in self._unheard)
         if word is not None and is_silent and not is_asked:
@@ -170,7 +170,9 @@ class Watch:
 
     # ---- waiting
 
-    def wait(self, lookout: Lookout, applied: Applied, without: Collection[str], unheard: Collection[str] = ()) -> None:
+    def wait(
+        self, lookout: ReportPoll, applied: Applied, without: Collection[str], unheard: Collection[str] = ()
+    ) -> None:
         """`without`: nodes that did not sign for the revision, and have had their time. `unheard`: those of them that
         had nothing to do but to learn names."""
         if unheard:

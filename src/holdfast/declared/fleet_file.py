@@ -4,7 +4,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.declared import alerts, infrastructure, names, node_keys, nodes, operators, toml_file
+from holdfast.declared import (
+    alerts,
+    infrastructure,
+    names,
+    node_keys,
+    nodes,
+    operators,
+    toml_file,
+)
 from holdfast.declared.check import UNKNOWN_SETTINGS, check
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.layout import FLEET_FILE

@@ -2,7 +2,17 @@
 
 from collections.abc import Collection
 
-from holdfast.declared import fleet_file, health, layout, policies, routes, secrets, service_rules, services, spelling
+from holdfast.declared import (
+    fleet_file,
+    health,
+    layout,
+    policies,
+    routes,
+    secrets,
+    service_rules,
+    services,
+    spelling,
+)
 from holdfast.declared.check import UNKNOWN_SETTINGS
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.fleet_file import Declared

@@ -16,15 +16,15 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid
-from holdfast.hub import limits, openapi
-from holdfast.hub.api import Api, Staff
-from holdfast.hub.authentication import Authentication
-from holdfast.hub.connection import Listener
-from holdfast.hub.counter import Counter, FleetCore
-from holdfast.hub.denials import Denials
-from holdfast.hub.desk import Desk, SalvageDesk, TokenBook
-from holdfast.hub.limiter import Limiter, Rates
-from holdfast.hub.notify import notify
+from holdfast.hub.http import limits, openapi
+from holdfast.hub.http.api import Api, Handlers
+from holdfast.hub.http.authentication import Authentication
+from holdfast.hub.http.connection import Listener
+from holdfast.hub.http.counter import Counter, FleetCore
+from holdfast.hub.http.denials import Denials
+from holdfast.hub.http.desk import Desk, SalvageDesk, TokenBook
+from holdfast.hub.http.limiter import Limiter, Rates
+from holdfast.hub.service_manager import notify
 from holdfast.model.trust import Trust
 from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.clock import Clock
@@ -139,9 +139,9 @@ class Daemon:
                 log.error("the certificate could not be renewed: %s; %s", trouble.message, trouble.remedy)
 
 
-def _staff(parts: Parts, denials: Denials) -> Staff:
+def _staff(parts: Parts, denials: Denials) -> Handlers:
     limiter = Limiter(parts.rates)
-    return Staff(
+    return Handlers(
         Desk(parts.hub, openapi.document(), parts.tokens, parts.fleet, parts.audit, parts.salvage),
         Counter(parts.fleet, limiter, parts.clock),
         Authentication(

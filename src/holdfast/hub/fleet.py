@@ -11,24 +11,36 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError, NotPermitted
-from holdfast.hub import admission, checkins, health, mailboxes, nodes_view, own_settings, startup
-from holdfast.hub.alarms import Alarms, Make
-from holdfast.hub.convergence import Convergence
-from holdfast.hub.deployments import Deployments
-from holdfast.hub.edge_words import EdgeWords
-from holdfast.hub.finding_watch import FindingWatch
-from holdfast.hub.link_shelf import LinkShelf
-from holdfast.hub.member import Member
-from holdfast.hub.moves import Moves
-from holdfast.hub.news import News
-from holdfast.hub.reception import Reception
-from holdfast.hub.refusals import Refusals
-from holdfast.hub.registry import Registry, fingerprint
-from holdfast.hub.service_watch import ServiceWatch
-from holdfast.hub.standby import Standby
-from holdfast.hub.watch import Watch
-from holdfast.hub.withdrawals import Withdrawals
-from holdfast.hub.writing import durable, noted
+from holdfast.hub import settings as hub_settings
+from holdfast.hub.alerts.alarms import Alarms, Make
+from holdfast.hub.alerts.finding_watch import FindingWatch
+from holdfast.hub.alerts.service_watch import ServiceWatch
+from holdfast.hub.http.refusals import Refusals
+from holdfast.hub.ledger.writes import durable, noted
+from holdfast.hub.nodes import (
+    admission,
+    health,
+)
+from holdfast.hub.nodes import (
+    reports as node_reports,
+)
+from holdfast.hub.nodes import (
+    view as nodes_view,
+)
+from holdfast.hub.nodes.check_in import CheckInHandler
+from holdfast.hub.nodes.link_cache import LinkCache
+from holdfast.hub.nodes.liveness import Liveness
+from holdfast.hub.nodes.member import Member
+from holdfast.hub.nodes.registry import Registry, fingerprint
+from holdfast.hub.nodes.report_changes import ReportChanges
+from holdfast.hub.orders import queue as order_queue
+from holdfast.hub.watchers import fleet_findings
+from holdfast.hub.watchers.convergence import Convergence
+from holdfast.hub.watchers.deployments import Deployments
+from holdfast.hub.watchers.dns_withdrawals import DnsWithdrawals
+from holdfast.hub.watchers.edge_reports import EdgeReports
+from holdfast.hub.watchers.move_releases import MoveReleases
+from holdfast.hub.watchers.standby import Standby
 from holdfast.ledger import keys
 from holdfast.model.applied import Applied, head_of
 from holdfast.model.audit import Event
@@ -51,10 +63,10 @@ from holdfast.model.principal import Principal
 from holdfast.model.revision import Head
 from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.clock import Clock
-from holdfast.ports.entropy import Entropy
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.ledger_store import LedgerStore, Moved, Transaction
 from holdfast.ports.notifier import Notifier
+from holdfast.ports.random_source import RandomSource
 from holdfast.trust import enrolment as chain
 
 log = logging.getLogger("holdfast.fleet")
@@ -65,7 +77,7 @@ COMMITS_AUDITED = 100  # at once; more only come when a ledger was put in place 
 Knock = Callable[[str, str], Awaitable[bool]]
 
 
-class FleetDesk:
+class HubFleet:
     """Every method belongs to the event loop, but `committed`, `nodes`, `status_findings`, `observations`, `orders`,
     `converged` and `audit_lines`, which any thread may call: they only look.
 
@@ -77,7 +89,7 @@ class FleetDesk:
         hub: HubReader,
         store: LedgerStore,
         clock: Clock,
-        entropy: Entropy,
+        random: RandomSource,
         audit: AuditLog,
         pace: Cadence = NORMAL,
         make_notifier: Make | None = None,
@@ -87,7 +99,7 @@ class FleetDesk:
         self._hub = hub
         self._store = store
         self._clock = clock
-        self._entropy = entropy
+        self._random = random
         self._audit = audit
         self._loop: asyncio.AbstractEventLoop | None = None
         self._refusals = Refusals(audit)
@@ -96,25 +108,25 @@ class FleetDesk:
         self._registry = Registry(hub, store, pace, self._newcomer)
         self._deployments = Deployments()
         self._deployments.follow(self._registry.applied)
-        self._services = ServiceWatch(self._registry, store, clock, entropy, self._alarms, self._deployments)
+        self._services = ServiceWatch(self._registry, store, clock, random, self._alarms, self._deployments)
         self._convergence = Convergence(self._registry, store, clock, self._deployments)
-        self._news = News(clock.now_s())
-        self._findings = FindingWatch(self._registry, store, clock, entropy, self._alarms)
-        edges = EdgeWords(self._registry, self._time_s)
+        self._news = ReportChanges(clock.now_s())
+        self._findings = FindingWatch(self._registry, store, clock, random, self._alarms)
+        edges = EdgeReports(self._registry, self._time_s)
         self._standby = Standby(self._registry, store, clock, edges)
-        self._moves = Moves(self._registry, edges)
-        self._withdrawals = Withdrawals(self._registry)
-        self._watch = Watch(
-            self._registry, store, clock, entropy, self._alarms, knock, self._look_also, self._health_changed
+        self._moves = MoveReleases(self._registry, edges)
+        self._withdrawals = DnsWithdrawals(self._registry)
+        self._watch = Liveness(
+            self._registry, store, clock, random, self._alarms, knock, self._look_also, self._health_changed
         )
-        self._reception = Reception(
+        self._reception = CheckInHandler(
             self._registry,
             store,
             clock,
             audit,
             self._watch,
             self._refusals,
-            LinkShelf(hub),
+            LinkCache(hub),
             self._attend,
             self._applied,
             self._told,
@@ -127,8 +139,8 @@ class FleetDesk:
         known = msgspec.json.decode(record.value, type=health.HealthRecord) if record else None
         member = Member(name, self._time_s(), health.remembered(known, self._clock.now_s()))
         member.heard_before = known is not None
-        checkins.load(member, self._store)
-        mailboxes.load(member, self._store)
+        node_reports.load(member, self._store)
+        order_queue.load(member, self._store)
         return member
 
     def _time_s(self) -> float:
@@ -199,7 +211,7 @@ class FleetDesk:
         self._applied()
         now_s = self._clock.now_s()
         try:
-            checkins.check_address(request.address)
+            node_reports.check_address(request.address)
             admitted = admission.admit(self._registry, self._store, principal, request, now_s)
             if admitted.record is not None:
                 await self._commit_invite(admitted)
@@ -268,15 +280,15 @@ class FleetDesk:
         self._attend()
         applied = self._applied()
         try:
-            member, order, record = mailboxes.accept(
+            member, order, record = order_queue.accept(
                 applied, self._registry.members, signed, self._store, principal.name, self._clock.now_s()
             )
             if record is not None:
                 try:
-                    await durable(self._store.submit(mailboxes.writing(order, record)))
+                    await durable(self._store.submit(order_queue.writing(order, record)))
                 except Moved:  # the same order came twice in the same moment
                     return order.id
-                mailboxes.put_in(member, order, record)
+                order_queue.put_in(member, order, record)
         except HoldfastError as trouble:
             self._refusals.note(principal, "order", "", trouble, source)
             raise
@@ -285,7 +297,7 @@ class FleetDesk:
         return order.id
 
     def orders(self, node: str | None, newest: int) -> OrdersAnswer:
-        return OrdersAnswer(tuple(mailboxes.views(self._store, self._registry.members, node, newest)))
+        return OrdersAnswer(tuple(order_queue.views(self._store, self._registry.members, node, newest)))
 
     async def revoke(self, principal: Principal, signed: SignedRevocation, source: str = "") -> None:
         self._attend()
@@ -301,7 +313,7 @@ class FleetDesk:
             raise
         hit = self._registry.shut_out(revocation.key, signed)
         if hit is not None:
-            mailboxes.withdraw(hit, "ping")
+            order_queue.withdraw(hit, "ping")
             hit.bell.ring()
         self._audit.append(
             Event(str(principal), "revoke", f"node.{revocation.node}", "done", fingerprint(revocation.key), source)
@@ -318,8 +330,8 @@ class FleetDesk:
 
     def status_findings(self) -> list[StatusFinding]:
         now_s = self._clock.now_s()
-        at = startup.Moment(now_s, self._time_s())
-        found = startup.findings(self._registry.members, self._registry.applied, at)
+        at = fleet_findings.Moment(now_s, self._time_s())
+        found = fleet_findings.findings(self._registry.members, self._registry.applied, at)
         for finding, age_s in self._alarms.findings(now_s):
             found.append(
                 StatusFinding(
@@ -364,7 +376,7 @@ class FleetDesk:
         """A probe may take as long as the fleet says (M-64); a lab's own pace is left as it is."""
         paced = self._pace
         if paced == NORMAL and self._registry.applied is not None:
-            paced = replace(paced, probe_s=own_settings.probe_s(self._registry.applied, paced.probe_s))
+            paced = replace(paced, probe_s=hub_settings.probe_s(self._registry.applied, paced.probe_s))
         self._registry.set_pace(paced)
 
     async def run(self) -> None:
@@ -386,7 +398,7 @@ class FleetDesk:
     def _remember(self) -> None:
         """The newest words of everybody, so that the next hub knows since when a node is silent."""
         words = {
-            keys.report(m.name): checkins.kept(m) for m in self._registry.members.values() if m.heard_s is not None
+            keys.report(m.name): node_reports.kept(m) for m in self._registry.members.values() if m.heard_s is not None
         }
         put = {key: word for key, word in words.items() if word is not None}
         if put:

@@ -7,7 +7,18 @@ from functools import partial
 
 from holdfast.errors import Conflict, Invalid
 from holdfast.lab import blueprint as blueprints
-from holdfast.lab import command, control, network, node, podman_files, record, registry, roster, samples, subnet
+from holdfast.lab import (
+    command,
+    control,
+    network,
+    node,
+    podman_files,
+    record,
+    registry,
+    roster,
+    samples,
+    subnet,
+)
 from holdfast.lab.blueprint import Blueprint, Site
 from holdfast.lab.control import in_parallel
 from holdfast.lab.oci_image import Image

@@ -19,7 +19,7 @@ class LogsWanted(Struct, frozen=True):
     ago_s: float = 0.0  # or so long ago, by the node's clock
 
 
-class Said(Struct, frozen=True, tag="line"):
+class StreamedLine(Struct, frozen=True, tag="line"):
     """One line of one container."""
 
     container: str  # its id
@@ -46,4 +46,4 @@ class Ended(Struct, frozen=True, tag="ended", omit_defaults=True):
     remedy: str = ""
 
 
-Frame = Said | CaughtUp | Alive | Ended
+Frame = StreamedLine | CaughtUp | Alive | Ended

@@ -8,7 +8,16 @@ from msgspec.structs import replace
 
 from holdfast.model import canonical, trust
 from holdfast.model.applied import content
-from holdfast.model.fleet import Acme, Backups, Dns, Fleet, Overlay, Service, Settings, Timeouts
+from holdfast.model.fleet import (
+    Acme,
+    Backups,
+    Dns,
+    Fleet,
+    Overlay,
+    Service,
+    Settings,
+    Timeouts,
+)
 from holdfast.model.ids import FLEET, TRUST
 from holdfast.model.revision import Table
 

@@ -15,7 +15,7 @@ from holdfast.model.container import Container, ContainerSpec, Mount
 Progress = Callable[[str], None]  # one short line
 
 
-class Made(Struct, frozen=True):
+class CreateContainer(Struct, frozen=True):
     """One container about to be made: its spec plus what is chosen at this moment."""
 
     name: str
@@ -83,7 +83,7 @@ class Runtime(Protocol):
         """Nothing if it is not there or still in use."""
         ...
 
-    async def create(self, made: Made) -> str:
+    async def create(self, made: CreateContainer) -> str:
         """Its id. One of that name and these labels that is there already is left alone and its id returned; anything
         else of that name is Failed (`name_taken`)."""
         ...
@@ -102,7 +102,7 @@ class Runtime(Protocol):
 
     async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished: ...
 
-    async def run(self, made: Made, timeout_s: float) -> Finished:
+    async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
         """A container that runs to its end and is gone afterwards, however it ended (hooks)."""
         ...
 

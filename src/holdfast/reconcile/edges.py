@@ -48,7 +48,7 @@ class Check(Struct, frozen=True):
 PASSED = Check()
 
 
-class Picture(Struct, frozen=True):
+class EdgeFacts(Struct, frozen=True):
     """One hostname: what is applied, what the running proxy has, and what was checked of the way from one to the
     other."""
 
@@ -57,7 +57,7 @@ class Picture(Struct, frozen=True):
     leads: ProxyRoute | None = None  # the wanted route, whatever certificate it shows; None while nobody may vouch
     would: ProxyRoute | None = None  # ... with its certificate; None until that is there
     checks: Mapping[Step, Check] = {}
-    astray: bool = False  # what the proxy has is for a name, or leads to an address, that this edge may not serve
+    forbidden: bool = False  # what the proxy has is for a name, or leads to an address, that this edge may not serve
     left_s: float = 0.0  # since when it is not applied any more
     silences: int = 0  # of the backend of a leaving route, one after the other
     lives: bool = False  # the service goes on: only this name of it is not public any more
@@ -66,13 +66,13 @@ class Picture(Struct, frozen=True):
 # ---- what is next ---------------------------------------------------------------------------------------------------
 
 
-def next_act(picture: Picture, undeploy_s: float) -> Act:
-    if picture.has is not None and picture.astray:
+def next_act(picture: EdgeFacts, undeploy_s: float) -> Act:
+    if picture.has is not None and picture.forbidden:
         return "withdraw"
     return _leave(picture, undeploy_s) if picture.wanted is None else _serve(picture, picture.wanted)
 
 
-def _leave(picture: Picture, undeploy_s: float) -> Act:
+def _leave(picture: EdgeFacts, undeploy_s: float) -> Act:
     """The worker stops first (M-85). One that cannot be heard, or does not stop, is not waited for without end; one
     that is to go on is not waited for at all."""
     if picture.has is None:
@@ -81,7 +81,7 @@ def _leave(picture: Picture, undeploy_s: float) -> Act:
     return "withdraw" if is_due else "ask"
 
 
-def _serve(picture: Picture, wanted: EdgeRoute) -> Act:
+def _serve(picture: EdgeFacts, wanted: EdgeRoute) -> Act:
     """The first step that was not tried or has to be tried again."""
     for step in STEPS[wanted.mode]:
         if step == "route" and picture.has == picture.would:
@@ -92,17 +92,17 @@ def _serve(picture: Picture, wanted: EdgeRoute) -> Act:
     return "rest"
 
 
-def blocks(step: Step, picture: Picture) -> bool:
+def blocks(step: Step, picture: EdgeFacts) -> bool:
     """A live route is not taken away, nor doubted, because its backend or its name does not answer for a while."""
     return step not in ("dns", "backend") or not leads_there(picture)
 
 
-def leads_there(picture: Picture) -> bool:
+def leads_there(picture: EdgeFacts) -> bool:
     """The running proxy has the wanted route already, whatever certificate it shows."""
     return picture.has is not None and replace(picture.has, certificate="") == picture.leads
 
 
-def phase_of(picture: Picture, act: Act, waited_s: float, at_most_s: float) -> Phase:
+def phase_of(picture: EdgeFacts, act: Act, waited_s: float, at_most_s: float) -> Phase:
     """failed: waiting does not help, or it took too long; it is tried again all the same, only more rarely."""
     if picture.wanted is None:
         return "leaving"
@@ -113,7 +113,7 @@ def phase_of(picture: Picture, act: Act, waited_s: float, at_most_s: float) -> P
     return "failed" if hopeless or waited_s >= at_most_s else "waiting"
 
 
-def trouble_at(picture: Picture, act: Act) -> Check | None:
+def trouble_at(picture: EdgeFacts, act: Act) -> Check | None:
     """Why this act was not over and done with the last time."""
     check = next((found for step, found in picture.checks.items() if step == act), None)
     return check if check is not None and check.trouble else None

@@ -63,7 +63,7 @@ ALLOWED: Mapping[str, frozenset[Kind]] = {
     "commit": _OPERATORS | _FOUNDING,  # judged by the signatures on the revision
     "mend": _OPERATORS,
     "order": _OPERATORS,
-    "stream": _OPERATORS | _NODES,  # whoever gave the order, and the node it is for: hub/relay.py
+    "stream": _OPERATORS | _NODES,  # whoever gave the order, and the node it is for: hub/orders/relay.py
     "revoke": _OPERATORS,
     "make-token": _OPERATORS,
     "revoke-token": _OPERATORS,

@@ -7,7 +7,13 @@ that is asked anew every time, so that an operator who leaves the trust is refus
 from holdfast.errors import Corrupt, Invalid, Unauthenticated
 from holdfast.model import ssh_key
 from holdfast.model.principal import Principal
-from holdfast.model.session import NAMESPACE, SESSION_S_MAX, SessionCertificate, SessionGrant, decode_grant
+from holdfast.model.session import (
+    NAMESPACE,
+    SESSION_S_MAX,
+    SessionCertificate,
+    SessionGrant,
+    decode_grant,
+)
 from holdfast.model.trust import Trust
 from holdfast.trust import sshsig
 from holdfast.trust.approval import by_key

@@ -12,8 +12,17 @@ from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.nonces.memory import MemoryNonces
 from holdfast.adapters.signer.memory import MemorySigner
-from holdfast.agent import denials, local_api
-from holdfast.agent.local_api import ALLOWED, ROUTES, Answer, Asked, Holding, LocalApi, NodeStatus
+from holdfast.agent.link import denials
+from holdfast.agent.local_api import api
+from holdfast.agent.local_api.api import (
+    ALLOWED,
+    ROUTES,
+    Answer,
+    Asked,
+    Holding,
+    LocalApi,
+    NodeStatus,
+)
 from holdfast.model import canonical, ssh_key
 from holdfast.model.audit import AuditEntry
 from holdfast.model.principal import Kind
@@ -234,7 +243,7 @@ def test_before_the_first_revision_nobody_is_an_operator(bench: Bench) -> None:
 
 
 def test_asking_too_often_is_limited_and_says_until_when(bench: Bench) -> None:
-    for _ in range(local_api.REQUESTS_PER_MINUTE):
+    for _ in range(api.REQUESTS_PER_MINUTE):
         assert bench.ask(by("hub", "GET", "/v1/status")).status == 200
     answer = bench.ask(by("hub", "GET", "/v1/status"))
     assert answer.status == 429 and 1 <= int(answer.headers["Retry-After"]) <= 60

@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from holdfast.agent.local_api import Holding
-from holdfast.agent.local_node import HOLDINGS_FACT, LocalAgent
+from holdfast.agent.local_api.api import Holding
+from holdfast.agent.local_api.node import HOLDINGS_FACT, LocalAgent
 from holdfast.errors import Corrupt
 from tests.fleets.agents import Lone, PaperHub
 from tests.fleets.virtual import VirtualLoop, run

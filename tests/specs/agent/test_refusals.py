@@ -7,8 +7,8 @@ import msgspec
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.journal.memory import MemoryJournal
-from holdfast.agent.answers import HUB, UNSENT_MAX, Answers
-from holdfast.agent.refusals import KINDS_MAX, LINES_PER_MINUTE, Refusals
+from holdfast.agent.link.order_results import HUB, UNSENT_MAX, OrderResults
+from holdfast.agent.link.refusals import KINDS_MAX, LINES_PER_MINUTE, Refusals
 from holdfast.model.audit import AuditEntry, Event
 from holdfast.model.checkin import RESULTS_MAX
 from holdfast.model.order import OrderResult
@@ -39,7 +39,7 @@ def result(id: str, outcome: str = "done") -> OrderResult:
 
 
 def test_results_are_kept_within_bounds_and_sent_under_the_ids_they_came_with() -> None:
-    answers = Answers(MemoryJournal())
+    answers = OrderResults(MemoryJournal())
     for n in range(2 * UNSENT_MAX):
         answers.keep(result(f"{HUB}{n}"), 1)
     assert len(answers.unsent) == UNSENT_MAX and len(answers.waiting()) == RESULTS_MAX
@@ -51,7 +51,7 @@ def test_results_are_kept_within_bounds_and_sent_under_the_ids_they_came_with() 
 
 
 def test_a_pulse_tells_the_newest_and_what_was_done_before_what_was_refused() -> None:
-    answers = Answers(MemoryJournal())
+    answers = OrderResults(MemoryJournal())
     for n in range(100):
         answers.proven(result(f"ran{n}"))
         answers.proven(result(f"refused{n}", "refused"))

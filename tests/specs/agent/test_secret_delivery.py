@@ -7,12 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
-from holdfast.adapters.entropy.seeded import SeededEntropy
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.memory import MemorySealer
 from holdfast.adapters.secret_files.directory import DirectorySecretFiles
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
-from holdfast.agent.judgement import Standing, judge, needed
-from holdfast.agent.secrets import Secrets
+from holdfast.agent.acceptance.manifest_grades import Followed, judge, needed
+from holdfast.agent.services.secrets import Secrets
 from holdfast.errors import Failed, TryLater
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
@@ -148,9 +148,9 @@ class Scene:
         settings = self.put(FleetDocument(small_fleet().settings))
         return NodeManifest("f" * 64, "w1", settings, own, {f"service.{n}": e for n, e in services.items()})
 
-    def judged(self, before: NodeManifest, after: NodeManifest) -> Standing:
+    def judged(self, before: NodeManifest, after: NodeManifest) -> Followed:
         line = " ".join(CAROL.key.split()[:2])
-        return judge(Standing(before, before), after, [((line,), TRUST)], self.contents, 2, 0.0)
+        return judge(Followed(before, before), after, [((line,), TRUST)], self.contents, 2, 0.0)
 
 
 def test_a_node_needs_what_is_sealed_for_its_services() -> None:
@@ -215,7 +215,7 @@ def sealed_fleet(*values: bytes) -> list[Candidate]:
     found: list[Candidate] = []
     applied: Applied | None = None
     for value in values:
-        content = MemorySealer(SeededEntropy(f"{len(found)}")).seal(value, [key_of("w1").line])
+        content = MemorySealer(SeededRandom(f"{len(found)}")).seal(value, [key_of("w1").line])
         web = Service((Component("main", digest_pinned("web"), secrets=("db",)),), node="w1")
         node = Node("w1", ("worker",), key=key_of("w1").line)
         wanted = replace(small_fleet({"web": web}), nodes={"w1": node}, secrets={"db": content})

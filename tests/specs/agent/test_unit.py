@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from holdfast.agent import daemon
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from tests.fleets.agents import Lone, PaperHub
 from tests.fleets.virtual import VirtualLoop
 from tests.scenarios.test_agent_orders import CANDIDATES

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import wiring
-from holdfast.cli import agent_journal, frame
+from holdfast.cli import agent_journal, main
 from holdfast.cli.terminal import Terminal
 from holdfast.model.invite import JoinToken, encode_token
 from holdfast.model.journal import JournalEntry, Operation
@@ -26,7 +26,7 @@ TOKEN = JoinToken(signed_invite(invite()), SECRET, NOBODY, OTHER_KEY.line, Head(
 class Ran:
     def __init__(self, *words: str) -> None:
         out, err = io.StringIO(), io.StringIO()
-        self.code = frame.run(words, wiring.SystemToolbox(Terminal(out, err, io.StringIO()), {"HOME": "/nowhere"}))
+        self.code = main.run(words, wiring.SystemToolbox(Terminal(out, err, io.StringIO()), {"HOME": "/nowhere"}))
         self.out, self.err = out.getvalue(), err.getvalue()
 
 

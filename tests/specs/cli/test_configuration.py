@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.adapters.disk.memory import MemoryDisk
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
-from holdfast.cli import acquaintance, agent_run, flags, hub_init, hub_run, session
+from holdfast.cli import agent_run, flags, hub_identity, hub_init, hub_run, session
 from holdfast.model.cadence import NORMAL
 from holdfast.model.duration import milliseconds
 from holdfast.model.fleet import Backups, Settings, Timeouts
@@ -52,17 +52,17 @@ def test_where_the_services_and_the_credentials_come_from() -> None:
     assert (told(environ).fleet, told(environ).key) == ("/f", "/k")
     assert (told(environ, "--fleet", "g", "--key", "l").fleet, told(environ, "--key", "l").key) == ("g", "l")
     assert (told({}).fleet, told({}).key) == (".", None)
-    assert acquaintance.state_dir(environ) == "/home/a/.local/state/holdfast"
-    assert acquaintance.state_dir({"XDG_STATE_HOME": "/s", "HOME": "/home/a"}) == "/s/holdfast"
+    assert hub_identity.state_dir(environ) == "/home/a/.local/state/holdfast"
+    assert hub_identity.state_dir({"XDG_STATE_HOME": "/s", "HOME": "/home/a"}) == "/s/holdfast"
 
 
 def test_whom_the_command_line_believes() -> None:
     """M-117 `[mcias] server_url`: no identity service is configured; the hub's key is, and an address list of nodes is
     not needed, for nodes are asked through the hub."""
     files = {"/f/fleet.toml": f'[fleet]\nname = "a"\nhub_key = "{HUB_KEY}"\n'.encode()}
-    assert acquaintance.of("/f", MemoryDisk(files), {}).pin == HUB_KEY
+    assert hub_identity.of("/f", MemoryDisk(files), {}).pin == HUB_KEY
     other = MemoryIdentityKey(b"other".ljust(32)).line
-    assert acquaintance.of("/f", MemoryDisk(files), {"HOLDFAST_HUB_KEY": other}).pin == other
+    assert hub_identity.of("/f", MemoryDisk(files), {"HOLDFAST_HUB_KEY": other}).pin == other
 
 
 # ---- the hub

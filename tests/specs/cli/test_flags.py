@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from holdfast.cli import flags, frame
+from holdfast.cli import flags, main
 from holdfast.cli.terminal import Terminal
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.cli.verbs import LATER, LATER_PAIRS, VERBS, nouns
 from holdfast.errors import Invalid
 
@@ -68,14 +68,14 @@ def test_the_help_of_every_verb_has_an_example(verb: str) -> None:
 def test_a_second_word_that_is_not_built_yet_is_told_so_m_32(pair: str) -> None:
     verb, _ = flags.split_verb([*pair.split(), "x"], VERBS.keys() | LATER_PAIRS, nouns())
     assert verb == pair and pair not in VERBS
-    assert frame._unknown(pair).code == "not_built"
+    assert main._unknown(pair).code == "not_built"
 
 
 @pytest.mark.parametrize("noun", sorted(nouns() - VERBS.keys()))
 def test_a_noun_explains_its_verbs(noun: str) -> None:
     out = io.StringIO()
     box = SimpleNamespace(terminal=Terminal(out, io.StringIO(), io.StringIO()), environ={})
-    assert frame.run([noun, "--help"], cast(Toolbox, box)) == 0
+    assert main.run([noun, "--help"], cast(Toolbox, box)) == 0
     own = {name: verb.about for name, verb in VERBS.items() if name.startswith(noun + " ")}
     shown = [line.split(None, 2) for line in out.getvalue().splitlines() if line.startswith("  ")]
     assert own and {f"{first} {second}": about for first, second, about in shown} == own

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.cli import history
 from holdfast.cli.terminal import Terminal
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.model.record import RevisionRecord
 from tests.fleets.build import grown_mailbox
 

@@ -45,9 +45,9 @@ def test_the_key_is_made_once_and_its_public_half_is_said(tmp_path: Path, capsys
 
 def test_a_key_made_before_a_crash_is_the_key_afterwards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from holdfast.adapters.disk.posix import PosixDisk
-    from holdfast.adapters.entropy.system import SystemEntropy
+    from holdfast.adapters.random_source.system import SystemRandom
 
-    made = key_file.make(str(tmp_path / "hub" / "hub.key"), PosixDisk(), SystemEntropy())
+    made = key_file.make(str(tmp_path / "hub" / "hub.key"), PosixDisk(), SystemRandom())
     assert init(tmp_path / "hub", "--json") == 0
     assert json.loads(capsys.readouterr().out)["hub_key"] == made.line
 

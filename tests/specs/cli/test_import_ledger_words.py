@@ -7,7 +7,7 @@ from argparse import Namespace
 from holdfast import wiring
 from holdfast.cli import import_ledger
 from holdfast.cli.terminal import Terminal
-from holdfast.hub.salvage import Restored
+from holdfast.hub.ledger.salvage import Restored
 from holdfast.model.revision import Head
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import wiring
-from holdfast.cli import frame
+from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
 from holdfast.model.checkin import NodesAnswer
 from holdfast.model.deployment import ServiceState
@@ -135,7 +135,7 @@ class Box(wiring.SystemToolbox):
         fleet = self.home / "fleet"
         fleet.mkdir(exist_ok=True)
         (fleet / "fleet.toml").write_text(f'[fleet]\nname = "small"\nhub_key = "{HUB_KEY}"\n')
-        found = frame.run([*words, "--fleet", str(fleet), "--hub", HUB], self)
+        found = main.run([*words, "--fleet", str(fleet), "--hub", HUB], self)
         assert found == code, self.err.getvalue()
         return self.out.getvalue()
 

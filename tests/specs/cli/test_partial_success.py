@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from holdfast.cli import carry_out, outcome
+from holdfast.cli import commit_plan, outcome
 from holdfast.cli.outcome import Outcome
 from holdfast.cli.receipts import Receipts
 from holdfast.cli.terminal import Terminal
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Unreachable
 from holdfast.model.revision import Head
 from holdfast.planning.plan import plan
@@ -29,7 +29,7 @@ def reported(got: Receipts, as_json: bool, monkeypatch: pytest.MonkeyPatch) -> t
     monkeypatch.setattr(outcome, "wait", lambda *_: Outcome(got))
     args = Namespace(json=as_json, detach=False)
     try:
-        code = carry_out.report(HEAD, plan(small_fleet(), None), None, "https://hub", args, box)
+        code = commit_plan.report(HEAD, plan(small_fleet(), None), None, "https://hub", args, box)
     except Unreachable as trouble:
         return trouble.exit_code, said.getvalue(), trouble.message
     return code, said.getvalue(), ""

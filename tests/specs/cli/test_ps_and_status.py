@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.cli import fleet_view, frame, ps
+from holdfast.cli import fleet_view, main, ps
 from holdfast.cli.status import merged
-from holdfast.cli.testimony import hear
+from holdfast.cli.verified_report import hear
 from holdfast.model.checkin import NodeView
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Component, Service
@@ -140,7 +140,7 @@ def test_a_fleet_directory_that_is_not_there_is_told_although_a_hub_is_named(tmp
         for words in (("ps",), ("restart", "web"), ("order", "list")):
             one.operator.err.seek(0)
             one.operator.err.truncate()
-            assert frame.run([*words, "--fleet", "/nonexist", "--json"], one.operator) == 2
+            assert main.run([*words, "--fleet", "/nonexist", "--json"], one.operator) == 2
             assert "/nonexist" in one.operator.complaint["message"]
 
     scene(tmp_path, story)

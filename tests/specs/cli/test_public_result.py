@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.cli import names_observed, verdict
 from holdfast.cli.edge_observed import EdgeObserved
 from holdfast.cli.outcome import Outcome
-from holdfast.cli.testimony import hear
+from holdfast.cli.verified_report import hear
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Service
 from holdfast.model.manifest import NodeManifest
@@ -19,7 +19,7 @@ from holdfast.model.report import CertificateState, ContainerState, EdgeState, N
 from holdfast.model.revision import Table, decode_header
 from holdfast.planning.manifests import compile_manifests
 from holdfast.planning.plan import plan
-from holdfast.reconcile import names
+from holdfast.reconcile import dns_records
 from tests.fleets.build import START_S
 from tests.fleets.commands import Scene, scene
 from tests.fleets.desks import Puppet
@@ -37,7 +37,7 @@ class Public(Scene):
         applied = self.rig.hub.applied()
         assert applied is not None
         wanted = names_observed.wanted(applied.table)
-        return NamesState(names.digest(wanted), len(wanted), "dnsmasq 2.90")
+        return NamesState(dns_records.digest(wanted), len(wanted), "dnsmasq 2.90")
 
     def edge_state(self, phase: Any = "live", **more: Any) -> EdgeState:
         return carries(self.rig, phase, **more)

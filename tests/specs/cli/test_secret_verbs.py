@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import wiring
-from holdfast.cli import frame
+from holdfast.cli import main
 from holdfast.cli.identity_file import identity_path
 from holdfast.cli.secret_value import VALUE_BYTES_MAX
 from holdfast.cli.terminal import Terminal
@@ -76,7 +76,7 @@ class Home:
         terminal.typed = list(typed)
         box = wiring.SystemToolbox(terminal, {"HOME": str(self.root)})
         try:
-            code = frame.run([*words, "--fleet", str(self.fleet)], box)
+            code = main.run([*words, "--fleet", str(self.fleet)], box)
         finally:
             box.close()
         self.said, self.complained = out.getvalue(), err.getvalue()

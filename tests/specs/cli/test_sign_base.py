@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from holdfast import wiring
-from holdfast.cli import frame, saved_plan
-from holdfast.cli.heads import Heads
+from holdfast.cli import main, saved_plan
+from holdfast.cli.seen_heads import Heads
 from holdfast.cli.terminal import Terminal
-from holdfast.hub import commit as committing
-from holdfast.hub.mailbox import Mailbox
+from holdfast.hub.ledger import commit as committing
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet
 from holdfast.planning.plan import plan
@@ -33,7 +33,7 @@ def fleet(version: int = 1, nodes: tuple[str, ...] = ("w1", "w2")) -> Fleet:
 class Desk(wiring.SystemToolbox):
     """Alice's machine: a fleet directory, her memory, and whatever hub she is told of."""
 
-    def __init__(self, home: Path, hub: Mailbox | None) -> None:
+    def __init__(self, home: Path, hub: Revisions | None) -> None:
         self.err = io.StringIO()
         terminal = Terminal(io.StringIO(), self.err, io.StringIO(), environ_no_colour=True)
         super().__init__(terminal, {"HOME": str(home), "HOLDFAST_STATE": str(home / "state")})
@@ -62,7 +62,7 @@ class Desk(wiring.SystemToolbox):
         self.err.seek(0)
         self.err.truncate()
         argv = ["sign", str(file), "--yes", "--json", "--fleet", str(self.home / "fleet"), *words]
-        assert frame.run(argv, self) == code, self.err.getvalue()
+        assert main.run(argv, self) == code, self.err.getvalue()
         candidate = saved_plan.read(file.read_bytes()).saved.candidate
         assert candidate is not None and len(candidate.signatures) == (code == 0)
         found: dict[str, Any] = json.loads(self.err.getvalue()) if code else {}
@@ -70,20 +70,20 @@ class Desk(wiring.SystemToolbox):
         return found
 
 
-def applied(hub: Mailbox) -> Applied:
+def applied(hub: Revisions) -> Applied:
     found = hub.applied()
     assert found is not None
     return found
 
 
 @pytest.fixture
-def hub() -> Mailbox:
+def hub() -> Revisions:
     found = mailbox()
     commit(found, fleet())
     return found
 
 
-def slipped_in(hub: Mailbox) -> Applied:
+def slipped_in(hub: Revisions) -> Applied:
     """A hub and an apply key together: a node is dropped, which only destroy may sign."""
     evil = next_candidate(fleet(1, ("w1",)), hub.applied(), CI_SIGNER)
     with pytest.MonkeyPatch.context() as patched:
@@ -92,7 +92,7 @@ def slipped_in(hub: Mailbox) -> Applied:
     return applied(hub)
 
 
-def test_a_plan_on_what_the_lock_or_this_machine_knows_is_signed_without_a_hub(tmp_path: Path, hub: Mailbox) -> None:
+def test_a_plan_on_what_the_lock_or_this_machine_knows_is_signed_without_a_hub(tmp_path: Path, hub: Revisions) -> None:
     base = applied(hub)
     by_lock = Desk(tmp_path, None)
     by_lock.heads.moved(base.fleet_id, base.head)
@@ -101,7 +101,7 @@ def test_a_plan_on_what_the_lock_or_this_machine_knows_is_signed_without_a_hub(t
     Desk(tmp_path, None).signs(base)
 
 
-def test_a_revision_nobody_was_entitled_to_make_gets_no_signature_on_top(tmp_path: Path, hub: Mailbox) -> None:
+def test_a_revision_nobody_was_entitled_to_make_gets_no_signature_on_top(tmp_path: Path, hub: Revisions) -> None:
     """She is shown a harmless change; below it lies what she never agreed to."""
     before = applied(hub)
     desk = Desk(tmp_path, hub)
@@ -115,7 +115,7 @@ def test_a_revision_nobody_was_entitled_to_make_gets_no_signature_on_top(tmp_pat
     assert fresh.signs(evil, "--hub", URL, code=7)["code"] == "signature_invalid"
 
 
-def test_a_base_that_is_new_here_is_verified_with_the_hub(tmp_path: Path, hub: Mailbox) -> None:
+def test_a_base_that_is_new_here_is_verified_with_the_hub(tmp_path: Path, hub: Revisions) -> None:
     desk = Desk(tmp_path, hub)
     desk.heads.moved(applied(hub).fleet_id, applied(hub).head)
     commit(hub, fleet(2))
@@ -124,12 +124,12 @@ def test_a_base_that_is_new_here_is_verified_with_the_hub(tmp_path: Path, hub: M
     assert memory is not None and memory.head == applied(hub).head
 
 
-def test_an_unknown_base_without_any_hub_is_refused_with_what_to_bring(tmp_path: Path, hub: Mailbox) -> None:
+def test_an_unknown_base_without_any_hub_is_refused_with_what_to_bring(tmp_path: Path, hub: Revisions) -> None:
     trouble = Desk(tmp_path, None).signs(applied(hub), code=5)
     assert trouble["code"] == "base_unknown" and "fleet.lock" in trouble["remedy"]
 
 
-def test_a_plan_on_an_older_or_a_forked_base_is_refused(tmp_path: Path, hub: Mailbox) -> None:
+def test_a_plan_on_an_older_or_a_forked_base_is_refused(tmp_path: Path, hub: Revisions) -> None:
     old = applied(hub)
     desk = Desk(tmp_path, hub)
     commit(hub, fleet(2))
@@ -145,7 +145,7 @@ def test_a_plan_on_an_older_or_a_forked_base_is_refused(tmp_path: Path, hub: Mai
     assert desk.signs(applied(other), "--hub", URL, code=7)["code"] == "forked"
 
 
-def test_a_plan_of_another_fleet_is_refused_where_the_lock_says_so(tmp_path: Path, hub: Mailbox) -> None:
+def test_a_plan_of_another_fleet_is_refused_where_the_lock_says_so(tmp_path: Path, hub: Revisions) -> None:
     desk = Desk(tmp_path, hub)
     desk.heads.moved("9" * 64, applied(hub).head)
     assert desk.signs(applied(hub), code=7)["code"] == "other_fleet"

@@ -8,9 +8,9 @@ from typing import cast
 import msgspec
 import pytest
 
-from holdfast.cli import frame, show_plan, status
+from holdfast.cli import main, show_plan, status
 from holdfast.cli.terminal import Terminal, harmless
-from holdfast.cli.toolbox import Toolbox
+from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.plan import Blast, Change, ChangeKind, Demand, FieldChange, Plan
@@ -39,7 +39,7 @@ def test_foreign_text_is_harmless_and_still_readable() -> None:
 
 def test_an_error_of_a_hub_is_shown_harmlessly() -> None:
     place, screen = terminal()
-    frame.report(Failed(HOSTILE, remedy=HOSTILE), place, as_json=False)
+    main.report(Failed(HOSTILE, remedy=HOSTILE), place, as_json=False)
     assert not CONTROLS & set(screen.getvalue())
 
 

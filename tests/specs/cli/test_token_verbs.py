@@ -7,12 +7,12 @@ from typing import Any, cast
 import pytest
 
 from holdfast.adapters.clock.virtual import VirtualClock
-from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.ledger_store.memory import MemoryStore
-from holdfast.cli import frame
+from holdfast.adapters.random_source.seeded import SeededRandom
+from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
-from holdfast.cli.toolbox import Toolbox
-from holdfast.hub.tokens import Tokens
+from holdfast.cli.tools import Toolbox
+from holdfast.hub.http.tokens import Tokens
 from holdfast.model.principal import Principal
 from holdfast.model.token import NewToken, Token
 
@@ -24,7 +24,7 @@ class Desk:
 
     def __init__(self) -> None:
         clock = VirtualClock(NOW_S)
-        self.book = Tokens(MemoryStore(clock), clock, SeededEntropy(3))
+        self.book = Tokens(MemoryStore(clock), clock, SeededRandom(3))
 
     def create_token(self, name: str, expires_in_s: int) -> NewToken:
         return self.book.create(Principal("operator", "alice"), name, expires_in_s)
@@ -50,7 +50,7 @@ class Ran:
     def __init__(self, box: Box, *words: str) -> None:
         out, err = io.StringIO(), io.StringIO()
         box.terminal = Terminal(out, err, io.StringIO())  # type: ignore[attr-defined]
-        self.code = frame.run([*words, "--hub", "https://hub.example"], cast(Toolbox, box))
+        self.code = main.run([*words, "--hub", "https://hub.example"], cast(Toolbox, box))
         self.out, self.err = out.getvalue(), err.getvalue()
 
     def json(self) -> Any:

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.cli.hindrances import OF_NODE, OF_SERVICE
+from holdfast.cli.blockers import OF_NODE, OF_SERVICE
 from holdfast.cli.terminal import Terminal
-from holdfast.hub.traffic_codes import OVER
+from holdfast.hub.alerts.traffic_codes import OVER
 from holdfast.model.report import NodeFinding
 from tests.fleets.build import START_S
 from tests.fleets.commands import Scene, changed, scene

@@ -9,16 +9,30 @@ from msgspec.structs import replace
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.adapters.ledger_store.memory import MemoryStore
-from holdfast.errors import Conflict, Corrupt, Failed, HoldfastError, NotPermitted, SignatureRequired
-from holdfast.hub import commit as committing
-from holdfast.hub import reading
-from holdfast.hub.boot import boot, inspect
-from holdfast.hub.mailbox import Mailbox
+from holdfast.errors import (
+    Conflict,
+    Corrupt,
+    Failed,
+    HoldfastError,
+    NotPermitted,
+    SignatureRequired,
+)
+from holdfast.hub.ledger import commit as committing
+from holdfast.hub.ledger import reading
+from holdfast.hub.ledger.boot import boot, inspect
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.fleet import Policy
 from holdfast.model.record import Pin
-from holdfast.model.revision import Candidate, Head, Table, decode_header, decode_table, encode_header
+from holdfast.model.revision import (
+    Candidate,
+    Head,
+    Table,
+    decode_header,
+    decode_table,
+    encode_header,
+)
 from holdfast.planning.compile import compile_revision
 from holdfast.planning.plan import plan
 from holdfast.ports.ledger_store import Transaction
@@ -34,7 +48,7 @@ from tests.fleets.build import (
 )
 
 
-def store_with(revisions: int) -> tuple[MemoryStore, Mailbox]:
+def store_with(revisions: int) -> tuple[MemoryStore, Revisions]:
     store = MemoryStore(VirtualClock(START_S))
     return store, grown_mailbox(revisions, store)
 
@@ -163,7 +177,7 @@ def test_a_staged_commit_cut_anywhere_is_swept_by_the_next_one(steps: int, monke
         assert refused.value.code == "ledger_recovery_pending"
     loaded = reading.load(store)
     assert loaded.applied is not None and loaded.applied.head.number == (3 if survived else 2)
-    again = Mailbox(store, VirtualClock(START_S), hub._entropy, MemoryHighWater(), loaded)
+    again = Revisions(store, VirtualClock(START_S), hub._random, MemoryHighWater(), loaded)
     if not survived:
         commit(again, wanted)
     assert not store.scan(keys.RECOVERIES)
@@ -211,7 +225,7 @@ def test_a_staged_commit_that_loses_the_race_takes_its_own_record_back(monkeypat
     """A refused apply leaves nothing that blocks the next boot, also when another one came in between."""
 
     class Racing(MemoryStore):
-        rival: Mailbox | None = None
+        rival: Revisions | None = None
 
         def commit(self, tx: Transaction) -> int:
             if self.rival is not None and tx.delete:

@@ -8,7 +8,14 @@ from msgspec.structs import replace
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.errors import Failed
-from holdfast.hub.denials import KINDS_MAX, LINES_PER_SOURCE, OTHERS, SOURCES_MAX, Denials, Window
+from holdfast.hub.http.denials import (
+    KINDS_MAX,
+    LINES_PER_SOURCE,
+    OTHERS,
+    SOURCES_MAX,
+    Denials,
+    Window,
+)
 from holdfast.model.audit import AuditEntry, Event
 
 DENIED = Event("viewer:ci", "commit", "POST /v1/revisions", "denied", "permission_denied", "192.0.2.1")

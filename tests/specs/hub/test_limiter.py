@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.errors import Limited
-from holdfast.hub.limiter import Buckets, Limiter, Rate, Rates, for_pace
+from holdfast.hub.http.limiter import Buckets, Limiter, Rate, Rates, for_pace
 from holdfast.model.cadence import FAST, NORMAL
 from holdfast.model.principal import Principal
 

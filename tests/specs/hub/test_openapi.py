@@ -8,9 +8,9 @@ import pytest
 from msgspec import json
 
 from holdfast.errors import Invalid
-from holdfast.hub import openapi, routes
-from holdfast.hub.desk import Ask, Desk
-from holdfast.hub.routes import ROUTES, Parameter, Route
+from holdfast.hub.http import openapi, routes
+from holdfast.hub.http.desk import Ask, Desk
+from holdfast.hub.http.routes import ROUTES, Parameter, Route
 from holdfast.model.applied import Applied
 from holdfast.model.checkin import CheckIn, JoinRequest
 from holdfast.model.invite import Enrolment, SignedInvite, SignedRevocation

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.adapters.ledger_store.memory import MemoryStore
-from holdfast.agent.salvage import hand_over
-from holdfast.cli.heads import verify_since
+from holdfast.agent.link.salvage import hand_over
+from holdfast.cli.seen_heads import verify_since
 from holdfast.errors import Conflict, HoldfastError, Invalid
-from holdfast.hub.audit import examine
-from holdfast.hub.mailbox import Mailbox
-from holdfast.hub.salvage import Restored, Salvage, restore
+from holdfast.hub.ledger.ledger_check import examine
+from holdfast.hub.ledger.revisions import Revisions
+from holdfast.hub.ledger.salvage import Restored, Salvage, restore
 from holdfast.ledger import keys
 from holdfast.ledger.rebuild import Incomplete, Spare
 from holdfast.model.applied import EMPTY_TABLE, Applied
@@ -49,14 +49,14 @@ def give(salvage: Salvage, node: str, held: MemoryAcceptance) -> bool:
     return asyncio.run(hand_over(node, held, send))
 
 
-def applied_of(hub: Mailbox) -> Applied:
+def applied_of(hub: Revisions) -> Applied:
     found = hub.applied()
     assert found is not None
     return found
 
 
 def rebuilt(
-    hub: Mailbox, nodes: Mapping[str, int], spares: Mapping[str, Spare]
+    hub: Revisions, nodes: Mapping[str, int], spares: Mapping[str, Spare]
 ) -> tuple[MemoryStore, Restored, MemoryHighWater]:
     """`nodes`: name → the first revision it holds. Twice around, as agents try again by themselves."""
     store, mark = empty_ledger(applied_of(hub).fleet_id), MemoryHighWater()

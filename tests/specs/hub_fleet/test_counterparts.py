@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from holdfast import wiring
-from holdfast.agent import local_api
-from holdfast.cli import frame
+from holdfast.agent.local_api import api
+from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
 from holdfast.cli.verbs import LATER, VERBS
 from holdfast.errors import Invalid
-from holdfast.hub.routes import ROUTES, match
+from holdfast.hub.http.routes import ROUTES, match
 from holdfast.model.checkin import CheckIn, JoinAnswer, JoinRequest, NodeView
 from holdfast.model.fleet import Route, Service, Snapshot
 from holdfast.model.order import Order, OrderResult
@@ -32,7 +32,7 @@ def refused(*words: str) -> str:
     """What the command line says to a verb it does not have; with its exit code checked."""
     said = io.StringIO()
     box = wiring.SystemToolbox(Terminal(said, said, said, environ_no_colour=True), {})
-    assert frame.run([*words, "--json"], box) == 2
+    assert main.run([*words, "--json"], box) == 2
     return said.getvalue()
 
 
@@ -140,8 +140,8 @@ def test_nothing_of_a_node_reaches_another_through_the_hub() -> None:
 def test_every_host_runs_the_same_agent_and_there_is_no_other_program() -> None:
     """F-03: the endpoints that every agent has; those of roles will be more endpoints of this one, not another
     program. Until capabilities are built their paths are not there."""
-    assert {path for _, path in local_api.ROUTES} >= {"/v1/status", "/v1/manifest", "/v1/holdings"}
-    assert not [path for _, path in local_api.ROUTES if path.startswith("/v1/capabilities")]
+    assert {path for _, path in api.ROUTES} >= {"/v1/status", "/v1/manifest", "/v1/holdings"}
+    assert not [path for _, path in api.ROUTES if path.startswith("/v1/capabilities")]
     assert {verb for verb in VERBS if verb.endswith(" run")} == {"hub run", "agent run"}
     units = {path.name for path in (ROOT / "deploy" / "systemd").glob("*.service")}
     assert units == {"holdfast-agent.service", "holdfast-hub.service", "holdfast-proxy.service"}

@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.hub import health
-from holdfast.hub.health import HAPPENINGS, STATUSES, TABLE, Condition, HealthRecord
+from holdfast.hub.nodes import health
+from holdfast.hub.nodes.health import HAPPENINGS, STATUSES, TABLE, Condition, HealthRecord
 
 
 def test_every_state_has_an_answer_to_everything_that_can_happen() -> None:

@@ -17,7 +17,13 @@ from holdfast.errors import Conflict, Corrupt
 from holdfast.model import canonical
 from holdfast.model.audit import NO_ENTRIES, AuditEntry, AuditHead, Event, encode, follow
 from holdfast.model.checkin import JoinRequest
-from holdfast.model.invite import JOIN_NAMESPACE, Enrolment, Joining, decode_invite, decode_token
+from holdfast.model.invite import (
+    JOIN_NAMESPACE,
+    Enrolment,
+    Joining,
+    decode_invite,
+    decode_token,
+)
 from holdfast.model.order import OrderResult, SignedOrder, decode_order
 from holdfast.model.order_view import OrderView
 from holdfast.model.record import Link

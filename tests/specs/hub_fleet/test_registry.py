@@ -1,6 +1,6 @@
 """Which key is in force: the revision's, unless somebody joined since on top of exactly that."""
 
-from holdfast.hub.registry import EnrolmentRecord, key_in_force
+from holdfast.hub.nodes.registry import EnrolmentRecord, key_in_force
 from holdfast.model.invite import Enrolment, SignedInvite
 
 NOTHING = Enrolment(SignedInvite(b"", ()), b"", "", "")

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from holdfast.hub.standby import Candidate, Home, Status, choose
+from holdfast.hub.watchers.standby import Candidate, Home, Status, choose
 
 STATUSES: tuple[Status, ...] = ("healthy", "silent", "unclear")
 

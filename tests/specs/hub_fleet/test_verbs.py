@@ -12,11 +12,18 @@ from msgspec.structs import replace
 
 from holdfast import wiring
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
-from holdfast.cli import frame, receipts
+from holdfast.cli import main, receipts
 from holdfast.cli.terminal import Terminal
 from holdfast.model import canonical
 from holdfast.model.checkin import JoinRequest, NodesAnswer, NodeView
-from holdfast.model.invite import JOIN_NAMESPACE, Enrolment, Joining, SignedRevocation, decode_invite, decode_token
+from holdfast.model.invite import (
+    JOIN_NAMESPACE,
+    Enrolment,
+    Joining,
+    SignedRevocation,
+    decode_invite,
+    decode_token,
+)
 from holdfast.model.report import ContainerState, Parked
 from holdfast.ports.clock import Clock
 from holdfast.ports.hub_link import HubLink, HubReader
@@ -96,7 +103,7 @@ class Box(wiring.SystemToolbox):
         fleet = self.home / "fleet"
         fleet.mkdir(exist_ok=True)
         (fleet / "fleet.toml").write_text(f'[fleet]\nname = "small"\nhub_key = "{HUB_KEY}"\n')
-        found = frame.run([*words, "--fleet", str(fleet), "--hub", HUB], self)
+        found = main.run([*words, "--fleet", str(fleet), "--hub", HUB], self)
         assert found == code, self.err.getvalue()
         return self.out.getvalue()
 

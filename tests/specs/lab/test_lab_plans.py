@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import Conflict, Invalid
-from holdfast.lab import blueprint, firewall, fleet_file, roster, subnet, visitor, whereabouts
+from holdfast.lab import (
+    blueprint,
+    firewall,
+    fleet_file,
+    roster,
+    subnet,
+    visitor,
+    whereabouts,
+)
 from holdfast.lab.blueprint import Blueprint
 from holdfast.lab.roster import Seat
 

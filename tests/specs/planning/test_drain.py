@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.errors import HoldfastError, Invalid, SignatureRequired
-from holdfast.hub.mailbox import Mailbox
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet, Node, Service, Volume
@@ -25,26 +25,26 @@ def keeps_data(service: Service) -> Service:
     return replace(service, components=(main,))
 
 
-def scene(**services: Service) -> tuple[Mailbox, Fleet]:
+def scene(**services: Service) -> tuple[Revisions, Fleet]:
     fleet = small_fleet(services, ("w1", "w2", "w3"), (ALICE, BOB))
     hub = mailbox()
     commit(hub, fleet)
     return hub, fleet
 
 
-def applied_at(hub: Mailbox) -> Applied:
+def applied_at(hub: Revisions) -> Applied:
     applied = hub.applied()
     assert applied is not None
     return applied
 
 
-def drains(hub: Mailbox, node: str = "w1", *signers: MemorySigner, undo: bool = False) -> Plan:
+def drains(hub: Revisions, node: str = "w1", *signers: MemorySigner, undo: bool = False) -> Plan:
     found = plan_drain(node, applied_at(hub), {}, undo)
     hub.commit(signed(found, *signers))
     return found
 
 
-def placed(hub: Mailbox) -> dict[str, str]:
+def placed(hub: Revisions) -> dict[str, str]:
     entries = applied_at(hub).table.entries
     return {address[8:]: str(entry.node) for address, entry in entries.items() if address.startswith("service.")}
 
@@ -60,7 +60,7 @@ ALL = {
 }
 
 
-def on_w1() -> tuple[Mailbox, Fleet]:
+def on_w1() -> tuple[Revisions, Fleet]:
     """`api` pinned, `db` with data, `web` free: all on w1."""
     hub, fleet = scene(**{name: on("w1", service) for name, service in ALL.items()})
     fleet = replace(fleet, services=ALL)
@@ -167,7 +167,7 @@ def test_a_rollback_neither_lifts_the_mark_nor_moves_anything_back() -> None:
     assert entries["service.web"].digest == target.entries["service.web"].digest
 
 
-def forged(hub: Mailbox, address: str) -> Candidate:
+def forged(hub: Revisions, address: str) -> Candidate:
     """A revision that calls something drained that cannot be."""
     applied = applied_at(hub)
     entries = {**applied.table.entries, address: replace(applied.table.entries[address], drained=True)}

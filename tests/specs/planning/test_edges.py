@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.errors import Conflict, Invalid
-from holdfast.hub.mailbox import Mailbox
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model.fleet import Fleet, Node, Settings
 from holdfast.model.revision import Entry
 from holdfast.model.route import EdgeRoute, Place, PublicRoute
@@ -119,13 +119,13 @@ def test_a_backend_is_a_proxy_of_ours_and_nothing_else_m48(port: int) -> None:
 # ---- the choice -----------------------------------------------------------------------------------------------------
 
 
-def edges_of(hub: Mailbox) -> dict[str, str]:
+def edges_of(hub: Revisions) -> dict[str, str]:
     applied = hub.applied()
     assert applied is not None
     return {name: route.edge for entry in applied.table.entries.values() for name, route in entry.public.items()}
 
 
-def applied_with(*services: str, edges: tuple[str, ...] = ("e1", "e2")) -> Mailbox:
+def applied_with(*services: str, edges: tuple[str, ...] = ("e1", "e2")) -> Revisions:
     hub = mailbox()
     commit(hub, edge_fleet(services, edges=edges))
     return hub
@@ -203,7 +203,7 @@ def test_a_plan_says_what_becomes_public_and_what_is_so_no_more_m02() -> None:
 # ---- one service alone ----------------------------------------------------------------------------------------------
 
 
-def half_recorded(fleet: Fleet) -> Mailbox:
+def half_recorded(fleet: Fleet) -> Revisions:
     """As an older release left it: pins, but no certificates, and nothing about proxies."""
     hub = mailbox()
     commit(hub, fleet)
@@ -263,7 +263,7 @@ def test_a_public_service_is_never_placed_where_there_is_no_proxy_m48_t32() -> N
         plan(replace(fleet, nodes={name: node for name, node in nodes.items() if name != "w2"}), None)
 
 
-def homes(hub: Mailbox) -> dict[str, str]:
+def homes(hub: Revisions) -> dict[str, str]:
     applied = hub.applied()
     assert applied is not None
     return {a: str(entry.node) for a, entry in applied.table.entries.items() if a.startswith("service.")}

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent import judgement
-from holdfast.agent.judgement import Standing
+from holdfast.agent.acceptance import manifest_grades
+from holdfast.agent.acceptance.manifest_grades import Followed
 from holdfast.errors import Corrupt, HoldfastError
-from holdfast.hub import belongings
-from holdfast.hub.mailbox import Mailbox
+from holdfast.hub.ledger.revisions import Revisions
+from holdfast.hub.nodes import node_contents
 from holdfast.ledger.rebuild import Spare, rebuild
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
@@ -35,22 +35,22 @@ def standing_by(*failover: str, version: int = 1, protect: bool = False) -> Serv
     return replace(small_service("web", version), node="w1", failover=failover, protect=protect)
 
 
-def scene(service: Service) -> tuple[Mailbox, Fleet]:
+def scene(service: Service) -> tuple[Revisions, Fleet]:
     hub, fleet = mailbox(), small_fleet({"web": service, "blog": 1}, NODES, (ALICE, BOB))
     commit(hub, fleet)
     return hub, fleet
 
 
-def applied_at(hub: Mailbox) -> Applied:
+def applied_at(hub: Revisions) -> Applied:
     applied = hub.applied()
     assert applied is not None
     return applied
 
 
-def manifest(hub: Mailbox, node: str) -> NodeManifest:
+def manifest(hub: Revisions, node: str) -> NodeManifest:
     applied = applied_at(hub)
     content = applied.contents[applied.header.manifests[node]]
-    return judgement.read_manifest(content, applied.fleet_id, node)
+    return manifest_grades.read_manifest(content, applied.fleet_id, node)
 
 
 def test_the_listed_nodes_have_it_as_standby_and_nobody_else_hears_of_it() -> None:
@@ -76,12 +76,12 @@ def test_a_standby_may_fetch_what_it_takes_and_the_policies_that_bind_it() -> No
     applied = applied_at(hub)
     web, shy = (applied.table.entries[address].digest for address in ("service.web", "policy.shy"))
     for node, knows in (("w1", True), ("w2", True), ("w3", False)):
-        held = belongings.named(applied.contents[applied.header.manifests[node]])
+        held = node_contents.named(applied.contents[applied.header.manifests[node]])
         assert (web in held, shy in held) == (knows, knows), node
-        assert (web in judgement.needed(manifest(hub, node))) is knows
+        assert (web in manifest_grades.needed(manifest(hub, node))) is knows
 
 
-def forged(hub: Mailbox, *failover: str) -> HoldfastError:
+def forged(hub: Revisions, *failover: str) -> HoldfastError:
     applied = applied_at(hub)
     entries = dict(applied.table.entries)
     entries["service.web"] = replace(entries["service.web"], failover=failover)
@@ -112,14 +112,14 @@ def test_a_service_with_data_never_stands_by() -> None:
 WITNESS = (((" ".join(BOB.key.split()[:2]),), applied_at(scene(standing_by())[0]).trust),)
 
 
-def judged(before: Service, after: Service, node: str) -> Standing:
+def judged(before: Service, after: Service, node: str) -> Followed:
     """What `node` follows after an operator of grade apply changed the service."""
     hub, fleet = scene(before)
     first = manifest(hub, node)
     old = dict(applied_at(hub).contents)
     commit(hub, replace(fleet, services={**fleet.services, "web": after}))
     contents = {**old, **applied_at(hub).contents}
-    return judgement.judge(Standing(first, first), manifest(hub, node), WITNESS, contents, 2, NOW_S)
+    return manifest_grades.judge(Followed(first, first), manifest(hub, node), WITNESS, contents, 2, NOW_S)
 
 
 def test_a_node_follows_the_standby_of_a_newer_version() -> None:
@@ -148,7 +148,7 @@ def test_a_parked_standby_stays_a_standby_of_the_old_version() -> None:
     entry = replace(first.standby["service.web"], digest=canonical.digest(twice), containers=2)
     after = replace(first, standby={"service.web": entry})
     contents = {**applied_at(hub).contents, entry.digest: twice}
-    found = judgement.judge(Standing(first, first), after, WITNESS, contents, 2, NOW_S)
+    found = manifest_grades.judge(Followed(first, first), after, WITNESS, contents, 2, NOW_S)
     assert list(found.parked) == ["service.web"] and found.in_force is not None
     assert found.in_force.standby == first.standby and found.in_force.services == first.services
 
@@ -164,7 +164,7 @@ def test_a_misshapen_standby_is_refused(spoiled: str) -> None:
         "kind": {"policy.web": entry},
     }[spoiled]
     with pytest.raises(Corrupt) as caught:
-        judgement.read_manifest(canonical.encode(replace(good, standby=bad)), good.fleet, "w2")
+        manifest_grades.read_manifest(canonical.encode(replace(good, standby=bad)), good.fleet, "w2")
     assert caught.value.code == "manifest_misshapen"
 
 

@@ -5,7 +5,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.errors import Conflict
-from holdfast.hub.mailbox import Mailbox
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model import canonical, ssh_key
 from holdfast.model.fleet import AlertTarget, Fleet, Node, Service
 from holdfast.model.manifest import NodeManifest
@@ -24,13 +24,13 @@ def key(name: str) -> str:
     return ssh_key.line(operator_signer(name)[1].public_key)
 
 
-def applied_hub(fleet: Fleet | None = None) -> Mailbox:
+def applied_hub(fleet: Fleet | None = None) -> Revisions:
     hub = mailbox()
     commit(hub, fleet or small_fleet())
     return hub
 
 
-def planned(hub: Mailbox, fleet: Fleet | None = None, **inputs: object) -> Plan:
+def planned(hub: Revisions, fleet: Fleet | None = None, **inputs: object) -> Plan:
     return plan(fleet or small_fleet(), hub.applied(), Inputs(**inputs))  # type: ignore[arg-type]
 
 
@@ -53,7 +53,7 @@ def test_a_key_proven_by_an_enrolment_is_recorded_with_grade_destroy_i_12() -> N
     assert found.nodes_touched == ("w1",)
 
 
-def recorded_hub(known: NodeIdentity) -> Mailbox:
+def recorded_hub(known: NodeIdentity) -> Revisions:
     hub = applied_hub()
     hub.commit(signed(planned(hub, identities={"w1": known})))
     return hub

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.hub.mailbox import Mailbox
+from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Component, Dns, Fleet, Node, Route, Service, Settings
@@ -34,13 +34,13 @@ def service(*routes: Route, component: str = "web", **more: Any) -> Service:
 HTTP = Route("http", 8080)
 
 
-def applied_at(hub: Mailbox) -> Applied:
+def applied_at(hub: Revisions) -> Applied:
     applied = hub.applied()
     assert applied is not None
     return applied
 
 
-def settled(fleet: Fleet) -> Mailbox:
+def settled(fleet: Fleet) -> Revisions:
     """Applied, with every node's key and certificate recorded."""
     hub = mailbox()
     commit(hub, fleet)
@@ -48,7 +48,7 @@ def settled(fleet: Fleet) -> Mailbox:
     return hub
 
 
-def manifest(hub: Mailbox, node: str) -> NodeManifest:
+def manifest(hub: Revisions, node: str) -> NodeManifest:
     text = hub.blob(applied_at(hub).header.manifests[node])
     assert text is not None
     return canonical.decode(text, NodeManifest, "a manifest")

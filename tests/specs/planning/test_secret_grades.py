@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from holdfast.cli import saved_plan, show_plan
 from holdfast.errors import HoldfastError, Invalid, SignatureRequired
-from holdfast.hub.belongings import named
+from holdfast.hub.nodes.node_contents import named
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Component, Fleet, Node, SecretRef, Service

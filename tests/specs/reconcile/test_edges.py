@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.model.route import EdgeRoute, Place
 from holdfast.ports.proxy import Backend, ProxyRoute, Upstream
 from holdfast.reconcile import edges
-from holdfast.reconcile.edges import PASSED, SILENCES, STEPS, Check, Picture, Step
+from holdfast.reconcile.edges import PASSED, SILENCES, STEPS, Check, EdgeFacts, Step
 
 HOSTNAME = "blog.example.test"
 W1, W2 = Place("w1", "100.64.0.1"), Place("w2", "100.64.0.2")
@@ -25,7 +25,7 @@ def all_passed(*but: Step) -> dict[Step, Check]:
 
 
 def after(checks: dict[Step, Check], has: ProxyRoute | None = None, would: ProxyRoute | None = WOULD) -> edges.Act:
-    return edges.next_act(Picture(WANTED, has, LEADS, would, checks), UNDEPLOY_S)
+    return edges.next_act(EdgeFacts(WANTED, has, LEADS, would, checks), UNDEPLOY_S)
 
 
 # ---- forward
@@ -51,7 +51,7 @@ def test_what_is_passed_through_needs_no_certificate_of_the_edge() -> None:
     leads = edges.route(HOSTNAME, wanted, W1, b"")
     assert leads.upstream is None and leads.certificate == "" and leads.backends == (Backend("100.64.0.1", 8443),)
     checks = dict.fromkeys(("domain", "name", "dns", "backend"), PASSED)
-    assert edges.next_act(Picture(wanted, None, leads, leads, checks), UNDEPLOY_S) == "route"  # type: ignore[arg-type]
+    assert edges.next_act(EdgeFacts(wanted, None, leads, leads, checks), UNDEPLOY_S) == "route"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("step", ["domain", "name", "dns", "backend", "certificate"])
@@ -132,37 +132,42 @@ def test_another_certificate_than_the_current_one_is_not_rest() -> None:
 
 def test_a_route_that_is_not_applied_any_more_stays_until_its_backend_is_gone_i_19() -> None:
     """M-85: the worker stops first. M-86: until the edge let go it answers 502, never another backend."""
-    leaving = Picture(None, WOULD)
+    leaving = EdgeFacts(None, WOULD)
     assert edges.next_act(leaving, UNDEPLOY_S) == "ask"
     assert edges.next_act(replace(leaving, silences=SILENCES - 1, left_s=UNDEPLOY_S - 1), UNDEPLOY_S) == "ask"
     assert edges.next_act(replace(leaving, silences=SILENCES), UNDEPLOY_S) == "withdraw"
     assert edges.next_act(replace(leaving, left_s=UNDEPLOY_S), UNDEPLOY_S) == "withdraw"
-    assert edges.next_act(Picture(None, None), UNDEPLOY_S) == "over"
+    assert edges.next_act(EdgeFacts(None, None), UNDEPLOY_S) == "over"
 
 
-@given(st.builds(Picture, st.none(), st.sampled_from((None, WOULD, ELSEWHERE)), astray=st.booleans()))
-def test_a_leaving_route_is_never_led_elsewhere_i_19(picture: Picture) -> None:
+@given(st.builds(EdgeFacts, st.none(), st.sampled_from((None, WOULD, ELSEWHERE)), forbidden=st.booleans()))
+def test_a_leaving_route_is_never_led_elsewhere_i_19(picture: EdgeFacts) -> None:
     assert edges.next_act(picture, UNDEPLOY_S) in {"ask", "withdraw", "over"}
 
 
 def test_a_route_outside_of_what_may_be_served_goes_at_once() -> None:
     """I-16, S09: whether the domain was withdrawn or the overlay changed, nothing is waited for."""
     for wanted in (WANTED, None):
-        assert edges.next_act(Picture(wanted, WOULD, LEADS, WOULD, all_passed(), astray=True), UNDEPLOY_S) == "withdraw"
-    assert edges.next_act(Picture(WANTED, None, LEADS, WOULD, {"domain": BAD}, astray=True), UNDEPLOY_S) == "domain"
+        assert (
+            edges.next_act(EdgeFacts(wanted, WOULD, LEADS, WOULD, all_passed(), forbidden=True), UNDEPLOY_S)
+            == "withdraw"
+        )
+    assert (
+        edges.next_act(EdgeFacts(WANTED, None, LEADS, WOULD, {"domain": BAD}, forbidden=True), UNDEPLOY_S) == "domain"
+    )
 
 
 # ---- phases and pauses
 
 
 def test_waiting_becomes_failed_when_its_time_is_over_or_waiting_does_not_help() -> None:
-    picture = Picture(WANTED, None, LEADS, None, {"backend": BAD})
+    picture = EdgeFacts(WANTED, None, LEADS, None, {"backend": BAD})
     assert edges.phase_of(picture, "backend", 29.0, 30.0) == "waiting"
     assert edges.phase_of(picture, "backend", 30.0, 30.0) == "failed"
     hopeless = replace(picture, checks={"domain": Check("no", hopeless=True)})
     assert edges.phase_of(hopeless, "domain", 0.0, 30.0) == "failed"
     assert edges.phase_of(picture, "rest", 99.0, 30.0) == "live"
-    assert edges.phase_of(Picture(None, WOULD), "ask", 99.0, 30.0) == "leaving"
+    assert edges.phase_of(EdgeFacts(None, WOULD), "ask", 99.0, 30.0) == "leaving"
 
 
 def test_pauses_grow_and_are_bounded() -> None:

@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 
 from holdfast.model.container import ContainerSpec, Guest, Mount, SecretUse, spec_digest
-from holdfast.model.fleet import Component, Health, Hooks, Resources, Route, SecretRef, Service, Volume
+from holdfast.model.fleet import (
+    Component,
+    Health,
+    Hooks,
+    Resources,
+    Route,
+    SecretRef,
+    Service,
+    Volume,
+)
 from holdfast.model.revision import Entry
 from holdfast.reconcile import wanted
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.clock.virtual import VirtualClock
-from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sessions.memory import MemorySessions
 from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.errors import Invalid, Unauthenticated
@@ -163,5 +163,5 @@ def test_a_key_too_long_for_a_header_says_what_to_do() -> None:
 
 def test_memory_sessions_are_real_ones() -> None:
     clock = VirtualClock(float(NOW_S))
-    made: Session = MemorySessions(ALICE_SIGNER, clock, SeededEntropy(1)).session(FLEET)
+    made: Session = MemorySessions(ALICE_SIGNER, clock, SeededRandom(1)).session(FLEET)
     assert sessions.verify_session(made.certificate, made.key.line, FLEET, TRUST, NOW_S).name == "alice"

@@ -6,11 +6,11 @@ import re
 import pytest
 
 from holdfast.adapters.clock.virtual import VirtualClock
-from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.ledger_store.memory import MemoryStore
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.errors import Conflict, Invalid, Unauthenticated
-from holdfast.hub import tokens as hub_tokens
-from holdfast.hub.tokens import KEPT_S, Tokens
+from holdfast.hub.http import tokens as hub_tokens
+from holdfast.hub.http.tokens import KEPT_S, Tokens
 from holdfast.ledger import keys
 from holdfast.model.principal import Principal
 from holdfast.model.token import EXPIRES_S_MAX, NewToken
@@ -24,7 +24,7 @@ class Place:
     def __init__(self) -> None:
         self.clock = VirtualClock(float(NOW_S))
         self.store = MemoryStore(self.clock)
-        self.desk = Tokens(self.store, self.clock, SeededEntropy(7))
+        self.desk = Tokens(self.store, self.clock, SeededRandom(7))
 
     def made(self, name: str = "ci", expires_in_s: int = 3600) -> NewToken:
         return self.desk.create(ALICE, name, expires_in_s)

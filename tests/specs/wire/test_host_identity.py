@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.entropy.system import SystemEntropy
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.machine.host_key import adopt
+from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.errors import Unauthenticated
 from holdfast.model import ssh_key
 from holdfast.wire import http_signature
@@ -29,7 +29,7 @@ def test_the_host_key_of_ssh_signs_requests(tmp_path: Path) -> None:
     """F-21: `agent join --host-key FILE`; the name under which the request goes is the line in the host's .pub file."""
     words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "host")]
     subprocess.run(words, check=True, timeout=20)
-    key = adopt(str(tmp_path / "host"), str(tmp_path / "node.key"), PosixDisk(), SystemEntropy())
+    key = adopt(str(tmp_path / "host"), str(tmp_path / "node.key"), PosixDisk(), SystemRandom())
     headers = http_signature.sign(key, "POST", "/v1/check-in", BODY, FLEET, TO, NOW_S, NONCE)
     parsed = http_signature.read("POST", "/v1/check-in", headers)
     http_signature.check_signature(parsed)

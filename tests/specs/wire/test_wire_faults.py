@@ -3,7 +3,15 @@
 import pytest
 
 from holdfast import errors
-from holdfast.errors import Conflict, Corrupt, HoldfastError, Invalid, NotPermitted, SignatureRequired, TryLater
+from holdfast.errors import (
+    Conflict,
+    Corrupt,
+    HoldfastError,
+    Invalid,
+    NotPermitted,
+    SignatureRequired,
+    TryLater,
+)
 from holdfast.wire import faults
 
 FAMILIES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HoldfastError)]

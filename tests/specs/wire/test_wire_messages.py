@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from holdfast.errors import Invalid
-from holdfast.hub import limits
+from holdfast.hub.http import limits
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.wire import codec, messages

@@ -12,7 +12,7 @@ from yarl import URL
 from holdfast.adapters.tls.client import issued_context
 from holdfast.errors import HoldfastError, Invalid, Unreachable
 from holdfast.model import ssh_key
-from holdfast.model.agent_place import place, shown
+from holdfast.model.agent_address import place, shown
 from holdfast.ports.agent_link import Callee, WrongNode
 from holdfast.wire import codec, faults, http_signature
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import ssl
 
     from holdfast.ports.clock import Clock
-    from holdfast.ports.entropy import Entropy
     from holdfast.ports.identity_key import IdentityKey
+    from holdfast.ports.random_source import RandomSource
 
 CALL_S = 5.0  # M-55: from looking it up to the last byte of its answer
 ANSWER_BYTES_MAX = 64 * 1024
@@ -31,10 +31,10 @@ KNOCK = "/v1/knock"
 class HttpAgentLink:
     """`key` is the hub's own. One connection per call, and nothing is kept of it."""
 
-    def __init__(self, key: IdentityKey, clock: Clock, entropy: Entropy) -> None:
+    def __init__(self, key: IdentityKey, clock: Clock, random: RandomSource) -> None:
         self._key = key
         self._clock = clock
-        self._entropy = entropy
+        self._random = random
 
     async def knock(self, callee: Callee) -> None:
         host, port = place(callee.address)
@@ -51,7 +51,7 @@ class HttpAgentLink:
             raise _silent(callee, where, str(trouble) or type(trouble).__name__) from trouble
 
     async def _ask(self, session: aiohttp.ClientSession, url: str, callee: Callee) -> None:
-        nonce = binascii.b2a_base64(self._entropy.token(http_signature.NONCE_BYTES), newline=False).decode()
+        nonce = binascii.b2a_base64(self._random.token(http_signature.NONCE_BYTES), newline=False).decode()
         to = ssh_key.fingerprint(ssh_key.parse(callee.key))
         created_s = int(self._clock.now_s())
         proof = http_signature.sign(self._key, "POST", KNOCK, None, callee.fleet, to, created_s, nonce)

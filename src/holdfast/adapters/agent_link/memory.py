@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.errors import Unauthenticated, Unreachable
-from holdfast.model.agent_place import place
+from holdfast.model.agent_address import place
 from holdfast.ports.agent_link import Callee, WrongNode
 
 

@@ -11,7 +11,14 @@ from msgspec import Struct
 from yarl import URL
 
 from holdfast.adapters.tls import client
-from holdfast.errors import Corrupt, HoldfastError, Invalid, Limited, Unauthenticated, Unreachable
+from holdfast.errors import (
+    Corrupt,
+    HoldfastError,
+    Invalid,
+    Limited,
+    Unauthenticated,
+    Unreachable,
+)
 from holdfast.model import canonical, ssh_key
 from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest
 from holdfast.model.salvage import SalvageAnswer, SalvagePart
@@ -22,8 +29,8 @@ if TYPE_CHECKING:
 
     from holdfast.model.record import Link
     from holdfast.ports.clock import Clock
-    from holdfast.ports.entropy import Entropy
     from holdfast.ports.identity_key import IdentityKey
+    from holdfast.ports.random_source import RandomSource
 
 T = TypeVar("T")
 
@@ -52,7 +59,7 @@ class HttpFleetLink:
     """`fleet` is asked for every request: it is "" until the first revision was accepted."""
 
     def __init__(
-        self, url: str, hub_key: str, key: IdentityKey, fleet: Callable[[], str], clock: Clock, entropy: Entropy
+        self, url: str, hub_key: str, key: IdentityKey, fleet: Callable[[], str], clock: Clock, random: RandomSource
     ) -> None:
         parsed = _URL.fullmatch(url)
         if parsed is None or not 0 < int(parsed[2] or 443) < 65536:
@@ -64,7 +71,7 @@ class HttpFleetLink:
         self._key = key
         self._fleet = fleet
         self._clock = clock
-        self._entropy = entropy
+        self._random = random
         self._session: aiohttp.ClientSession | None = None
 
     async def join(self, request: JoinRequest) -> JoinAnswer:
@@ -118,7 +125,7 @@ class HttpFleetLink:
         async def signed(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
             """Runs for every attempt, also for one that aiohttp repeats by itself: a nonce is never sent twice."""
             nonlocal nonce
-            nonce = binascii.b2a_base64(self._entropy.token(http_signature.NONCE_BYTES), newline=False).decode()
+            nonce = binascii.b2a_base64(self._random.token(http_signature.NONCE_BYTES), newline=False).decode()
             created_s = int(self._clock.now_s())
             proof = http_signature.sign(self._key, method, target, body, self._fleet(), self._to, created_s, nonce)
             request.headers.update(proof)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import socket
 
     from holdfast.ports.clock import Clock
-    from holdfast.ports.entropy import Entropy
+    from holdfast.ports.random_source import RandomSource
     from holdfast.ports.sessions import Sessions
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Asking:
         url: str,
         sessions: Sessions,
         clock: Clock,
-        entropy: Entropy,
+        random: RandomSource,
         *,
         pin: str = "",
         fleet: str = "",
@@ -67,7 +67,7 @@ class Asking:
         self._clock = clock
         self._timeout_s = timeout_s
         self._line: Line | None = None
-        self.visit = Visit(sessions, clock, entropy, fleet)
+        self.visit = Visit(sessions, clock, random, fleet)
 
     def close(self) -> None:
         if self._line is not None:

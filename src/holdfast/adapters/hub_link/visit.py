@@ -12,7 +12,7 @@ from holdfast.wire import codec, faults, http_signature, session_header
 if TYPE_CHECKING:
     from holdfast.adapters.hub_link.exchange import Answer
     from holdfast.ports.clock import Clock
-    from holdfast.ports.entropy import Entropy
+    from holdfast.ports.random_source import RandomSource
     from holdfast.ports.sessions import Sessions
 
 CLOCK_SKEW, OTHER_FLEET = "clock_skew", "other_fleet"
@@ -22,11 +22,11 @@ SPENT = frozenset({"session_expired", "session_refused", "session_early"})
 class Visit:
     """`fleet` is "" as long as none is known."""
 
-    def __init__(self, sessions: Sessions, clock: Clock, entropy: Entropy, fleet: str) -> None:
+    def __init__(self, sessions: Sessions, clock: Clock, random: RandomSource, fleet: str) -> None:
         self.fleet = fleet
         self._sessions = sessions
         self._clock = clock
-        self._entropy = entropy
+        self._random = random
         self._peer = ""
         self._nonce = ""
         self._learnt = False  # once is enough: a hub that always refuses must not keep us asking
@@ -45,7 +45,7 @@ class Visit:
             )
         session = self._sessions.session(self.fleet)
         self._peer = peer
-        self._nonce = binascii.b2a_base64(self._entropy.token(http_signature.NONCE_BYTES), newline=False).decode()
+        self._nonce = binascii.b2a_base64(self._random.token(http_signature.NONCE_BYTES), newline=False).decode()
         to, created_s = ssh_key.fingerprint(ssh_key.parse(peer)), int(self._clock.now_s())
         headers = http_signature.sign(session.key, method, target, body, self.fleet, to, created_s, self._nonce)
         return headers | {session_header.HEADER: session_header.write(session.certificate)}

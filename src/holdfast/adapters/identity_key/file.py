@@ -15,7 +15,7 @@ from holdfast.errors import Corrupt, Failed, NotPermitted
 from holdfast.model import ssh_key
 from holdfast.model.ssh_key import PublicKey
 from holdfast.ports.disk import Disk
-from holdfast.ports.entropy import Entropy
+from holdfast.ports.random_source import RandomSource
 
 if TYPE_CHECKING:  # 30 ms that naming a key need not pay
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -73,25 +73,25 @@ def load(path: str) -> FileIdentityKey | None:
         os.close(handle)
 
 
-def make(path: str, disk: Disk, entropy: Entropy) -> FileIdentityKey:
+def make(path: str, disk: Disk, random: RandomSource) -> FileIdentityKey:
     """A fresh key, durable before it is used. Replaces what is there, so ask `load` first."""
-    key, content = made(entropy)
+    key, content = made(random)
     disk.make_directory(os.path.dirname(os.path.abspath(path)), 0o700)
     disk.replace(path, content, 0o600)
     return key
 
 
-def load_or_make(path: str, disk: Disk, entropy: Entropy) -> FileIdentityKey:
-    return load(path) or make(path, disk, entropy)
+def load_or_make(path: str, disk: Disk, random: RandomSource) -> FileIdentityKey:
+    return load(path) or make(path, disk, random)
 
 
-def made(entropy: Entropy) -> tuple[FileIdentityKey, bytes]:
+def made(random: RandomSource) -> tuple[FileIdentityKey, bytes]:
     """A fresh key and the file it is kept in."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    seed = entropy.token(32)
+    seed = random.token(32)
     point = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
-    return FileIdentityKey(_line(point), seed), _render(point, seed, entropy.token(4))
+    return FileIdentityKey(_line(point), seed), _render(point, seed, random.token(4))
 
 
 def read(content: bytes, path: str) -> FileIdentityKey:

@@ -12,7 +12,17 @@ from msgspec.structs import replace
 
 from holdfast.adapters.ledger_store.single_reads import SingleReads
 from holdfast.errors import HoldfastError, Invalid
-from holdfast.ports.ledger_store import Change, Compacted, Held, Lease, LeaseLost, Moved, Record, Transaction, check
+from holdfast.ports.ledger_store import (
+    Change,
+    Compacted,
+    Held,
+    Lease,
+    LeaseLost,
+    Moved,
+    Record,
+    Transaction,
+    check,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ from holdfast.adapters.identity_key import file
 from holdfast.adapters.identity_key.file import FileIdentityKey
 from holdfast.errors import Failed, Invalid
 from holdfast.ports.disk import Disk
-from holdfast.ports.entropy import Entropy
+from holdfast.ports.random_source import RandomSource
 
 _BYTES_MAX = 16 * 1024
 
@@ -14,7 +14,7 @@ _BYTES_MAX = 16 * 1024
 class _Given:
     """Entropy whose first word is a seed that exists already."""
 
-    def __init__(self, seed: bytes, rest: Entropy) -> None:
+    def __init__(self, seed: bytes, rest: RandomSource) -> None:
         self._seed = seed
         self._rest = rest
 
@@ -22,7 +22,7 @@ class _Given:
         return self._seed if size_bytes == len(self._seed) else self._rest.token(size_bytes)
 
 
-def adopt(source: str, path: str, disk: Disk, entropy: Entropy) -> FileIdentityKey:
+def adopt(source: str, path: str, disk: Disk, random: RandomSource) -> FileIdentityKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
@@ -33,7 +33,7 @@ def adopt(source: str, path: str, disk: Disk, entropy: Entropy) -> FileIdentityK
         raise _unfit(source, "it is not an unlocked OpenSSH private key") from trouble
     if not isinstance(private, Ed25519PrivateKey):
         raise _unfit(source, "it is not an Ed25519 key")
-    return file.make(path, disk, _Given(private.private_bytes_raw(), entropy))
+    return file.make(path, disk, _Given(private.private_bytes_raw(), random))
 
 
 def _read(source: str, disk: Disk) -> bytes:

@@ -16,7 +16,14 @@ from msgspec.structs import replace
 from holdfast.adapters.proxy import envoy_bootstrap, envoy_leaving, ports_taken
 from holdfast.adapters.proxy.envoy_acknowledgement import Acknowledgement, lacking
 from holdfast.adapters.proxy.envoy_admin import ANSWER_S, Admin, down
-from holdfast.adapters.proxy.envoy_files import CLUSTERS, LISTENERS, TABLES, EnvoyFiles, Written, statistic_of
+from holdfast.adapters.proxy.envoy_files import (
+    CLUSTERS,
+    LISTENERS,
+    TABLES,
+    EnvoyFiles,
+    Written,
+    statistic_of,
+)
 from holdfast.adapters.proxy.envoy_listeners import Spot
 from holdfast.adapters.proxy.envoy_names import PLAIN, digest, listed
 from holdfast.adapters.proxy.envoy_process import EnvoyProcess

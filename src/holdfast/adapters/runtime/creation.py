@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.adapters.runtime import sealed_env
 from holdfast.model.container import LABEL_SEALED, OUR_LABELS, Mount
-from holdfast.ports.runtime import Made
+from holdfast.ports.runtime import CreateContainer
 
 RESTARTS_MAX = 5
 CPU_PERIOD_US = 100_000
@@ -15,7 +15,7 @@ LOG_BYTES_MAX = 32 << 20
 DROPPED = ("CAP_NET_RAW", "CAP_MKNOD", "CAP_AUDIT_WRITE")
 
 
-def body(made: Made, limits: Mapping[str, int]) -> dict[str, Any]:
+def body(made: CreateContainer, limits: Mapping[str, int]) -> dict[str, Any]:
     """`limits` are said outright: podman 4.3 swaps soft and hard of what containers.conf has for callers of its API."""
     spec = made.spec
     asked: dict[str, Any] = {
@@ -48,7 +48,9 @@ def body(made: Made, limits: Mapping[str, int]) -> dict[str, Any]:
     return asked
 
 
-def sealed(asked: dict[str, Any], made: Made, image: sealed_env.Image, secret: str, program: str) -> dict[str, Any]:
+def sealed(
+    asked: dict[str, Any], made: CreateContainer, image: sealed_env.Image, secret: str, program: str
+) -> dict[str, Any]:
     """The same container, with the secret variables in a file that podman calls `secret`."""
     more = sealed_env.additions(image, made.spec.command, secret)
     return {**asked, **more, "mounts": [*asked["mounts"], sealed_env.mount(program)]}
@@ -58,7 +60,7 @@ def secret_name(container: str) -> str:
     return f"{container}.env"
 
 
-def _labels(made: Made) -> dict[str, str]:
+def _labels(made: CreateContainer) -> dict[str, str]:
     names = ",".join(variable for variable, _ in made.secret_env)
     return {**dict.fromkeys(OUR_LABELS, ""), **made.labels, **({LABEL_SEALED: names} if names else {})}
 

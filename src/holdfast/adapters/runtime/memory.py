@@ -11,7 +11,14 @@ from msgspec.structs import replace
 from holdfast.errors import Failed, TryLater
 from holdfast.model.container import Container, Published, is_same
 from holdfast.ports.clock import Clock
-from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Progress, name_taken
+from holdfast.ports.runtime import (
+    CreateContainer,
+    Finished,
+    LogLine,
+    PortTaken,
+    Progress,
+    name_taken,
+)
 
 RESTARTS_MAX = 5
 RESTART_S = 0.15  # what podman takes to start a crashed one again
@@ -52,7 +59,7 @@ class _Kept(Struct):
 
     seen: Container
     behaviour: Behaviour
-    made: Made | None = None  # None: a foreign one
+    made: CreateContainer | None = None  # None: a foreign one
     supervised: bool = True
     lines: list[LogLine] = field(default_factory=list)
     ending: asyncio.TimerHandle | None = None
@@ -91,7 +98,7 @@ class MemoryRuntime:
     def named(self, name: str) -> Container:
         return next(kept.seen for kept in self._kept.values() if kept.seen.name == name)
 
-    def made(self, id: str) -> Made:
+    def made(self, id: str) -> CreateContainer:
         made = self._kept[id].made
         assert made is not None, "nobody of ours made it"
         return made
@@ -170,7 +177,7 @@ class MemoryRuntime:
             self.networks.pop(name, None)
         self._leave("remove_network", name)
 
-    async def create(self, made: Made) -> str:
+    async def create(self, made: CreateContainer) -> str:
         self._enter("create", made.name)
         same = [kept.seen for kept in self._kept.values() if kept.seen.name == made.name]
         if same and not is_same(made.labels, same[0].labels):
@@ -179,7 +186,7 @@ class MemoryRuntime:
         self._leave("create", made.name)
         return id
 
-    def _create(self, made: Made, behaviour: Behaviour) -> str:
+    def _create(self, made: CreateContainer, behaviour: Behaviour) -> str:
         if made.spec.reference not in self.here:
             raise Failed(f"{made.spec.reference} is not on this node", remedy="pull it first", code="image_missing")
         if made.spec.network and made.spec.network not in self.networks:
@@ -247,7 +254,7 @@ class MemoryRuntime:
         late = kept.behaviour.exec_s > timeout_s
         return Finished(TIMED_OUT, "not done in time, killed\n") if late else kept.behaviour.executes(command)
 
-    async def run(self, made: Made, timeout_s: float) -> Finished:
+    async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
         self._enter("run", made.name)
         does = self.behaviours.get(made.spec.command, Behaviour(exit_after_s=0.0))
         id = self._create(replace(made, restart=False), does)
@@ -318,7 +325,7 @@ class MemoryRuntime:
             raise Failed(f"container {id[:12]} is gone", remedy="deploy again", code="container_gone")
         return kept
 
-    def _behaviour(self, made: Made) -> Behaviour:
+    def _behaviour(self, made: CreateContainer) -> Behaviour:
         for key in (made.spec.command, made.spec.reference, made.spec.image):
             if key in self.behaviours:
                 return self.behaviours[key]

@@ -19,7 +19,7 @@ from holdfast.adapters.runtime.listing import Listing, inspect
 from holdfast.adapters.runtime.service import Foreign, Service
 from holdfast.errors import Failed
 from holdfast.model.container import Container, is_same
-from holdfast.ports.runtime import Finished, LogLine, Made, Progress, name_taken
+from holdfast.ports.runtime import CreateContainer, Finished, LogLine, Progress, name_taken
 
 SHORT_S = 10.0
 GLANCE_S = 1.0
@@ -107,7 +107,7 @@ class Podman:
 
     # ---- a container's life -----------------------------------------------------------------------------------------
 
-    async def create(self, made: Made) -> str:
+    async def create(self, made: CreateContainer) -> str:
         asked = creation.body(made, self._limits)
         if not made.secret_env:
             return await self._create(made, asked)
@@ -119,7 +119,7 @@ class Podman:
         finally:
             await self._forget_secret(secret)  # the container has its own copy, and takes it along when it goes
 
-    async def _create(self, made: Made, asked: dict[str, Any]) -> str:
+    async def _create(self, made: CreateContainer, asked: dict[str, Any]) -> str:
         try:
             answer = await self._libpod.call("POST", "containers/create", body=asked)
         except Refused as no:
@@ -128,14 +128,14 @@ class Podman:
             raise refusal.not_made(made, no) from no
         return str(msgspec.json.decode(answer.body)["Id"])
 
-    async def _image(self, made: Made) -> sealed_env.Image:
+    async def _image(self, made: CreateContainer) -> sealed_env.Image:
         try:
             answer = await self._libpod.call("GET", f"images/{made.spec.reference}/json")
         except Refused as no:
             raise refusal.not_made(made, no) from no
         return msgspec.json.decode(answer.body, type=_Inspected).config
 
-    async def _id_of(self, made: Made, no: Refused) -> str:
+    async def _id_of(self, made: CreateContainer, no: Refused) -> str:
         """The same thing, made before; one of that name that is something else is nobody's to use."""
         details = await inspect(self._libpod, made.name)
         if details is None:
@@ -185,7 +185,7 @@ class Podman:
         sealed = sealed_env.is_sealed(details.config.labels or {})
         return await self._execution.run(id, sealed_env.wrapped(command) if sealed else command, timeout_s)
 
-    async def run(self, made: Made, timeout_s: float) -> Finished:
+    async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
         once = msgspec.structs.replace(made, restart=False)
         id = await self._fresh(once)
         try:
@@ -199,7 +199,7 @@ class Podman:
             return Finished(TIMED_OUT, f"{text}not done after {timeout_s:g} s, killed\n")
         return Finished(code, text)
 
-    async def _fresh(self, made: Made) -> str:
+    async def _fresh(self, made: CreateContainer) -> str:
         """What a crash left of an earlier run under that name is no run of ours: it goes first, if it is ours."""
         id = await self.create(made)
         details = await inspect(self._libpod, id)

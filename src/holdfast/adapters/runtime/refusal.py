@@ -4,7 +4,7 @@ import re
 
 from holdfast.adapters.runtime.libpod import Refused
 from holdfast.errors import Failed
-from holdfast.ports.runtime import Made, PortTaken
+from holdfast.ports.runtime import CreateContainer, PortTaken
 
 _port = re.compile(r":(\d+): bind: address already in use")
 _port_loose = re.compile(r"[:.](\d{2,5})\b(?!.*[:.]\d{2,5}\b)")
@@ -14,7 +14,7 @@ def failed(what: str, no: Refused) -> Failed:
     return Failed(f"{what}: {no.message}", remedy="podman ps --all on the node shows what is there", code="runtime")
 
 
-def not_made(made: Made, no: Refused) -> Failed:
+def not_made(made: CreateContainer, no: Refused) -> Failed:
     if "image not known" in no.cause or "no such image" in no.cause:
         return Failed(
             f"{made.spec.reference} is not on this node, so {made.name} cannot be made",

@@ -6,21 +6,21 @@ from hashlib import sha256
 
 from holdfast.errors import Invalid
 from holdfast.model import sealed as outside
-from holdfast.ports.entropy import Entropy
+from holdfast.ports.random_source import RandomSource
 from holdfast.ports.sealing import CannotOpen
 
 _MAC_BYTES, _NONCE_BYTES, _SEAL_BYTES = 32, 16, 16
 
 
 class MemorySealer:
-    def __init__(self, entropy: Entropy) -> None:
-        self._entropy = entropy
+    def __init__(self, random: RandomSource) -> None:
+        self._random = random
 
     def seal(self, value: bytes, recipients: Sequence[str]) -> bytes:
         if not recipients:
             raise Invalid("a value must be sealed to somebody", remedy="name at least one recipient")
         header = b"age-encryption.org/v1\n" + b"".join(map(_stanza, recipients))
-        nonce = self._entropy.token(_NONCE_BYTES)
+        nonce = self._random.token(_NONCE_BYTES)
         hidden = _mixed(value, nonce)
         mac = _text(sha256(header + nonce + hidden).digest())
         return header + b"--- " + mac + b"\n" + nonce + hidden + sha256(nonce + hidden).digest()[:_SEAL_BYTES]

@@ -12,7 +12,13 @@ import msgspec
 from holdfast.adapters.identity_key import file as key_file
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical, ssh_key
-from holdfast.model.session import NAMESPACE, SESSION_S_MAX, SessionCertificate, SessionGrant, decode_grant
+from holdfast.model.session import (
+    NAMESPACE,
+    SESSION_S_MAX,
+    SessionCertificate,
+    SessionGrant,
+    decode_grant,
+)
 from holdfast.ports.sessions import Session
 
 if TYPE_CHECKING:
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.ports.clock import Clock
     from holdfast.ports.disk import Disk
-    from holdfast.ports.entropy import Entropy
+    from holdfast.ports.random_source import RandomSource
     from holdfast.ports.signer import Signer
 
 LEFT_S_MIN = 600
@@ -35,11 +41,13 @@ class Kept(msgspec.Struct, frozen=True):
 class FileSessions:
     """`signer` is asked who it is for every fleet, and to sign only when no session is left."""
 
-    def __init__(self, folder: str, disk: Disk, clock: Clock, entropy: Entropy, signer: Callable[[], Signer]) -> None:
+    def __init__(
+        self, folder: str, disk: Disk, clock: Clock, random: RandomSource, signer: Callable[[], Signer]
+    ) -> None:
         self._folder = folder
         self._disk = disk
         self._clock = clock
-        self._entropy = entropy
+        self._random = random
         self._signer = signer
         self._held: dict[str, Session] = {}
 
@@ -74,7 +82,7 @@ class FileSessions:
         return grant.not_before_s <= now_s and now_s + LEFT_S_MIN < grant.expires_s
 
     def _made(self, fleet: str) -> Session:
-        key, content = key_file.made(self._entropy)
+        key, content = key_file.made(self._random)
         now_s = int(self._clock.now_s())
         grant = canonical.encode(SessionGrant(fleet, self._operator(), key.line, now_s, now_s + SESSION_S_MAX))
         certificate = SessionCertificate(grant, self._signer().sign(grant, NAMESPACE))

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from holdfast.adapters.stream_link.inner_tls import Inner
     from holdfast.model.certificate import Issued
     from holdfast.ports.clock import Clock
-    from holdfast.ports.entropy import Entropy
     from holdfast.ports.identity_key import IdentityKey
+    from holdfast.ports.random_source import RandomSource
 
 CONNECT_S = 10.0
 MEET_S = 60.0  # the hub gives up after forty-five
@@ -118,7 +118,7 @@ class HttpNodeStreams:
     """`fleet` is asked for every request: it is "" until the first revision was accepted."""
 
     def __init__(
-        self, url: str, hub_key: str, key: IdentityKey, fleet: Callable[[], str], clock: Clock, entropy: Entropy
+        self, url: str, hub_key: str, key: IdentityKey, fleet: Callable[[], str], clock: Clock, random: RandomSource
     ) -> None:
         parsed = _URL.fullmatch(url)
         if parsed is None:
@@ -130,7 +130,7 @@ class HttpNodeStreams:
         self._key = key
         self._fleet = fleet
         self._clock = clock
-        self._entropy = entropy
+        self._random = random
 
     async def answer(self, order: str, shown: Issued, caller: bytes) -> TlsChannel:
         return await sealed(await self._pipe(order), shown, caller)
@@ -157,7 +157,7 @@ class HttpNodeStreams:
 
     def _request(self, order: str) -> bytes:
         target = f"/v1/streams/{order}"
-        nonce = binascii.b2a_base64(self._entropy.token(http_signature.NONCE_BYTES), newline=False).decode()
+        nonce = binascii.b2a_base64(self._random.token(http_signature.NONCE_BYTES), newline=False).decode()
         created_s = int(self._clock.now_s())
         proof = http_signature.sign(self._key, "GET", target, None, self._fleet(), self._to, created_s, nonce)
         lines = [f"GET {target} HTTP/1.1", f"Host: {self._authority}", "Connection: Upgrade", f"Upgrade: {PROTOCOL}"]

@@ -1,8 +1,0 @@
-"""The randomness of the machine: the kernel's generator, never blocking once the machine has booted."""
-
-import os
-
-
-class SystemEntropy:
-    def token(self, size_bytes: int) -> bytes:
-        return os.urandom(size_bytes)

@@ -1,0 +1,8 @@
+"""The randomness of the machine: the kernel's generator, never blocking once the machine has booted."""
+
+import os
+
+
+class SystemRandom:
+    def token(self, size_bytes: int) -> bytes:
+        return os.urandom(size_bytes)

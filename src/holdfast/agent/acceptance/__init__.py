@@ -1,0 +1,1 @@
+"""Verify and accept signed revisions; grade what a manifest changes."""

@@ -1,0 +1,184 @@
+"""From what this node follows to what the newest revision says: every manifest on the way is fetched and judged by the
+signatures of the revision that brought it. What a hub withholds is waited for, then judged by the strictest reading.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.agent.acceptance import manifest_grades
+from holdfast.agent.acceptance.manifest_grades import Followed, NoGround, Signers
+from holdfast.agent.membership import Membership
+from holdfast.agent.world import World
+from holdfast.errors import Corrupt, TryLater
+from holdfast.model import canonical
+from holdfast.model.manifest import NodeManifest
+from holdfast.model.record import Link
+from holdfast.model.revision import Header
+from holdfast.model.trust import Trust
+from holdfast.trust.approval import verified_keys
+
+REVISIONS_BACK = 100  # as far back as a hub hands out manifests (hub/nodes/node_contents.py)
+WITHHELD_S = 3600.0  # so long a manifest that should be there is waited for; a rebuilt ledger has lost it for good
+_WITHHELD_MAX = 1000
+
+
+class Step(Struct, frozen=True):
+    """One verified link, and the trust that judges what it brings."""
+
+    link: Link
+    trust: Trust
+    vouched: bool = False  # the one revision the inviting operator named: what it holds is where judging starts
+
+    @property
+    def header(self) -> Header:
+        return self.link.header
+
+    def witness(self) -> Signers:
+        return verified_keys(self.link.header_bytes, self.link.signatures), self.trust
+
+
+class Arrived(Struct, frozen=True):
+    """`said` is the last manifest that names this node; `unread`: some after it were never seen."""
+
+    standing: Followed
+    said: bytes
+    unread: bool
+    blobs: dict[str, bytes]
+
+
+class CatchUp:
+    def __init__(self, world: World, membership: Membership) -> None:
+        self._world = world
+        self._me = membership
+        self._withheld: dict[str, float] = {}  # digest → when it was asked for first
+
+    async def travel(
+        self, steps: Sequence[Step], standing: Followed, said: bytes, unread: bool, offered: bytes
+    ) -> Arrived:
+        """`said` was read last, `unread`: others were named after it. `offered` is what the hub sent along."""
+        blobs: dict[str, bytes] = {}
+        read = canonical.digest(said) if said else ""
+        # Who signed what was named and not read yet. Nobody is known for what an earlier journey left unread.
+        pending: list[Signers] = [((), steps[0].trust)] if unread else []
+        previous = "" if unread else read
+        now_s = float(int(self._world.clock.now_s()))
+        newest = steps[-1].header.number
+        no_ground: NoGround | None = None
+        for step in _after_vouched(steps):
+            named = step.header.manifests.get(self._me.node)
+            if named is None:
+                continue
+            if named != previous:
+                pending.append(step.witness())
+            previous = named
+            if named == read:
+                pending.clear()
+                continue
+            must = step.vouched or step is steps[-1]
+            if not must and step.header.number <= newest - REVISIONS_BACK:
+                continue
+            found = await self._manifest(named, offered, blobs, must, step.vouched)
+            if found is None:
+                continue
+            read, (said, manifest) = named, found
+            try:
+                if step.vouched:
+                    standing = Followed(manifest, manifest)
+                else:
+                    contents = Held(self._world, blobs)
+                    with _understood():
+                        standing = manifest_grades.judge(
+                            standing, manifest, pending, contents, step.header.number, now_s
+                        )
+                no_ground = None
+            except NoGround as trouble:
+                standing, no_ground = Followed(None, manifest), trouble
+            pending.clear()
+        if no_ground is not None:
+            raise no_ground
+        self._withheld.clear()
+        return Arrived(standing, said, bool(pending), blobs)
+
+    async def _manifest(
+        self, digest: str, offered: bytes, blobs: dict[str, bytes], must: bool, vouched: bool
+    ) -> tuple[bytes, NodeManifest] | None:
+        """With everything it names. None: it stays unread; it was waited for long enough, or is none at all."""
+        content = offered if canonical.digest(offered) == digest else await self.fetch(digest)
+        if content is None:
+            self._wait_for(digest, "the manifest that was signed for this node", must, vouched)
+            return None
+        try:
+            manifest = manifest_grades.read_manifest(content, self._me.fleet, self._me.node)
+        except Corrupt:
+            if must:
+                raise
+            return None
+        wanted = [needed for needed in manifest_grades.needed(manifest) if needed not in blobs]
+        fetched: dict[str, bytes] = {}
+        for needed in self._world.acceptance.missing(wanted):
+            found = await self.fetch(needed)
+            if found is None:
+                self._wait_for(needed, f"the content {needed[:12]}…, which this node needs", must, vouched)
+                return None
+            fetched[needed] = found
+        blobs |= fetched
+        return content, manifest
+
+    def _wait_for(self, digest: str, what: str, must: bool, vouched: bool) -> None:
+        """Returns when it was waited for long enough."""
+        now_s = self._world.clock.monotonic_s()
+        if len(self._withheld) >= _WITHHELD_MAX:
+            self._withheld.clear()
+        since_s = self._withheld.setdefault(digest, now_s)
+        if not must and now_s - since_s >= WITHHELD_S:
+            return
+        remedy = "holdfast hub check names contents that are missing"
+        if vouched:
+            remedy += f"; a new token starts later: holdfast node invite {self._me.node} --replace"
+        raise TryLater(f"the hub did not hand out {what}", remedy=remedy, code="content_missing")
+
+    async def fetch(self, digest: str) -> bytes | None:
+        found = await self._world.link.blob(digest)
+        if found is not None and canonical.digest(found) != digest:
+            raise Corrupt(
+                f"the hub handed out something else than the content {digest[:12]}…",
+                remedy="restore the hub's ledger that has the revision this node knows: holdfast import ledger",
+                code="revision_refused",
+            )
+        return found
+
+
+def _after_vouched(steps: Sequence[Step]) -> Sequence[Step]:
+    """What came before the operator's own word is covered by it."""
+    first = next((place for place, step in enumerate(steps) if step.vouched), 0)
+    return steps[first:]
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    try:
+        yield
+    except msgspec.DecodeError as trouble:
+        raise Corrupt(
+            f"a content of this revision is not understood: {trouble}",
+            remedy="upgrade the agent on this node to the release that the fleet is applied with",
+            code="content_newer",
+        ) from trouble
+
+
+class Held(dict[str, bytes]):
+    """Contents just fetched, and those held since earlier, which are read only when a rule wants to see them."""
+
+    def __init__(self, world: World, fetched: dict[str, bytes]) -> None:
+        super().__init__(fetched)
+        self._world = world
+
+    def __missing__(self, digest: str) -> bytes:
+        found = self._world.acceptance.blob(digest)
+        if found is None:
+            raise KeyError(digest)
+        self[digest] = found
+        return found

@@ -1,0 +1,233 @@
+"""Which deltas of a revision this node follows: each changed address by the grade and scope its signers have. Pure.
+
+The same rules as in CLI and hub (planning/), asked again here, because a hub is believed nothing. They compare with
+what this node itself followed, never with what a manifest says it did.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.agent.acceptance import route_grades
+from holdfast.errors import Corrupt, HoldfastError
+from holdfast.model import canonical
+from holdfast.model.applied import content
+from holdfast.model.fleet import Grade, Service
+from holdfast.model.ids import FLEET, KINDS, TRUST, is_name, kind_of
+from holdfast.model.manifest import NodeManifest
+from holdfast.model.plan import Change
+from holdfast.model.report import Parked
+from holdfast.model.revision import Entry, Table, Tombstone
+from holdfast.model.trust import Trust
+from holdfast.planning import entry as soundness
+from holdfast.planning.diff import changes
+from holdfast.planning.placement import Placed
+from holdfast.planning.table import tombstones
+from holdfast.trust.approval import missing
+
+REMEDY = (
+    "if nobody wants it: holdfast rollback, and find out who committed it; if it is wanted, an operator of grade "
+    "{grade} signs a revision that changes {address} itself: holdfast rollback, then holdfast apply --key KEY"
+)
+UNSAID = "it is not signed well enough"
+_PLACED: Mapping[str, Placed] = {}
+_BURIED = frozenset(KINDS) - {FLEET, TRUST}  # kinds of which something can be removed
+_held_service = msgspec.json.Decoder(Service).decode
+
+Signers = tuple[Sequence[str], Trust]  # keys that really signed a revision, and the trust that judges them
+
+
+class Followed(Struct, frozen=True):
+    """What a node stands on between two revisions. `in_force` is followed; `wanted` was said last, and differs from it
+    at every parked address; `stones` are services this node followed and was told to drop, whatever a hub says."""
+
+    in_force: NodeManifest | None = None
+    wanted: NodeManifest | None = None
+    parked: Mapping[str, Parked] = {}
+    stones: Mapping[str, Tombstone] = {}
+
+
+class NoGround(Corrupt):
+    """Nothing was followed before, and what this node is or the settings are not signed well enough to begin with."""
+
+
+def decode_manifest(content: bytes) -> NodeManifest:
+    return canonical.decode(content, NodeManifest, "the manifest of this node")
+
+
+def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
+    """Refuses one that is about somebody else, or in which one kind of resource could hide behind another."""
+    manifest = decode_manifest(content)
+    if (manifest.fleet, manifest.node) != (fleet, node):
+        raise _misshapen(f"it is the manifest of {manifest.node[:40]!r} in the fleet {manifest.fleet[:12]!r}")
+    places = (("policy", manifest.policies), ("storage", manifest.storage))
+    for kind, held in (("service", manifest.services), ("service", manifest.standby), *places):
+        for address in held:
+            if not _is(address, kind):
+                raise _misshapen(f"{address[:60]!r} stands where a {kind} belongs")
+    for address in manifest.retired:
+        if not _is(address, kind_of(address)) or kind_of(address) not in _BURIED:
+            raise _misshapen(f"{address[:60]!r} stands where something removed belongs")
+    for address, placed in manifest.services.items():
+        if placed.node != node:
+            raise _misshapen(f"{address} is placed on another node")
+    for address, placed in manifest.standby.items():
+        if placed.node == node or node not in placed.failover:
+            raise _misshapen(f"{address} does not fail over to this node")
+    return manifest
+
+
+def _is(address: str, kind: str) -> bool:
+    return address.startswith(f"{kind}.") and is_name(address[len(kind) + 1 :])
+
+
+def _misshapen(why: str) -> Corrupt:
+    return Corrupt(
+        f"the manifest signed for this node is not one that holdfast makes: {why}",
+        remedy="do not trust this hub: compare `holdfast history` with a colleague's, then holdfast rollback",
+        code="manifest_misshapen",
+    )
+
+
+def needed(manifest: NodeManifest) -> list[str]:
+    """Digests of every content the node needs to follow this manifest."""
+    return sorted({digest for entry in entries(manifest).values() for digest in entry.needs})
+
+
+def entries(manifest: NodeManifest | None) -> dict[str, Entry]:
+    """By address, as the resource table has them."""
+    if manifest is None:
+        return {}
+    own = {FLEET: Entry(manifest.settings), f"node.{manifest.node}": manifest.own}
+    return {**manifest.held, **own}
+
+
+def judge(
+    standing: Followed,
+    after: NodeManifest,
+    witnesses: Sequence[Signers],
+    contents: Mapping[str, bytes],
+    number: int,
+    now_s: float,
+) -> Followed:
+    """`witnesses` signed the revision that brought `after`, and those before it whose manifests nobody has: whoever
+    of them changed an address, the grade it needs is reached by each."""
+    old, said, new = (entries(one) for one in (standing.in_force, standing.wanted, after))
+    before, table = Table(old, dict(standing.stones)), Table(new)
+    parked: dict[str, Parked] = {}
+    for change in changes(before, table, contents, contents, _PLACED, detailed=False):
+        address = change.address
+        if standing.wanted is not None and said.get(address) == new.get(address):
+            # This revision does not touch it, so its signatures say nothing about it.
+            parked[address] = standing.parked.get(address) or noted(address, "destroy", UNSAID, now_s)
+            continue
+        grade, why = _asked(change, after.node, old, contents)
+        trouble = _unsound(address, before, table, contents) or _lacking(address, grade, witnesses)
+        if trouble is not None:
+            parked[address] = noted(address, grade, f"{why}: {trouble}", now_s)
+    for address in _idle_policies(old, new, parked):
+        del parked[address]
+    in_force = _mixed(old, after, parked) if parked else after
+    reach = route_grades.judge(
+        standing.in_force,
+        standing.wanted,
+        after,
+        lambda address, grade: _lacking(address, grade, witnesses),
+    )
+    for place, why in reach.refused.items():
+        grade = "destroy" if place.startswith("issuer.") else "apply"
+        parked[place] = standing.parked.get(place) or noted(place, grade, why, now_s)
+    in_force = msgspec.structs.replace(in_force, edge=reach.edge, issuers=reach.issuers, names=reach.names)
+    followed = entries(in_force)
+    stones = {a: s for a, s in tombstones(before, followed, number).items() if kind_of(a) == "service"}
+    return Followed(in_force, after, parked, stones)
+
+
+def _idle_policies(old: Mapping[str, Entry], new: Mapping[str, Entry], parked: Mapping[str, Parked]) -> list[str]:
+    """Policies that left together with the last service they bound here: without it they allow and forbid nothing."""
+    left = [a for a in parked if kind_of(a) == "policy" and a in old and a not in new]
+    return [a for a in left if not any(_stays(bound, old, new, parked) for bound in old[a].applies_to or ())]
+
+
+def _stays(bound: str, old: Mapping[str, Entry], new: Mapping[str, Entry], parked: Mapping[str, Parked]) -> bool:
+    return bound == FLEET or bound in (old if bound in parked else new)
+
+
+def noted(address: str, grade: Grade, why: str, now_s: float) -> Parked:
+    return Parked(address, why, REMEDY.format(grade=grade, address=address), now_s)
+
+
+def _asked(change: Change, node: str, old: Mapping[str, Entry], contents: Mapping[str, bytes]) -> tuple[Grade, str]:
+    """Protection is read from what it was declared in: an entry beside it can be rewritten without a grade. Whoever
+    only stands by for a protected service may stop doing so: it stays where it is."""
+    reasons = [demand.reason for demand in change.demands]
+    grade = change.grade
+    at_home = change.node in ("", node)
+    if change.removes and at_home and _protected(change.address, old[change.address], contents):
+        grade = "destroy" if grade == "apply" else grade
+        reasons.append("removes a protected resource")
+    return grade, "; ".join(reasons) or change.kind
+
+
+def _protected(address: str, entry: Entry, contents: Mapping[str, bytes]) -> bool:
+    if kind_of(address) != "service":
+        return entry.protect
+    return entry.protect or _held_service(content(contents, entry.digest, address)).protect
+
+
+def _unsound(address: str, before: Table, after: Table, contents: Mapping[str, bytes]) -> str | None:
+    """What no grade allows: a content in which one thing hides behind another cannot be judged."""
+    entry = after.entries.get(address)
+    if entry is None or before.entries.get(address) == entry:
+        return None
+    try:
+        if kind_of(address) == "service":
+            declared = soundness.read(contents, entry, address, Service)
+            soundness.check_service(address, entry, declared, contents)
+        else:
+            soundness.check_entry(address, before, after, contents)
+    except HoldfastError as trouble:
+        return trouble.message
+    return None
+
+
+def _lacking(address: str, grade: Grade, witnesses: Sequence[Signers]) -> str | None:
+    found = (missing(trust, keys, grade, (address,)) for keys, trust in witnesses)
+    return next((lacking for lacking in found if lacking is not None), None)
+
+
+def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, Parked]) -> NodeManifest:
+    def kept(now: Mapping[str, Entry], kind: str, at_home: bool | None = None) -> dict[str, Entry]:
+        held = {a: old[a] for a in parked if a in old and a.startswith(kind)}
+        if at_home is not None:
+            held = {a: e for a, e in held.items() if (e.node == after.node) == at_home}
+        return dict(sorted({**{a: e for a, e in now.items() if a not in parked}, **held}.items()))
+
+    def ground(address: str, now: Entry) -> Entry:
+        if address not in parked:
+            return now
+        if address not in old:
+            raise NoGround(
+                f"{address} is not signed well enough to begin with: {parked[address].reason}",
+                remedy=f"a new token vouches for what is applied now: holdfast node invite {after.node} --replace",
+                code="not_vouched",
+            )
+        return old[address]
+
+    return msgspec.structs.replace(
+        after,
+        settings=ground(FLEET, Entry(after.settings)).digest,
+        own=ground(f"node.{after.node}", after.own),
+        services=kept(after.services, "service.", at_home=True),
+        standby=kept(after.standby, "service.", at_home=False),
+        policies=kept(after.policies, "policy."),
+        storage=kept(after.storage, "storage."),
+        retired={a: stone for a, stone in after.retired.items() if a not in parked},
+    )
+
+
+def differing(wanted: NodeManifest, in_force: NodeManifest) -> list[str]:
+    one, other = entries(wanted), entries(in_force)
+    apart = sorted(address for address in one.keys() | other.keys() if one.get(address) != other.get(address))
+    return [*apart, *route_grades.differing(wanted, in_force)]

@@ -1,0 +1,1 @@
+"""The conversation with the hub: check-in, report, order results, audit copy."""

@@ -1,0 +1,1 @@
+"""The agent's own HTTP API, closed on nodes that only poll."""

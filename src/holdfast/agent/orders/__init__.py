@@ -1,0 +1,1 @@
+"""Verify signed orders, run each once, recover after a crash."""

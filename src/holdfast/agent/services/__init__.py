@@ -1,0 +1,1 @@
+"""Keep the services of this node as the accepted manifest says."""

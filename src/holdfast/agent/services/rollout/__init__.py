@@ -1,0 +1,1 @@
+"""Drive one service to its target, step by step."""

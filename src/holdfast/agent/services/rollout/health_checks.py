@@ -1,0 +1,146 @@
+"""How our containers do: one small task probes each that lives; the verdict is reconcile/healthy.py's."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+
+from msgspec import UNSET, UnsetType
+
+from holdfast.model.container import Container, Guest, Part
+from holdfast.model.fleet import Health
+from holdfast.ports.clock import Clock
+from holdfast.ports.prober import Prober
+from holdfast.reconcile import healthy
+from holdfast.reconcile.healthy import Watch
+from holdfast.reconcile.here import Seen, Word
+
+UNCHECKED_S = 0.05  # so often one without a check is asked for its age while it starts
+
+
+class Probed:
+    def __init__(self, container: Container, health: Health | UnsetType, watch: Watch) -> None:
+        self.container = container
+        self.health = health
+        self.watch = watch
+        self.told: Word = "starting"
+        self.why = ""  # of the last bad answer
+        self.task: asyncio.Task[None] | None = None
+
+
+class HealthChecks:
+    """`felt` hears of every container whose word changed."""
+
+    def __init__(self, prober: Prober, clock: Clock, felt: Callable[[str], None]) -> None:
+        self._prober = prober
+        self._clock = clock
+        self._felt = felt
+        self._patients: dict[str, Probed] = {}
+        self._moved = asyncio.Condition()
+        self.start_s = 0.0  # no start period is longer; 0: as declared
+
+    # ---- following
+
+    def follow(self, container: Container, part: Part | None) -> None:
+        """Somebody started it just now: it has its whole start period before it."""
+        self.forget(container.id)
+        self._admit(container, part.health if part is not None else UNSET)
+
+    def follow_all(self, containers: Iterable[Container], guests: Iterable[Guest]) -> None:
+        """After a look at everything."""
+        parts = {(part.spec.component, part.digest): part for guest in guests for part in guest.parts}
+        here = {}
+        for one in containers:
+            here[one.id] = one
+            part = parts.get((one.component, one.spec))
+            self.seen(one, part)
+        for id in [id for id in self._patients if id not in here]:
+            self.forget(id)
+
+    def seen(self, container: Container, part: Part | None) -> Seen:
+        """A container as it is now, with its word."""
+        health = part.health if part is not None else UNSET
+        patient = self._patients.get(container.id) or self._admit(container, health)
+        patient.container, patient.health = container, health
+        patient.watch = healthy.looked(patient.watch, container, self._clock.monotonic_s())
+        self._attend(patient)
+        return Seen(container, self._judge(patient))
+
+    def _admit(self, container: Container, health: Health | UnsetType) -> Probed:
+        patient = Probed(container, health, healthy.begin(container, self._clock.monotonic_s()))
+        self._patients[container.id] = patient
+        self._attend(patient)
+        return patient
+
+    def stopped(self, id: str) -> None:
+        """By us: nobody waits for the runtime to bring it back."""
+        patient = self._patients.get(id)
+        if patient is not None:
+            patient.watch = healthy.stopped(patient.watch)
+
+    def forget(self, id: str) -> None:
+        patient = self._patients.pop(id, None)
+        if patient is not None and patient.task is not None:
+            patient.task.cancel()
+
+    # ---- asking
+
+    def word(self, container: Container) -> Word:
+        patient = self._patients.get(container.id)
+        return self._judge(patient) if patient is not None else "starting"
+
+    def why(self, id: str) -> str:
+        patient = self._patients.get(id)
+        return patient.why if patient is not None else ""
+
+    async def moved(self, ids: Collection[str], at_most_s: float) -> bool:
+        """True as soon as one of them is something else than starting."""
+        until_s = self._clock.monotonic_s() + at_most_s
+        while not any(self._is_settled(id) for id in ids):
+            left_s = until_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                return False
+            try:
+                async with asyncio.timeout(left_s), self._moved:
+                    await self._moved.wait()
+            except TimeoutError:
+                return any(self._is_settled(id) for id in ids)
+        return True
+
+    def _is_settled(self, id: str) -> bool:
+        patient = self._patients.get(id)
+        return patient is None or self._judge(patient) != "starting"
+
+    def _judge(self, patient: Probed) -> Word:
+        health = healthy.capped(patient.health, self.start_s)
+        return healthy.word(patient.watch, patient.container, health, self._clock.monotonic_s())
+
+    # ---- probing
+
+    def _attend(self, patient: Probed) -> None:
+        """One that lives is probed; one that does not is looked at by whoever looks at containers."""
+        if patient.container.running and (patient.task is None or patient.task.done()):
+            patient.task = asyncio.ensure_future(self._probe(patient))
+
+    async def _probe(self, patient: Probed) -> None:
+        while patient.container.running and self._patients.get(patient.container.id) is patient:
+            if patient.health is UNSET:
+                await self._tell(patient)
+                if self._judge(patient) != "starting":
+                    return
+                await asyncio.sleep(UNCHECKED_S)
+                continue
+            life = patient.watch.started_s
+            verdict = await self._prober.probe(patient.container, patient.health)
+            if patient.watch.started_s == life:  # else it answered for one that is gone
+                patient.watch = healthy.probed(patient.watch, verdict.ok)
+                patient.why = "" if verdict.ok else verdict.why
+            await self._tell(patient)
+            await asyncio.sleep(healthy.pause_s(patient.watch, patient.health))
+
+    async def _tell(self, patient: Probed) -> None:
+        word = self._judge(patient)
+        if word == patient.told:
+            return
+        patient.told = word
+        self._felt(patient.container.id)
+        async with self._moved:
+            self._moved.notify_all()

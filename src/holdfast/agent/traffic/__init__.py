@@ -1,0 +1,1 @@
+"""Keep proxy, certificates, edges and DNS as the accepted manifest says."""

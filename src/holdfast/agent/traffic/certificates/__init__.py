@@ -1,0 +1,1 @@
+"""Certificates of this node and of its routes."""

@@ -1,0 +1,1 @@
+"""DNS records that this node serves."""

@@ -1,0 +1,1 @@
+"""Public hostnames that this node serves as an edge."""

@@ -1,0 +1,108 @@
+"""Internal names of services that run here: certified by this node's own issuer, switched at its proxy, and seen there.
+
+What serves is decided in reconcile/; this tells the proxy, and looks with a real handshake whether it does as told.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from holdfast.agent.traffic.certificates.route_certificates import RouteCertificates
+from holdfast.agent.traffic.proxy_writer import ProxyWriter
+from holdfast.errors import Failed
+from holdfast.model.container import Guest
+from holdfast.model.fleet import Node, Settings
+from holdfast.model.route import zone_of
+from holdfast.ports.handshake import Handshake
+from holdfast.ports.proxy import Backend, ProxyRoute
+from holdfast.reconcile import routes
+from holdfast.reconcile.here import Here
+from holdfast.reconcile.routes import Naming, ProxyKind
+
+HANDSHAKE_S_MAX = 2.0
+HANDSHAKE_TRIES = 4  # a proxy that has just been told may need a moment for a new listener
+
+
+def proxy_kind(node: Node) -> ProxyKind:
+    """As declared; an edge has a public one, anybody else an internal one (C-24)."""
+    if node.proxy is not UNSET:
+        return node.proxy
+    return "public" if "edge" in node.roles else "internal"
+
+
+class InternalRoutes:
+    def __init__(self, board: ProxyWriter, certificates: RouteCertificates, handshake: Handshake) -> None:
+        self.board = board
+        self._certificates = certificates
+        self._handshake = handshake
+        self.kind: ProxyKind = "internal"
+        self._naming = Naming()
+        self._address = ""
+
+    def follow(self, node: Node, settings: Settings, address: str) -> None:
+        self.kind = proxy_kind(node)
+        self._naming = Naming(zone_of(settings), settings.public_domains)
+        self._address = address
+
+    @property
+    def has_proxy(self) -> bool:
+        return self.kind != "none"
+
+    def wanted(self, target: Guest | None, here: Here) -> tuple[ProxyRoute, ...]:
+        """Of one service; a route that is not certified yet, or not any more, names no certificate."""
+        found = routes.routes(target, here, self.kind, self._naming)
+        return routes.certified(found, self._certificates.digest)
+
+    def certify(self, target: Guest, here: Here) -> None:
+        """Raises if one cannot be had; then nothing is registered (M-84)."""
+        for names in _names(routes.routes(target, here, self.kind, self._naming)):
+            self._certificates.internal(names)
+
+    async def switch(self, target: Guest, here: Here) -> None:
+        """Acknowledged by the running proxy, and seen from outside wherever another certificate is shown."""
+        if not self.has_proxy:
+            return
+        wanted = self.wanted(target, here)
+        before = self.board.of(target.service)
+        if wanted == before:
+            return  # above all of a service that nobody reaches by a name: it needs no proxy
+        shown = [self._certificates.internal(names) for names in _names(wanted)]
+        await self.board.put(target.service, wanted, shown)
+        known = {(route.hostnames, route.certificate) for route in before}
+        for route in wanted:
+            if route.mode == "l7" and (route.hostnames, route.certificate) not in known:
+                await self._see(route)
+
+    async def unroute(self, service: str) -> None:
+        """Its names stay, and lead to nobody."""
+        empty = tuple(replace(route, backends=()) for route in self.board.of(service))
+        await self.board.put(service, empty)
+
+    async def unlist(self, service: str) -> None:
+        await self.board.put(service, ())
+
+    async def drained(self, gone: Sequence[Backend], at_most_s: float) -> None:
+        await self.board.drained(gone, at_most_s)
+
+    async def _see(self, route: ProxyRoute) -> None:
+        """M-06: a proxy that was told and shows something else is trouble now, not when the first client complains."""
+        name, trouble = route.hostnames[0], ""
+        for tried in range(HANDSHAKE_TRIES):
+            await asyncio.sleep(0.05 * tried)
+            shown = await self._handshake.shown(
+                self._address, route.listener, name, self._certificates.anchor(name), HANDSHAKE_S_MAX
+            )
+            if self._certificates.seen(name, shown.leaf, shown.trouble):
+                return
+            trouble = shown.trouble or "another certificate is shown than the one that was just handed over"
+        raise Failed(
+            f"the proxy of this node does not show the certificate for {name}: {trouble}",
+            remedy="see the proxy's log in the agent's state directory; it is tried again with the next deploy",
+            code="handshake_failed",
+        )
+
+
+def _names(found: Collection[ProxyRoute]) -> list[tuple[str, ...]]:
+    return sorted({route.hostnames for route in found if route.mode == "l7"})

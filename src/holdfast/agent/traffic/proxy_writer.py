@@ -1,0 +1,194 @@
+"""The one writer of this node's proxy (M-115): what several keepers want of it, put together and acknowledged.
+
+Services bring the routes of their internal names, edges those of public ones. One set is applied at a time; whoever
+comes meanwhile goes with the next one. What the proxy does not take is its bringer's trouble, nobody else's.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from holdfast.errors import HoldfastError, TryLater
+from holdfast.ports.proxy import Backend, Proxy, ProxyRoute, Servable
+from holdfast.reconcile.routes import digest
+
+GATHER_S = 2.0
+TAKEN = "hostname_taken"  # two routes claim one name
+
+Owner = tuple[str, str]  # ("service", name) or ("edge", hostname)
+Routes = tuple[ProxyRoute, ...]
+Find = Callable[[ProxyRoute], Servable | None]  # the certificate of a route that an earlier process applied
+
+
+class ProxyWriter:
+    """`find` looks for certificates that are kept; a route without one is never applied again (I-16)."""
+
+    def __init__(self, proxy: Proxy, find: Find) -> None:
+        self._proxy = proxy
+        self._find = find
+        self._has: dict[Owner, Routes] = {}  # acknowledged
+        self._asked: dict[Owner, Routes] = {}  # not yet
+        self._certificates: dict[str, Servable] = {}
+        self._challenges: dict[str, str] = {}
+        self._turn = asyncio.Lock()
+        self._knows = False  # what the proxy had when this process began
+        self._is_lost = False  # it has something, and nobody knows what
+
+    # ---- what it has
+
+    async def look(self) -> bool:
+        """True if the running proxy had lost something, or somebody else wrote it; then it has been told again."""
+        async with self._turn:
+            return await self._look()
+
+    async def _look(self) -> bool:
+        if not self._knows and not await self._proxy.version():
+            raise TryLater(
+                "the proxy of this node does not run yet, so nobody knows which routes it has",
+                remedy="it is started by itself; if it stays away: holdfast node show NAME, and the log of its agent",
+                code="proxy_down",
+            )
+        if not self._knows:
+            await self._recall()
+        if self._is_lost or _digest(_grouped(await self._proxy.routes())) == _digest(self._has):
+            return False
+        await self._apply({})
+        return True
+
+    async def _recall(self) -> None:
+        """What an earlier process told it. If nobody knows, and there is something, whoever has a wish is waited for:
+        a set of the first one alone would cut everybody else off."""
+        known = await self._proxy.known()
+        self._has, self._knows, self._is_lost = _grouped(known or ()), True, known is None
+
+    def of(self, service: str) -> Routes:
+        return self._has.get(("service", service), ())
+
+    def services(self) -> dict[str, Routes]:
+        return {name: routes for (kind, name), routes in self._has.items() if kind == "service"}
+
+    def edge_of(self, hostname: str) -> ProxyRoute | None:
+        return next(iter(self._has.get(("edge", hostname), ())), None)
+
+    def edge(self) -> dict[str, ProxyRoute]:
+        return {name: routes[0] for (kind, name), routes in self._has.items() if kind == "edge" and routes}
+
+    # ---- what it shall have
+
+    async def put(self, service: str, routes: Sequence[ProxyRoute], certificates: Iterable[Servable] = ()) -> None:
+        """All internal routes of a service; none takes it off. Acknowledged when this returns."""
+        await self._put(("service", service), _sorted(routes), certificates)
+
+    async def put_edge(self, hostname: str, route: ProxyRoute | None, certificate: Servable | None) -> None:
+        routes = () if route is None else (route,)
+        await self._put(("edge", hostname), routes, () if certificate is None else (certificate,))
+
+    async def answer(self, challenges: Mapping[str, str]) -> None:
+        """Exactly these tokens on port 80 of an edge, acknowledged."""
+        before, self._challenges = self._challenges, dict(challenges)
+        async with self._turn:
+            try:
+                await self._begin()
+                await self._apply({})
+            except HoldfastError:
+                self._challenges = before
+                raise
+
+    async def drained(self, gone: Sequence[Backend], at_most_s: float) -> None:
+        await self._proxy.drained(gone, at_most_s)
+
+    async def _put(self, owner: Owner, routes: Routes, certificates: Iterable[Servable]) -> None:
+        self._certificates |= {one.digest: one for one in certificates}
+        self._asked[owner] = routes
+        async with self._turn:
+            if self._asked.get(owner) is not routes:
+                return  # it went with somebody else's, or a newer wish is waiting for its own turn
+            try:
+                await self._begin()
+                await self._together(owner)
+            except HoldfastError as trouble:
+                if trouble.code == TAKEN:
+                    raise _waits(trouble) from trouble  # and stays asked for: it goes with whoever gives the name up
+                self._asked.pop(owner, None)
+                raise
+            except BaseException:
+                self._asked.pop(owner, None)
+                raise
+
+    async def _begin(self) -> None:
+        """Nothing is written before it is known what is there: the rest of it must stay."""
+        if not self._knows:
+            await self._look()
+
+    async def _together(self, owner: Owner) -> None:
+        """Everything that waits, at once; if that is refused, only what was asked for here."""
+        if self._is_lost:
+            await asyncio.sleep(GATHER_S)
+            self._is_lost = False
+        waiting = dict(self._asked)
+        try:
+            await self._apply(waiting)
+        except TryLater:
+            raise
+        except HoldfastError:
+            if len(waiting) == 1:
+                raise
+            waiting = {owner: waiting[owner]}
+            await self._apply(waiting)
+        for one, routes in waiting.items():
+            if self._asked.get(one) is routes:
+                del self._asked[one]
+
+    async def _apply(self, changed: Mapping[Owner, Routes]) -> None:
+        kept = {owner: self._shown(routes) for owner, routes in self._has.items() if owner not in changed}
+        after = {owner: routes for owner, routes in {**kept, **changed}.items() if routes}
+        wanted = [route for routes in after.values() for route in routes]
+        for route in wanted:
+            self._has_certificate(route)
+        used = {route.certificate for route in wanted if route.certificate}
+        shown = {digest: one for digest, one in self._certificates.items() if digest in used}
+        await self._proxy.apply(wanted, shown, dict(self._challenges))
+        self._has = after
+        if not self._asked.keys() - changed.keys():  # else somebody's is among them that was not applied yet
+            self._certificates = shown
+
+    def _shown(self, routes: Routes) -> Routes:
+        """Those whose certificate is at hand. One that an earlier process had, and that is not kept any more, is made
+        anew by the keeper of its route."""
+        return tuple(route for route in routes if route.mode == "l4" or self._has_certificate(route))
+
+    def _has_certificate(self, route: ProxyRoute) -> bool:
+        if route.certificate not in self._certificates:
+            found = self._find(route)
+            if found is None or found.digest != route.certificate:
+                return False
+            self._certificates[found.digest] = found
+        return True
+
+
+def _waits(trouble: HoldfastError) -> TryLater:
+    return TryLater(
+        f"{trouble.message}; it waits until the other one has let go",
+        remedy="nothing, if both were changed in one revision; else give one of them another name",
+        code=TAKEN,
+    )
+
+
+def _grouped(routes: Iterable[ProxyRoute]) -> dict[Owner, Routes]:
+    found: dict[Owner, Routes] = {}
+    for route in routes:
+        owner = _owner(route)
+        found[owner] = _sorted((*found.get(owner, ()), route))
+    return found
+
+
+def _digest(found: Mapping[Owner, Routes]) -> str:
+    """Over sorted routes (T-12)."""
+    return digest(route for routes in found.values() for route in routes)
+
+
+def _sorted(routes: Iterable[ProxyRoute]) -> Routes:
+    return tuple(sorted(routes, key=lambda route: (route.component, route.route)))
+
+
+def _owner(route: ProxyRoute) -> Owner:
+    return ("edge", route.hostnames[0]) if route.public else ("service", route.service)

@@ -1,0 +1,37 @@
+"""One operator's signature under a statement of grade destroy: an invite, a revocation."""
+
+from argparse import Namespace
+
+from holdfast.cli.tools import Toolbox
+from holdfast.errors import NotPermitted, SignatureRequired
+from holdfast.model import ssh_key
+from holdfast.model.trust import Trust, may_sign, outside_scope, threshold
+
+
+def sign(
+    content: bytes, namespace: str, address: str, trust: Trust, otherwise: str, args: Namespace, box: Toolbox
+) -> str:
+    """`otherwise` is the way for fleets where one signature is not enough. Says so before a key is asked for."""
+    operators = {ssh_key.parse(operator.key).blob: operator for operator in trust.operators}
+    signer = box.signer(args.key, lambda blob: blob in operators)
+    operator = operators.get(signer.public_key.blob)
+    able = ", ".join(sorted(o.name for o in trust.operators if may_sign(o, "destroy"))) or "nobody"
+    if operator is None:
+        raise NotPermitted(
+            f"your key {ssh_key.fingerprint(signer.public_key)} belongs to no operator of this fleet",
+            remedy=f"sign with the key of one of: {able} (--key FILE)",
+            code="unknown_signer",
+        )
+    outside = outside_scope(operator, (address,))
+    if outside is not None or not may_sign(operator, "destroy"):
+        what = f"may not sign for {outside}" if outside is not None else f"has grade {operator.grade}"
+        raise SignatureRequired(
+            f"this needs grade destroy, and {operator.name} {what}; who can sign: {able}",
+            remedy="run the same command with --key FILE, the key of one of them",
+        )
+    if threshold(trust, "destroy") > 1:
+        raise SignatureRequired(
+            f"grade destroy needs {threshold(trust, 'destroy')} signatures in this fleet, this command gives one",
+            remedy=otherwise,
+        )
+    return signer.sign(content, namespace)

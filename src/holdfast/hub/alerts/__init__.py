@@ -1,0 +1,1 @@
+"""Decide which troubles become alerts, and send them."""

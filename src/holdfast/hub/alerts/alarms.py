@@ -1,0 +1,221 @@
+"""Alerts on their way to people: written down, sent, tried again for an hour, and shown when nobody could be told.
+
+Never waited for: whoever raises an alarm goes on at once (H-38).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.errors import HoldfastError
+from holdfast.ledger import keys
+from holdfast.ledger.boot_findings import Finding
+from holdfast.model.alert import Alert
+from holdfast.model.applied import Applied, content
+from holdfast.model.fleet import AlertTarget
+from holdfast.ports.clock import Clock
+from holdfast.ports.ledger_store import LedgerStore, Transaction
+from holdfast.ports.notifier import Notifier
+
+log = logging.getLogger("holdfast.alarms")
+
+QUEUE_MAX = 1_000
+RETRY_S_FIRST = 1.0
+RETRY_S_MAX = 60.0
+TRIED_S_MAX = 3600.0
+
+# Every alert there is: code → the alarm it ends, "" for an alarm.
+RECOVERY_OF: Mapping[str, str] = {
+    "node_silent": "",
+    "node_back": "node_silent",
+    "rollout_failed": "",
+    "rollout_recovered": "rollout_failed",
+    "service_unhealthy": "",
+    "service_healthy": "service_unhealthy",
+    "proxy_down": "",
+    "proxy_back": "proxy_down",
+    "proxy_port_taken": "",
+    "proxy_port_free": "proxy_port_taken",
+    "certificate_failed": "",
+    "certificate_issued": "certificate_failed",
+    "certificate_expiring": "",
+    "certificate_renewed": "certificate_expiring",
+    "certificate_stale": "",
+    "certificate_shown": "certificate_stale",
+    "handshake_failed": "",
+    "handshake_seen": "handshake_failed",
+    "edge_route_failed": "",
+    "edge_route_live": "edge_route_failed",
+    "backend_unreachable": "",
+    "backend_reachable": "backend_unreachable",
+    "dns_down": "",
+    "dns_back": "dns_down",
+    "dns_differs": "",
+    "dns_agrees": "dns_differs",
+}
+
+Make = Callable[[AlertTarget], Notifier]
+
+
+class Outgoing(Struct, frozen=True):
+    """An alert in the ledger until every target had it, or could not be told for an hour."""
+
+    id: str
+    alert: Alert
+
+
+class Line:
+    """One target: alerts leave in the order they came."""
+
+    def __init__(self, notifier: Notifier, on: Sequence[str] = ()) -> None:
+        self.notifier = notifier
+        self.on = frozenset(on)
+        self.queue: deque[Outgoing] = deque()
+        self.task: asyncio.Task[None] | None = None
+        self.trouble = ""
+        self.lost = 0
+        self.since_s = 0.0
+
+    def wants(self, alert: Alert) -> bool:
+        """Nothing written means everything; whoever is told of a trouble is told that it is over."""
+        return not self.on or alert.code in self.on or RECOVERY_OF.get(alert.code) in self.on
+
+
+class Alarms:
+    """`always` are there whatever the revision says: the hub process's own --alert-command."""
+
+    def __init__(self, store: LedgerStore, clock: Clock, make: Make | None, always: Sequence[Notifier] = ()) -> None:
+        self._store = store
+        self._clock = clock
+        self._make = make
+        self._lines: dict[str, Line] = {f"process.{notifier.name}": Line(notifier) for notifier in always}
+        self._targets: dict[str, str] = {}  # address → digest of the target a line was made from
+        self._left: dict[str, int] = {}  # id → lines that still have it
+
+    def follow(self, applied: Applied) -> None:
+        """Targets come from the applied revision; one that stays keeps its queue."""
+        found = {a: e.digest for a, e in applied.table.entries.items() if a.startswith("alert.")}
+        for address in [address for address in self._targets if address not in found]:
+            self._end(self._lines.pop(address, None))
+            del self._targets[address]
+        for address, digest in found.items():
+            if self._targets.get(address) != digest and self._make is not None:
+                self._renew(address, digest, applied)
+
+    def _renew(self, address: str, digest: str, applied: Applied) -> None:
+        try:
+            target = msgspec.json.decode(content(applied.contents, digest, address), type=AlertTarget)
+            assert self._make is not None
+            line = Line(self._make(target), target.on)
+        except (HoldfastError, msgspec.DecodeError) as trouble:
+            log.warning("%s cannot be used: %s", address, trouble)
+            return
+        before = self._lines.pop(address, None)
+        if before is not None:
+            line.queue = before.queue
+            self._end(before)
+        self._lines[address], self._targets[address] = line, digest
+        self._start(line)
+
+    def _end(self, line: Line | None) -> None:
+        if line is not None and line.task is not None:
+            line.task.cancel()
+
+    # ---- sending
+
+    def resume(self) -> None:
+        """What the last hub process did not get rid of."""
+        for record in self._store.scan(keys.ALARMS):
+            self._hand_out(msgspec.json.decode(record.value, type=Outgoing))
+
+    def put(self, alert: Alert, id: str) -> dict[str, bytes]:
+        """What to write together with the reason for the alarm, so that neither is there without the other."""
+        outgoing = Outgoing(id, alert)
+        wanted = any(line.wants(alert) for line in self._lines.values())
+        return {keys.alarm(id): msgspec.json.encode(outgoing)} if wanted else {}
+
+    def send(self, alert: Alert, id: str) -> None:
+        log.warning("%s %s: %s", alert.code, alert.address, alert.message)
+        self._hand_out(Outgoing(id, alert))
+
+    def _hand_out(self, outgoing: Outgoing) -> None:
+        lines = [line for line in self._lines.values() if line.wants(outgoing.alert)]
+        self._left[outgoing.id] = len(lines)
+        for line in lines:
+            if len(line.queue) >= QUEUE_MAX:
+                line.lost += 1
+                self._done(line.queue.popleft())
+            line.queue.append(outgoing)
+            self._start(line)
+        if not lines:
+            self._settle(outgoing)
+
+    def _start(self, line: Line) -> None:
+        if line.queue and (line.task is None or line.task.done()):
+            line.task = asyncio.get_running_loop().create_task(self._empty(line))
+
+    async def _empty(self, line: Line) -> None:
+        while line.queue:
+            outgoing = line.queue[0]
+            await self._try(line, outgoing)
+            if line.queue and line.queue[0] is outgoing:
+                line.queue.popleft()
+            self._done(outgoing)
+
+    async def _try(self, line: Line, outgoing: Outgoing) -> None:
+        loop = asyncio.get_running_loop()
+        until_s, pause_s = loop.time() + TRIED_S_MAX, RETRY_S_FIRST
+        while True:
+            try:
+                await line.notifier.send(outgoing.alert)
+            except HoldfastError as trouble:
+                line.since_s = line.since_s if line.trouble else self._clock.now_s()
+                line.trouble = trouble.message
+            else:
+                line.trouble = ""
+                return
+            if loop.time() + pause_s > until_s:
+                line.lost += 1
+                log.error("%s was told nothing of %s: %s", line.notifier.name, outgoing.alert.code, line.trouble)
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, RETRY_S_MAX)
+
+    def _done(self, outgoing: Outgoing) -> None:
+        self._left[outgoing.id] = self._left.get(outgoing.id, 1) - 1
+        if self._left[outgoing.id] <= 0:
+            self._settle(outgoing)
+
+    def _settle(self, outgoing: Outgoing) -> None:
+        self._left.pop(outgoing.id, None)
+        self._store.submit(Transaction(expect={}, put={}, delete=(keys.alarm(outgoing.id),)))
+
+    def close(self) -> None:
+        for line in self._lines.values():
+            self._end(line)
+
+    # ---- telling
+
+    def findings(self, now_s: float) -> list[tuple[Finding, float]]:
+        """With their age in seconds."""
+        found = []
+        for name, line in list(self._lines.items()):
+            if line.trouble or line.lost:
+                lost = f"; {line.lost} were given up" if line.lost else ""
+                text = f"alerts do not reach {line.notifier.name}: {line.trouble or 'they did before'}{lost}"
+                remedy = "check [[alerts]] in fleet.toml and how the hub reaches it; then holdfast apply"
+                age_s = max(0.0, now_s - line.since_s) if line.since_s else 0.0
+                found.append((Finding("alert_undelivered", "warning", text, remedy, _address(name)), age_s))
+        return found
+
+    @property
+    def targets(self) -> Mapping[str, Line]:
+        return self._lines
+
+
+def _address(name: str) -> str:
+    return name if name.startswith("alert.") else ""

@@ -1,0 +1,1 @@
+"""The hub's HTTP surface: routes, authentication, limits."""

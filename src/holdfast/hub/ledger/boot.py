@@ -1,0 +1,74 @@
+"""Boot from what was applied, and from nothing else: load, verify, quarantine. Takes no lock, writes nothing (O-34)."""
+
+from msgspec import Struct
+
+from holdfast.errors import Corrupt
+from holdfast.hub.ledger import reading
+from holdfast.ledger.boot_findings import (
+    Finding,
+    content_findings,
+    from_error,
+    head_findings,
+    recovery_findings,
+    refusal,
+)
+from holdfast.model import canonical
+from holdfast.model.applied import head_of, needed
+from holdfast.model.record import Link
+from holdfast.model.revision import Head, digest_of
+from holdfast.model.trust import Trust
+from holdfast.ports.high_water import HighWater
+from holdfast.ports.ledger_store import LedgerReader
+from holdfast.trust.chain import Anchor, step
+
+EMPTY = reading.Loaded(None, 0)
+
+
+class Booted(Struct, frozen=True):
+    loaded: reading.Loaded
+    findings: tuple[Finding, ...]
+
+
+def inspect(store: LedgerReader, high_water: HighWater) -> Booted:
+    """Every row of the boot table that applies to this ledger."""
+    try:
+        loaded = reading.load(store)
+        found = recovery_findings(reading.recoveries(store))
+        found += head_findings(head_of(loaded.applied), high_water.read())
+        if loaded.applied is None:
+            return Booted(loaded, tuple(found))
+        _check_head_signature(store, loaded)
+        stored = reading.stored_digests(store, needed(loaded.applied))
+        found += content_findings(loaded.applied.table, loaded.applied.header.manifests, stored)
+    except Corrupt as trouble:
+        return Booted(EMPTY, (from_error(trouble),))
+    return Booted(loaded, tuple(found))
+
+
+def _check_head_signature(store: LedgerReader, loaded: reading.Loaded) -> None:
+    """The head must be signed under the trust before it; older links were checked when they were head."""
+    applied = loaded.applied
+    if applied is None:
+        return
+    link = reading.link_of(store, applied.head.number)
+    pinned = reading.pin(store)
+    fleet = pinned.fleet if pinned else applied.fleet_id
+    if applied.head.number == 1:
+        step(Anchor(fleet, head_of(None), None), link)
+        return
+    before = reading.link_of(store, applied.head.number - 1)
+    anchor = Anchor(fleet, Head(before.header.number, digest_of(before.header_bytes)), _trust(before))
+    step(anchor, link)
+
+
+def boot(store: LedgerReader, high_water: HighWater, strict: bool) -> Booted:
+    """Ready to serve, or the typed refusal that keeps every port closed."""
+    booted = inspect(store, high_water)
+    trouble = refusal(booted.findings, strict)
+    if trouble is not None:
+        raise trouble
+    return booted
+
+
+def _trust(link: Link) -> Trust:
+    return canonical.decode(link.trust_bytes, Trust, f"the trust of revision {link.header.number}")

@@ -1,0 +1,1 @@
+"""Enrolled nodes: admission, check-in, reports, liveness."""

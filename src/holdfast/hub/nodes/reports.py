@@ -1,0 +1,202 @@
+"""What a node says when it checks in: pulse, report, audit lines, clock. Kept as bytes; claims are clamped (D10)."""
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.errors import Corrupt, Invalid, NotPermitted
+from holdfast.hub.nodes.member import Member
+from holdfast.ledger import keys
+from holdfast.model import audit, canonical
+from holdfast.model.audit import NO_ENTRIES, AuditHead
+from holdfast.model.checkin import REPORT_BYTES_MAX, RESULTS_MAX, CheckIn
+from holdfast.model.report import Pulse, Report, SignedPulse, clamped
+from holdfast.model.ssh_key import fingerprint, parse
+from holdfast.ports.ledger_store import Reading, Transaction
+
+PULSE_BYTES_MAX = 8 * 1024
+SIGNATURE_CHARS_MAX = 4 * 1024
+AUDIT_LINES_MAX = 256
+AUDIT_LINE_BYTES_MAX = 8 * 1024
+AUDIT_KEPT_MAX = 2_000  # per node; the node keeps all of it
+ADDRESS_CHARS_MAX = 255
+
+_pulse = msgspec.json.Decoder(Pulse)
+_report = msgspec.json.Decoder(Report)
+
+
+class Kept(Struct, frozen=True):
+    """What a restarted hub still knows of a node: its last changed report and the pulse that vouches for it."""
+
+    pulse: SignedPulse
+    report: bytes
+    address: str = ""
+
+
+def load(member: Member, store: Reading) -> None:
+    record = store.get(keys.report(member.name))
+    if record is not None:
+        kept = msgspec.json.decode(record.value, type=Kept)
+        pulse = _pulse.decode(kept.pulse.pulse)
+        _note_pulse(member, kept.pulse, pulse)
+        if kept.report:  # a node may be silent before it reported anything
+            _note_report(member, kept.report)
+        member.address = kept.address or member.address
+    lines = store.scan(keys.node_audit_of(member.name))
+    if lines:
+        newest = lines[-1]
+        number = int(newest.key.rpartition("/")[2])
+        member.audit_head = AuditHead(number, canonical.digest(newest.value))
+    owner = store.get(keys.node_audit_key(member.name))
+    member.audit_key = owner.value.decode() if owner is not None else ""
+
+
+def take_pulse(member: Member, signed: SignedPulse, fleet: str) -> None:
+    """The request was signed by the node, so its pulse is taken as it came; the CLI verifies the pulse itself."""
+    if len(signed.pulse) > PULSE_BYTES_MAX or len(signed.signature) > SIGNATURE_CHARS_MAX:
+        raise _unreadable("the pulse is too long")
+    try:
+        pulse = _pulse.decode(signed.pulse)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+        raise _unreadable(f"the pulse cannot be read: {trouble}") from trouble
+    if pulse.node != member.name or pulse.fleet != fleet:
+        raise NotPermitted(
+            f"the pulse speaks for {pulse.node[:60]!r}, the key is {member.name}",
+            remedy="every node speaks for itself: holdfast node list",
+            code="name_mismatch",
+        )
+    if pulse.sequence < member.sequence and pulse.at_s < member.pulse_at_s:
+        return  # overtaken on the way
+    _note_pulse(member, signed, pulse)
+
+
+def _note_pulse(member: Member, signed: SignedPulse, pulse: Pulse) -> None:
+    member.pulse = signed
+    member.pulse_at_s = pulse.at_s
+    member.pulse_report = pulse.report
+    member.sequence = pulse.sequence
+    member.facts = clamped(pulse.facts)
+    member.seen = pulse.accepted
+
+
+def take_report(member: Member, content: bytes) -> bytes | None:
+    """What is to be written; None when nothing changed. A report counts only if the newest pulse vouches for it."""
+    if len(content) > REPORT_BYTES_MAX:
+        raise _unreadable(f"the report is longer than {REPORT_BYTES_MAX:,} bytes")
+    digest = canonical.digest(content)
+    if digest == member.report_digest or digest != member.pulse_report or member.pulse is None:
+        return None
+    _note_report(member, content)
+    return kept(member)
+
+
+def kept(member: Member) -> bytes | None:
+    if member.pulse is None or member.pulse_report != member.report_digest:
+        return None
+    return msgspec.json.encode(Kept(member.pulse, member.report_bytes, member.address))
+
+
+def _note_report(member: Member, content: bytes) -> None:
+    try:
+        report = _report.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+        raise _unreadable(f"the report cannot be read: {trouble}") from trouble
+    if report.node != member.name:
+        raise NotPermitted(
+            f"the report speaks for {report.node[:60]!r}, the key is {member.name}",
+            remedy="every node speaks for itself: holdfast node list",
+            code="name_mismatch",
+        )
+    member.report, member.report_bytes, member.report_digest = report, content, canonical.digest(content)
+
+
+def check_results(message: CheckIn) -> None:
+    """Before any of them is looked at: each may cost a line of the audit log."""
+    if len(message.results) > RESULTS_MAX:
+        raise _unreadable(f"more than {RESULTS_MAX} results at once")
+
+
+def wants_report(member: Member) -> bool:
+    return member.pulse_report != member.report_digest
+
+
+def moved_from(member: Member, message: CheckIn) -> str | None:
+    """The address before, when the node says it is somewhere else now (M-23)."""
+    if not message.address or message.address == member.address:
+        return None
+    check_address(message.address)
+    return member.address
+
+
+def check_address(address: str) -> None:
+    """It is logged, kept and shown to everybody who asks for the nodes."""
+    if len(address) > ADDRESS_CHARS_MAX or not address.isprintable():
+        raise _unreadable("the address is no address")
+
+
+class AuditCopy(Struct, frozen=True):
+    """Lines of a node's log to be kept here, and where its chain is then."""
+
+    put: dict[str, bytes]
+    delete: tuple[str, ...]
+    head: AuditHead
+
+
+def copy_audit(member: Member, lines: tuple[bytes, ...]) -> AuditCopy | None:
+    """A second place for the node's own log: what is here cannot be changed there unseen (H-36)."""
+    if len(lines) > AUDIT_LINES_MAX or any(len(line) > AUDIT_LINE_BYTES_MAX for line in lines):
+        raise _unreadable("too much of the audit log at once")
+    head = member.audit_head
+    put: dict[str, bytes] = {}
+    for line in lines:
+        number = _number(line)
+        if head is not None and number <= head.number:  # known, sent again because an answer was lost
+            if number == head.number and canonical.digest(line) != head.digest:
+                member.audit_trouble = f"entry {number} of its audit log is another one than before"
+            continue
+        try:
+            head = audit.follow(head if head is not None else _before(line, number), line)
+        except Corrupt as trouble:
+            member.audit_trouble = trouble.message
+            break
+        put[keys.node_audit(member.name, number)] = line
+    if not put or head is None:
+        return None
+    if member.audit_key != member.key:
+        put[keys.node_audit_key(member.name)] = member.key.encode()
+    first, last = head.number - len(lines), head.number - AUDIT_KEPT_MAX
+    old = range(max(1, first - AUDIT_KEPT_MAX), last + 1) if last > 0 else range(0)
+    return AuditCopy(put, tuple(keys.node_audit(member.name, number) for number in old), head)
+
+
+def is_other_log(member: Member) -> bool:
+    """The copied lines are of a machine that was this node before."""
+    return member.audit_head is not None and member.audit_key not in ("", member.key)
+
+
+def put_aside(member: Member, store: Reading) -> Transaction:
+    """The lines of the machine before stay as evidence under its key; the copy of the new one's log begins empty."""
+    lines = store.scan(keys.node_audit_of(member.name))
+    aside = keys.former_audit_of(member.name, fingerprint(parse(member.audit_key)))
+    put = {aside + line.key.rpartition("/")[2]: line.value for line in lines}
+    put[keys.node_audit_key(member.name)] = member.key.encode()
+    return Transaction(expect={}, put=put, delete=[line.key for line in lines])
+
+
+def _number(line: bytes) -> int:
+    return _decoded(line).number
+
+
+def _before(line: bytes, number: int) -> AuditHead:
+    """Where a log is joined that began before this hub knew the node."""
+    return NO_ENTRIES if number == 1 else AuditHead(number - 1, _decoded(line).previous)
+
+
+def _decoded(line: bytes) -> audit.AuditEntry:
+    try:
+        return msgspec.json.decode(line, type=audit.AuditEntry)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+        raise _unreadable(f"an audit line cannot be read: {trouble}") from trouble
+
+
+def _unreadable(why: str) -> Invalid:
+    return Invalid(f"this check-in cannot be read: {why}", remedy="run the same release on hub and node: agent check")

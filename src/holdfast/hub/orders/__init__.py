@@ -1,0 +1,1 @@
+"""Queues of signed orders and the relay of their streams."""

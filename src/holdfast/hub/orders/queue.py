@@ -1,0 +1,238 @@
+"""Orders on their way to nodes (C-01): kept until fetched, delivered under a lease, results kept. Runs none."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.errors import Conflict, Invalid, Limited
+from holdfast.hub.nodes.member import Member
+from holdfast.ledger import keys
+from holdfast.model.applied import Applied
+from holdfast.model.checkin import ORDERS_MAX
+from holdfast.model.order import (
+    Delivered,
+    HubOrder,
+    Order,
+    OrderResult,
+    SignedOrder,
+    decode_order,
+)
+from holdfast.model.order_view import OrderRecord, OrderState, OrderView
+from holdfast.ports.ledger_store import LedgerStore, Reading, Transaction
+from holdfast.trust import orders as signed_orders
+
+LEASE_S = 60.0
+UNHEARD_S = 5.0  # a node that is idle so long after a delivery, and brings no result, never got it
+QUEUE_MAX = 256  # per node, waiting
+KEPT_MAX = 256  # per node, finished
+
+
+class Waiting:
+    """An order without a result. The lease is in memory: after a restart everything is delivered once more."""
+
+    __slots__ = ("attempt", "expires_s", "hub", "leased_until_s", "record")
+
+    def __init__(self, record: OrderRecord | None, hub: HubOrder | None, expires_s: float) -> None:
+        self.record = record
+        self.hub = hub
+        self.expires_s = expires_s  # wall clock
+        self.attempt = 0
+        self.leased_until_s = -1.0  # the event loop's clock
+
+
+class Taken(Struct, frozen=True):
+    """What a batch of results comes to: ids to acknowledge, what to write, and words for the audit log."""
+
+    ids: tuple[str, ...]
+    put: dict[str, bytes]
+    delete: tuple[str, ...]
+    finished: tuple[tuple[str, OrderResult], ...]  # of signed orders
+    ignored: tuple[tuple[OrderResult, str], ...]
+
+
+def load(member: Member, store: Reading) -> None:
+    for record in store.scan(keys.orders_of(member.name)):
+        found = msgspec.json.decode(record.value, type=OrderRecord)
+        if found.result is None and not found.expired:
+            order = decode_order(found.signed.order)
+            member.orders[order.id] = Waiting(found, None, order.expires_s)
+
+
+def accept(
+    applied: Applied | None, members: dict[str, Member], signed: SignedOrder, store: Reading, by: str, now_s: float
+) -> tuple[Member, Order, OrderRecord | None]:
+    """Checked as a courtesy: the node verifies it again, against its own trust. None: it is here already."""
+    order = decode_order(signed.order)
+    member = members.get(order.node)
+    if applied is None or member is None:
+        raise Invalid(
+            f"there is no node {order.node[:60]!r} in the applied revision",
+            remedy="holdfast node list shows every node; sign the order for one of them",
+            code="unknown_node",
+        )
+    signed_orders.verify(signed, applied.fleet_id, order.node, applied.trust, now_s)
+    stored = store.get(keys.order(order.node, order.id))
+    if stored is not None:
+        if msgspec.json.decode(stored.value, type=OrderRecord).signed.order != signed.order:
+            raise Conflict(
+                f"another order has the id {order.id}",
+                remedy="sign the order anew: holdfast order sign --help",
+                code="order_exists",
+            )
+        return member, order, None
+    if sum(1 for waiting in member.orders.values() if waiting.record is not None) >= QUEUE_MAX:
+        raise Limited(
+            f"{QUEUE_MAX} orders wait for {order.node} already",
+            remedy=f"holdfast order list --node {order.node}; they go when it checks in or when they expire",
+            retry_after_s=60.0,
+        )
+    return member, order, OrderRecord(signed, by, now_s)
+
+
+def writing(order: Order, record: OrderRecord) -> Transaction:
+    key = keys.order(order.node, order.id)
+    return Transaction(expect={key: 0}, put={key: msgspec.json.encode(record)})
+
+
+def put_in(member: Member, order: Order, record: OrderRecord) -> None:
+    member.orders[order.id] = Waiting(record, None, order.expires_s)
+    member.bell.ring()
+
+
+def ask(member: Member, action: str, id: str, expires_s: float) -> None:
+    """An order of the hub's own closed list, in memory only. The same question is not asked twice at a time."""
+    if any(waiting.hub is not None and waiting.hub.action == action for waiting in member.orders.values()):
+        return
+    hub = HubOrder(id, member.name, action, f"node.{member.name}")
+    member.orders[id] = Waiting(None, hub, expires_s)
+    member.bell.ring()
+
+
+def withdraw(member: Member, action: str) -> None:
+    for id, waiting in list(member.orders.items()):
+        if waiting.hub is not None and waiting.hub.action == action:
+            del member.orders[id]
+
+
+def is_due(member: Member, loop_s: float) -> bool:
+    return any(waiting.leased_until_s <= loop_s for waiting in member.orders.values())
+
+
+def unheard(member: Member, loop_s: float) -> None:
+    """The node is idle: what was handed to a line that had died is handed out again. It runs once at most."""
+    for waiting in member.orders.values():
+        if waiting.leased_until_s > loop_s >= waiting.leased_until_s - LEASE_S + UNHEARD_S:
+            waiting.leased_until_s = loop_s
+
+
+def deliver(member: Member, loop_s: float, now_s: float) -> tuple[Delivered, ...]:
+    """Everything without a result whose lease ran out, oldest first, each under a new attempt number."""
+    found: list[Delivered] = []
+    for waiting in member.orders.values():
+        if len(found) == ORDERS_MAX:
+            break
+        if waiting.leased_until_s > loop_s or waiting.expires_s <= now_s:
+            continue
+        waiting.attempt += 1
+        waiting.leased_until_s = loop_s + LEASE_S
+        signed = waiting.record.signed if waiting.record is not None else None
+        found.append(Delivered(waiting.attempt, signed, waiting.hub))
+    return tuple(found)
+
+
+def take(member: Member, results: Iterable[OrderResult], store: Reading) -> Taken:
+    """Late results of an older attempt are ignored, and not acknowledged: the newer attempt brings the same result.
+
+    Results of orders nobody knows are acknowledged, so that a node does not carry them around for ever.
+    """
+    ids: list[str] = []
+    put: dict[str, bytes] = {}
+    finished: list[tuple[str, OrderResult]] = []
+    ignored: list[tuple[OrderResult, str]] = []
+    for result in results:
+        waiting = member.orders.get(result.id)
+        if waiting is not None and result.attempt < waiting.attempt:
+            ignored.append((result, f"of attempt {result.attempt}, by now attempt {waiting.attempt} counts"))
+            continue
+        ids.append(result.id)
+        if waiting is not None and waiting.hub is not None:
+            continue
+        record = waiting.record if waiting is not None else _stored(member, result.id, store)
+        if record is None:
+            ignored.append((result, "of an order this hub does not know"))
+        elif record.result is None:
+            put[keys.order(member.name, result.id)] = msgspec.json.encode(
+                OrderRecord(record.signed, record.by, record.submitted_s, record.expired, result)
+            )
+            finished.append((result.id, result))
+    return Taken(tuple(ids), put, _superfluous(member, store, len(put)) if put else (), tuple(finished), tuple(ignored))
+
+
+def _stored(member: Member, id: str, store: Reading) -> OrderRecord | None:
+    if len(id) != 32 or not id.isalnum():
+        return None
+    record = store.get(keys.order(member.name, id))
+    return msgspec.json.decode(record.value, type=OrderRecord) if record else None
+
+
+def _superfluous(member: Member, store: Reading, coming: int) -> tuple[str, ...]:
+    """The oldest finished ones beyond what is kept."""
+    done = []
+    for record in store.scan(keys.orders_of(member.name)):
+        found = msgspec.json.decode(record.value, type=OrderRecord)
+        if found.result is not None or found.expired:
+            done.append((found.submitted_s, record.key))
+    done.sort()
+    return tuple(key for _, key in done[: max(0, len(done) + coming - KEPT_MAX)])
+
+
+def forget(member: Member, ids: Sequence[str]) -> None:
+    """After their results are durable."""
+    for id in ids:
+        member.orders.pop(id, None)
+
+
+def expired(member: Member, now_s: float) -> tuple[dict[str, bytes], list[str]]:
+    """What to write, and the ids that are over."""
+    over = [(id, waiting) for id, waiting in member.orders.items() if waiting.expires_s <= now_s]
+    put = {
+        keys.order(member.name, id): msgspec.json.encode(msgspec.structs.replace(waiting.record, expired=True))
+        for id, waiting in over
+        if waiting.record is not None
+    }
+    return put, [id for id, _ in over]
+
+
+def views(store: LedgerStore, members: dict[str, Member], node: str | None, newest: int) -> list[OrderView]:
+    prefix = keys.orders_of(node) if node else keys.ORDERS
+    found = []
+    for record in store.scan(prefix):
+        stored = msgspec.json.decode(record.value, type=OrderRecord)
+        order = decode_order(stored.signed.order)
+        member = members.get(order.node)
+        waiting = member.orders.get(order.id) if member is not None else None
+        found.append(_view(order, stored, waiting.attempt if waiting is not None else 0))
+    found.sort(key=lambda view: (-view.submitted_s, view.id))
+    return found[:newest]
+
+
+def _view(order: Order, stored: OrderRecord, attempt: int) -> OrderView:
+    state: OrderState = "delivered" if attempt else "waiting"
+    if stored.result is not None:
+        state = stored.result.outcome
+    elif stored.expired:
+        state = "expired"
+    return OrderView(
+        order.node,
+        order.id,
+        order.action,
+        order.target,
+        state,
+        stored.by,
+        stored.submitted_s,
+        order.expires_s,
+        attempt,
+        stored.result,
+        order.counter,
+    )

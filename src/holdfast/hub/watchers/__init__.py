@@ -1,0 +1,1 @@
+"""What the hub concludes from commits and reports."""

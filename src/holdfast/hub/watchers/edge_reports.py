@@ -1,0 +1,72 @@
+"""What edges say of the public hostnames of a service: does each lead to where the applied revision places it?
+
+An edge that is silent is not waited for: it cannot be told where to lead, and nobody is reached through it for long.
+"""
+
+from collections.abc import Callable, Iterator
+
+from holdfast.hub.nodes.member import Member
+from holdfast.hub.nodes.registry import Registry
+from holdfast.hub.public_routes import carried
+from holdfast.model.report import EdgeState
+from holdfast.model.revision import Entry
+
+SILENT_WINDOWS = 2 / 3  # 60 s of the 90 s after which a node is probed
+
+
+def state_of(member: Member, hostname: str, service: str) -> EdgeState | None:
+    """By its newest word; an older report than that word names says nothing."""
+    if member.report is None or member.pulse_report != member.report_digest:
+        return None
+    return next((one for one in member.report.edge if (one.hostname, one.service) == (hostname, service)), None)
+
+
+def is_live(member: Member, hostname: str, service: str, entry: Entry) -> bool:
+    """The running proxy of that edge has the route, and it leads to where the service is now."""
+    state, route = state_of(member, hostname, service), entry.public.get(hostname)
+    if state is None or route is None or state.phase != "live":
+        return False
+    return (state.node, state.epoch, state.backend) == (entry.node, entry.epoch, route.backend)
+
+
+class EdgeReports:
+    """Belongs to the event loop."""
+
+    def __init__(self, registry: Registry, time_s: Callable[[], float]) -> None:
+        self._registry = registry
+        self._time_s = time_s
+
+    def lead_there(self, address: str, entry: Entry) -> bool:
+        """Every edge that can be told leads to where the service is now."""
+        service = address.removeprefix("service.")
+        return all(
+            is_live(edge, hostname, service, entry) or not self._is_waited_for(edge)
+            for hostname, edge in self._edges(entry)
+        )
+
+    def silent_at_s(self, entry: Entry) -> float | None:
+        """When the next edge of it that is still waited for has been silent for too long."""
+        ends = [self._until_s(edge) for _, edge in self._edges(entry) if self._is_waited_for(edge)]
+        return min(ends, default=None)
+
+    def carry(self, member: Member, entry: Entry | None) -> bool:
+        """Is it one of the edges of that service?"""
+        return entry is not None and any(route.edge == member.name for route in carried(entry).values())
+
+    def _edges(self, entry: Entry) -> Iterator[tuple[str, Member]]:
+        for hostname, route in carried(entry).items():
+            edge = self._registry.members.get(route.edge)
+            if edge is not None:
+                yield hostname, edge
+
+    def _is_waited_for(self, edge: Member) -> bool:
+        if not edge.joined or edge.condition.status == "unhealthy":
+            return False
+        if edge.report is not None and edge.report.mode == "observe":
+            return False
+        return self._time_s() < self._until_s(edge)
+
+    def _until_s(self, edge: Member) -> float:
+        """A hub that has just begun to listen gives everybody as long from there."""
+        last_s = edge.heard_s if edge.heard_s is not None else edge.turn_s
+        return max(last_s, edge.turn_s) + self._registry.cadence.window_s * SILENT_WINDOWS

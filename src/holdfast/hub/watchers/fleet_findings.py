@@ -1,0 +1,190 @@
+"""What is not as it should be in the fleet: found, shown, never mended from here (M-76, M-77).
+
+One table of codes; each rule looks at one node and what is applied. A later step that observes more adds a row and a
+rule. Where nothing was reported yet nothing is claimed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import UNSET, Struct
+
+from holdfast.hub import edge_findings, service_findings
+from holdfast.hub.nodes import health
+from holdfast.hub.nodes import view as nodes_view
+from holdfast.hub.nodes.member import Member
+from holdfast.model.applied import Applied
+from holdfast.model.hub_status import StatusFinding
+
+SKEW_S_MAX = 30.0
+
+
+class Moment(Struct, frozen=True):
+    """When it is asked, by both clocks."""
+
+    now_s: float
+    loop_s: float
+
+
+# code → (level, what to do); {node} is filled in.
+ROWS: Mapping[str, tuple[str, str]] = {
+    "node_unhealthy": (
+        "warning",
+        "look at the machine and its network; holdfast agent check on {node} says more. Nothing on it was stopped",
+    ),
+    "node_unknown": ("warning", "wait for its next check-in (at most a minute); else start its agent on {node}"),
+    "node_not_joined": ("warning", "holdfast node invite {node}, then holdfast agent join TOKEN on that machine"),
+    "node_revoked": (
+        "warning",
+        "holdfast node invite {node} --replace for a new machine, or remove it from fleet.toml",
+    ),
+    "clock_skew": ("warning", "set the clock of {node}: timedatectl set-ntp true"),
+    "node_ahead": ("warning", "this hub lost revisions that {node} has: holdfast import ledger"),
+    "node_behind": ("warning", "holdfast node show {node} says what it parked and why"),
+    "node_degraded": ("warning", "holdfast node show {node}"),
+    "audit_broken": (
+        "warning",
+        "keep the log of {node} as evidence; holdfast audit --node {node} shows the hub's copy",
+    ),
+    "placement_stale": ("warning", "holdfast node show {node}; holdfast deploy {service} starts it again"),
+    "orphan": ("warning", "declare it in services/ and apply, or remove it on {node} by hand"),
+    "still_moving": ("warning", "holdfast ps shows how far its new home is; holdfast deploy {service} tries again"),
+    "failed_over": ("warning", "look at its own node and its network; it goes back by itself once that runs it again"),
+    "no_standby": ("warning", "bring {node} or a node of its failover list back; holdfast node list"),
+}
+
+BEHIND_S = 60.0
+
+Rule = Callable[[Member, Applied, Moment], Iterator[StatusFinding]]
+
+
+def findings(members: Mapping[str, Member], applied: Applied | None, at: Moment) -> list[StatusFinding]:
+    if applied is None:
+        return []
+    return [found for member in list(members.values()) for rule in RULES for found in rule(member, applied, at)]
+
+
+def _finding(code: str, member: Member, text: str, age_s: float, address: str = "", service: str = "") -> StatusFinding:
+    level, remedy = ROWS[code]
+    where = address or f"node.{member.name}"
+    words = remedy.format(node=member.name, service=service)
+    return StatusFinding(code, level, text, words, where, round(max(0.0, age_s), 3))
+
+
+def _presence(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    condition = member.condition
+    age_s = at.now_s - condition.since_s
+    if member.revocation is not None:
+        yield _finding("node_revoked", member, f"the key of {member.name} was revoked", 0.0)
+    elif not member.joined:
+        yield _finding("node_not_joined", member, f"{member.name} is declared, but no machine joined as it yet", 0.0)
+    elif condition.status == "unhealthy":
+        known_s = nodes_view.silent_s(member, member.heard_s, at.loop_s, at.now_s)
+        silent_s = known_s if known_s is not None else age_s
+        yield _finding("node_unhealthy", member, f"{member.name} has not been heard for {silent_s:.0f} s", age_s)
+    elif health.shown(condition, member.heard_s is not None) == "unknown":
+        yield _finding("node_unknown", member, f"{member.name} was not heard since this hub started", age_s)
+
+
+def _clock(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    if member.joined and abs(member.skew_s) > SKEW_S_MAX:
+        way = "ahead" if member.skew_s > 0 else "behind"
+        yield _finding("clock_skew", member, f"the clock of {member.name} is {abs(member.skew_s):.0f} s {way}", 0.0)
+
+
+def _revision(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    if not member.joined or member.pulse is None:
+        return
+    accepted, head = member.seen, applied.head
+    if accepted.number > head.number or (accepted.number == head.number and accepted.digest != head.digest):
+        text = (
+            f"{member.name} accepted revision {accepted.number} ({accepted.digest[:12]}…), which this hub does not have"
+        )
+        yield _finding("node_ahead", member, text, 0.0)
+    elif accepted.number < head.number and member.told is not None and at.loop_s - member.told_first_s > BEHIND_S:
+        text = f"{member.name} is at revision {accepted.number} and does not follow to {head.number}"
+        yield _finding("node_behind", member, text, at.loop_s - member.told_first_s)
+
+
+def _own_words(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    """What the node found itself and what it parked: its words, its remedies. That it is degraded says more only where
+    it names nothing."""
+    report = member.report
+    if report is None or not member.joined:
+        return
+    if report.health == "degraded" and not (report.parked or report.findings):
+        yield _finding("node_degraded", member, f"{member.name} says it is degraded", 0.0)
+    for parked in report.parked:
+        age_s = round(max(0.0, at.now_s - parked.since_s), 3)
+        text = f"{member.name} will not do this without a signature: {parked.reason}"
+        yield StatusFinding("needs_operator", "warning", text, parked.remedy, parked.address, age_s)
+    for own in report.findings:
+        age_s = round(max(0.0, at.now_s - own.since_s), 3) if own.since_s else 0.0
+        yield StatusFinding(
+            own.code,
+            "warning",
+            f"{member.name}: {own.message}",
+            own.remedy,
+            own.address or f"node.{member.name}",
+            age_s,
+        )
+
+
+def _audit(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    if member.audit_trouble:
+        yield _finding("audit_broken", member, f"{member.name}: {member.audit_trouble}", 0.0)
+
+
+def _placements(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    """Only where containers are reported at all: an agent that starts none has nothing to compare. What a node says of
+    a service in its own words is not said again here."""
+    report = member.report
+    if report is None or not report.containers:
+        return
+    spoken = {state.service for state in report.services}
+    running = {container.service for container in report.containers if container.status == "running"}
+    ours = {container.service for container in report.containers if not container.orphan}
+    placed = {
+        address.removeprefix("service."): entry
+        for address, entry in applied.table.entries.items()
+        if address.startswith("service.") and entry.node is not UNSET and entry.node == member.name
+    }
+    for name in sorted(placed.keys() - running - spoken):
+        text = f"{name} is placed on {member.name}, but does not run there"
+        yield _finding("placement_stale", member, text, 0.0, f"service.{name}", name)
+    for name in sorted(running - placed.keys()):
+        entry = applied.table.entries.get(f"service.{name}")
+        if f"service.{name}" in member.standby:
+            continue
+        if entry is not None and entry.node is not UNSET and name in ours:
+            text = f"{name} was moved to {entry.node}; {member.name} serves it until it is proven there"
+            yield _finding("still_moving", member, text, 0.0, f"service.{name}", name)
+            continue
+        text = f"{name} runs on {member.name}, but nothing places it there"
+        yield _finding("orphan", member, text, 0.0, f"service.{name}", name)
+
+
+def _failover(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    for address, since_s in member.standby.items():
+        name, entry = address.removeprefix("service."), applied.table.entries.get(address)
+        home = entry.node if entry is not None and entry.node is not UNSET else "its own node"
+        text = f"{name} runs on {member.name} in place of {home}, which is silent or does not run it yet"
+        yield _finding("failed_over", member, text, at.now_s - since_s, address, name)
+    for address in member.without_standby:
+        name = address.removeprefix("service.")
+        text = f"{member.name} is silent, and none of the nodes that may run {name} in its place is healthy"
+        yield _finding("no_standby", member, text, at.now_s - member.condition.since_s, address, name)
+
+
+def _services(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    if member.report is not None and member.joined:
+        yield from service_findings.of(member.name, member.report, applied, at.now_s)
+
+
+def _edges(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    """M-76 (4): each applied route of an edge is compared with what its edge says of it, as far as it speaks."""
+    if member.report is not None and member.joined and member.condition.status != "unhealthy":
+        has_accepted = member.seen == applied.head
+        yield from edge_findings.of(member.name, member.report, applied, at.now_s, has_accepted)
+
+
+RULES: tuple[Rule, ...] = (_presence, _clock, _revision, _own_words, _audit, _placements, _failover, _services, _edges)

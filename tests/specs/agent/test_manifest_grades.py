@@ -1,0 +1,126 @@
+"""What a node makes of one revision, as a pure question: shape, protection, policies, who must have signed."""
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.agent.acceptance.manifest_grades import Followed, NoGround, entries, judge, read_manifest
+from holdfast.errors import Corrupt
+from holdfast.model import canonical
+from holdfast.model.fleet import Component, Node, Service, Volume
+from holdfast.model.manifest import NodeManifest
+from holdfast.model.revision import Entry, Tombstone
+from holdfast.model.trust import Trust
+from holdfast.planning.documents import FleetDocument
+from holdfast.planning.table import serving_metadata
+from tests.fleets.build import ALICE, digest_pinned, operator_signer, small_fleet
+
+CAROL, _ = operator_signer("carol", "apply")
+TRUST = Trust((ALICE, CAROL))
+CONTENTS: dict[str, bytes] = {}
+
+
+def put(value: object) -> str:
+    content = value if isinstance(value, bytes) else canonical.encode(value)
+    CONTENTS[canonical.digest(content)] = content
+    return canonical.digest(content)
+
+
+def service(tag: str, protect: bool = False) -> Entry:
+    content = Service((Component("main", digest_pinned(tag)),), protect=protect)
+    return Entry(put(content), "w1", 1, *serving_metadata(content))
+
+
+FLEET_ID = "f" * 64
+SETTINGS = put(FleetDocument(small_fleet().settings))
+OWN = Entry(put(Node("w1", ("worker",))))
+BOUND = Entry(put(b"permit();"), applies_to=("service.web",))
+EVERYWHERE = Entry(put(b"forbid();"), applies_to=("fleet",))
+WHOLE = NodeManifest(
+    FLEET_ID,
+    "w1",
+    SETTINGS,
+    OWN,
+    {"service.db": service("db", protect=True), "service.web": service("web")},
+    {"policy.all": EVERYWHERE, "policy.web": BOUND},
+)
+
+
+def key(operator: object) -> str:
+    return " ".join(str(operator.key).split()[:2])  # type: ignore[attr-defined]
+
+
+def judged(after: NodeManifest, *signers: object, before: Followed | None = None) -> Followed:
+    standing = before or Followed(WHOLE, WHOLE)
+    return judge(standing, after, [((key(one),), TRUST) for one in signers], CONTENTS, 2, 0.0)
+
+
+def without(*addresses: str) -> NodeManifest:
+    return replace(
+        WHOLE,
+        services={a: e for a, e in WHOLE.services.items() if a not in addresses},
+        policies={a: e for a, e in WHOLE.policies.items() if a not in addresses},
+    )
+
+
+def test_a_policy_leaves_with_the_last_service_it_bound_here() -> None:
+    """Undeploying a service takes grade apply, also where a policy was for that service alone."""
+    after = judged(without("service.web", "policy.web"), CAROL)
+    assert after.parked == {} and after.in_force == without("service.web", "policy.web")
+    assert set(after.stones) == {"service.web"}
+
+
+@pytest.mark.parametrize("gone", [("policy.web",), ("policy.all",), ("policy.all", "service.web", "service.db")])
+def test_a_policy_that_still_binds_something_stays(gone: tuple[str, ...]) -> None:
+    """Removing a policy widens what is allowed: grade destroy."""
+    after = judged(without(*gone), CAROL)
+    assert gone[0] in after.parked and gone[0] in entries(after.in_force)
+    assert judged(without(*gone), ALICE).parked == {}
+
+
+def test_a_policy_stays_with_a_service_that_is_parked() -> None:
+    bound = replace(WHOLE, policies={"policy.db": replace(BOUND, applies_to=("service.db",))})
+    after = judged(replace(bound, services={}, policies={}), CAROL, before=Followed(bound, bound))
+    assert set(after.parked) == {"service.db", "policy.db"}
+
+
+def test_everybody_who_may_have_brought_it_must_have_the_grade() -> None:
+    gone = without("service.db")
+    assert judged(gone, ALICE, ALICE).parked == {}
+    for signers in ((ALICE, CAROL), (CAROL, ALICE)):
+        assert set(judged(gone, *signers).parked) == {"service.db"}
+    assert set(judge(Followed(WHOLE, WHOLE), gone, [((), TRUST)], CONTENTS, 2, 0.0).parked) == {"service.db"}
+
+
+def test_protection_is_read_from_the_content_it_was_declared_in() -> None:
+    """C-08: an entry that says otherwise was never followed, but even if it were."""
+    lied = replace(
+        WHOLE, services=WHOLE.services | {"service.db": replace(WHOLE.services["service.db"], protect=False)}
+    )
+    after = judged(without("service.db"), CAROL, before=Followed(lied, lied))
+    assert set(after.parked) == {"service.db"} and "protected" in after.parked["service.db"].reason
+
+
+def test_without_ground_nothing_is_followed() -> None:
+    with pytest.raises(NoGround, match=r"node\.w1"):
+        judged(WHOLE, CAROL, before=Followed())
+    assert judged(WHOLE, ALICE, before=Followed()).in_force == WHOLE
+
+
+def test_every_kind_that_can_be_removed_may_be_remembered() -> None:
+    """planning/manifests.py puts tombstones of any kind into a manifest; they are nobody's permission."""
+    kinds = ("node", "service", "policy", "storage", "alert")
+    whole = replace(WHOLE, retired={f"{kind}.x": Tombstone(SETTINGS, 2) for kind in kinds})
+    assert read_manifest(canonical.encode(whole), FLEET_ID, "w1") == whole
+    for address in ("fleet", "trust", "service.", "service.X", "zz.x", "service.x\n"):
+        with pytest.raises(Corrupt):
+            read_manifest(canonical.encode(replace(WHOLE, retired={address: Tombstone(SETTINGS, 2)})), FLEET_ID, "w1")
+
+
+@pytest.mark.parametrize("signer", [CAROL, ALICE])
+def test_a_mount_from_inside_another_is_parked_whoever_signed_it_s10(signer: object) -> None:
+    """The way out of a service's data: a link put into the outer one, followed when the inner one is mounted."""
+    nested = ("/srv/web:/all", Volume("files", "/data", "none"))
+    content = Service((Component("main", digest_pinned("web"), volumes=nested),))
+    changed = replace(WHOLE.services["service.web"], digest=put(content))
+    after = judged(replace(WHOLE, services=WHOLE.services | {"service.web": changed}), signer)
+    assert "from inside /srv/web" in after.parked["service.web"].reason

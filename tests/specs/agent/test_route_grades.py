@@ -1,0 +1,118 @@
+"""A signer of one service changes what is about that service, and nothing of another's, whatever the hub helps with."""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from holdfast.agent.acceptance import route_grades
+from holdfast.model.fleet import Grade
+from holdfast.model.manifest import Named, NodeManifest
+from holdfast.model.revision import Entry
+from holdfast.model.route import EdgeRoute
+
+ZONE = "svc.test"
+DIGEST = "0" * 64
+
+
+def route(service: str, node: str = "w1", address: str = "100.64.0.1") -> EdgeRoute:
+    return EdgeRoute(service, "app", "http", node, address, f"app.{service}.{ZONE}", 1)
+
+
+BEFORE = NodeManifest(
+    "fleet",
+    "e1",
+    DIGEST,
+    Entry(DIGEST),
+    edge={"web.example.test": route("web"), "shop.example.test": route("shop")},
+    issuers={"w1": b"of w1"},
+    names={
+        "web": Named("100.64.0.1", (f"app.web.{ZONE}", f"web.{ZONE}")),
+        "shop": Named("100.64.0.1", (f"app.shop.{ZONE}",)),
+    },
+)
+
+
+def only(*addresses: str) -> Callable[[str, Grade], str | None]:
+    """An operator of grade apply with that scope."""
+    return lambda address, grade: None if address in addresses and grade == "apply" else f"no signature for {address}"
+
+
+def judged(after: NodeManifest, *scope: str, said: NodeManifest = BEFORE) -> route_grades.Reach:
+    return route_grades.judge(BEFORE, said, after, only(*scope))
+
+
+def test_what_belongs_to_the_service_is_followed() -> None:
+    after = replace(
+        BEFORE,
+        edge={**BEFORE.edge, "web.example.test": route("web", "w2", "100.64.0.2")},
+        issuers={**BEFORE.issuers, "w2": b"of w2"},
+        names={**BEFORE.names, "web": Named("100.64.0.2", (f"api.{ZONE}", f"app.web.{ZONE}"))},
+    )
+    found = judged(after, "service.web")
+    assert found.refused == {}
+    assert (found.edge, found.issuers, found.names) == (after.edge, after.issuers, after.names)
+
+
+def test_another_service_keeps_its_route_its_name_and_the_authority_of_its_node() -> None:
+    after = replace(
+        BEFORE,
+        edge={**BEFORE.edge, "shop.example.test": route("shop", "w6", "100.64.6.6")},
+        issuers={"w1": b"of an intruder"},
+        names={**BEFORE.names, "shop": Named("100.64.6.6", (f"app.shop.{ZONE}",))},
+    )
+    found = judged(after, "service.web")
+    assert (found.edge, found.issuers, found.names) == (BEFORE.edge, BEFORE.issuers, BEFORE.names)
+    assert set(found.refused) == {"edge.shop.example.test", "issuer.w1", "name.shop"}
+
+
+def test_a_hostname_is_not_taken_over_by_calling_it_ones_own() -> None:
+    after = replace(BEFORE, edge={**BEFORE.edge, "shop.example.test": route("web")})
+    found = judged(after, "service.web")
+    assert found.edge == BEFORE.edge and set(found.refused) == {"edge.shop.example.test"}
+
+
+def test_nothing_of_another_service_is_taken_away() -> None:
+    after = replace(BEFORE, edge={"web.example.test": route("web")}, names={}, issuers={})
+    found = judged(after, "service.web")
+    assert found.edge == BEFORE.edge and found.names == {"shop": BEFORE.names["shop"]}
+    assert {"edge.shop.example.test", "name.shop"} <= set(found.refused)
+    assert found.issuers == BEFORE.issuers, "the route that stays needs it"
+
+
+def test_the_first_route_to_a_node_brings_its_authority_only_with_who_may_sign_for_the_route() -> None:
+    led = replace(
+        BEFORE, edge={**BEFORE.edge, "new.example.test": route("new", "w3")}, issuers={"w1": b"of w1", "w3": b"3"}
+    )
+    assert judged(led, "service.new").issuers == led.issuers
+    assert judged(led, "service.web").issuers == BEFORE.issuers
+    silent = replace(BEFORE, issuers={"w1": b"of w1", "w3": b"3"})
+    assert judged(silent, "service.web").refused == {}, (
+        "an authority that nothing leads to is believed nothing by anybody"
+    )
+
+
+def test_a_name_of_another_service_is_not_taken_by_listing_it_as_ones_own() -> None:
+    after = replace(BEFORE, names={**BEFORE.names, "web": Named("100.64.6.6", (f"app.shop.{ZONE}", f"web.{ZONE}"))})
+    found = judged(after, "service.web")
+    assert found.names == BEFORE.names and set(found.refused) == {"name.web"}
+    both = replace(BEFORE, names={"web": Named("100.64.6.6", (f"app.shop.{ZONE}",))})
+    assert judged(both, "service.web", "service.shop").names == both.names, (
+        "its owner gave it away in the same revision"
+    )
+
+
+def test_the_authority_of_a_known_node_needs_the_grade_of_its_key() -> None:
+    after = replace(BEFORE, issuers={"w1": b"of an intruder"})
+    found = judged(after, "service.web", "service.shop", "node.w1")
+    assert found.issuers == BEFORE.issuers and set(found.refused) == {"issuer.w1"}
+    signed = route_grades.judge(BEFORE, BEFORE, after, lambda address, grade: None)
+    assert signed.issuers == after.issuers and not signed.refused
+
+
+def test_what_an_earlier_revision_was_refused_stays_refused_until_one_changes_it() -> None:
+    said = replace(BEFORE, edge={**BEFORE.edge, "shop.example.test": route("shop", "w6")})
+    found = judged(said, "service.web", "service.shop", said=said)
+    assert found.edge == BEFORE.edge and set(found.refused) == {"edge.shop.example.test"}
+    again = replace(BEFORE, edge={**BEFORE.edge, "shop.example.test": route("shop", "w7")})
+    assert judged(again, "service.shop", said=said).edge == again.edge
+    assert set(route_grades.differing(said, BEFORE)) == {"edge.shop.example.test"}

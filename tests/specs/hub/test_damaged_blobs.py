@@ -1,0 +1,134 @@
+"""Rotted contents and manifests: found at boot, quarantined, stored anew at the price of what was sent (O-33, I-07)."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.adapters.clock.virtual import VirtualClock
+from holdfast.adapters.ledger_store.memory import MemoryStore
+from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.errors import Corrupt
+from holdfast.hub.ledger.revisions import Revisions
+from holdfast.model.applied import Applied, needed
+from holdfast.planning.manifests import compile_manifests
+from holdfast.ports.ledger_store import LedgerStore, Transaction
+from tests.fleets.build import START_S, commit, grown_mailbox, mailbox, small_fleet
+
+
+class Watched(MemoryStore):
+    """Remembers which contents were read, and what was written."""
+
+    def __init__(self) -> None:
+        super().__init__(VirtualClock(START_S))
+        self.read: list[str] = []
+        self.written: list[Transaction] = []
+
+    def read_blobs(self, digests: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        wanted = list(digests)
+        self.read += wanted
+        return super().read_blobs(wanted)
+
+    def commit(self, tx: Transaction) -> int:
+        self.written.append(tx)
+        return super().commit(tx)
+
+
+def applied_by(hub: Revisions) -> Applied:
+    found = hub.applied()
+    assert found is not None
+    return found
+
+
+def lose(store: LedgerStore, digest: str) -> bytes:
+    """Returns what was there."""
+    content = store.blob(digest)
+    assert content is not None
+    store.commit(Transaction(expect={}, put={}, drop_blobs=(digest,)))
+    return content
+
+
+def findings(hub: Revisions) -> list[tuple[str, str]]:
+    return [(found.code, found.address) for found in hub.status().findings]
+
+
+def test_what_nobody_sent_or_nobody_needs_is_not_looked_at() -> None:
+    store = Watched()
+    hub = grown_mailbox(2, store)
+    store.read.clear()
+    store.written.clear()
+    assert hub.mend({}) == 0
+    assert hub.mend({"f" * 64: b"unrelated"}) == 0
+    assert (store.read, store.written) == ([], [])
+    sound = applied_by(hub).table.entries["service.web"].digest
+    assert hub.mend({sound: b"not even right"}) == 0
+    assert (store.read, store.written) == ([sound], [])
+
+
+def test_what_is_healed_is_written_in_one_transaction_and_nothing_else_is_read() -> None:
+    store = Watched()
+    applied = applied_by(grown_mailbox(1, store))
+    service, node = applied.table.entries["service.web"].digest, applied.table.entries["node.w1"].digest
+    content, other = lose(store, service), lose(store, node)
+    hub = mailbox(store)
+    assert sorted(findings(hub)) == [("blob_missing", "node.w1"), ("blob_missing", "service.web")]
+    store.read.clear()
+    store.written.clear()
+    assert hub.mend({service: content}) == 1
+    assert store.read == [service]
+    assert store.written == [Transaction(expect={}, put={}, blobs={service: content})]
+    assert findings(hub) == [("blob_missing", "node.w1")]
+    assert hub.mend({node: other}) == 1
+    assert findings(hub) == []
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "ledger.db"
+    store = SqliteStore.open(str(path), VirtualClock(START_S), create=True)
+    grown_mailbox(2, store)
+    store.close()
+    yield path
+
+
+def flip_one_bit(ledger: Path, digest: str) -> None:
+    db = apsw.Connection(str(ledger))
+    ((content,),) = db.execute("SELECT content FROM blobs WHERE digest = ?", (digest,)).fetchall()
+    assert isinstance(content, bytes)
+    rotted = bytes([content[0] ^ 1]) + content[1:]
+    db.execute("UPDATE blobs SET content = ? WHERE digest = ?", (rotted, digest))
+    db.close()
+
+
+@pytest.mark.parametrize(
+    ("what", "finding"), [("content", ("blob_damaged", "service.web")), ("manifest", ("manifest_damaged", "node.w1"))]
+)
+def test_a_bit_that_flipped_in_a_file_is_healed_by_storing_again(
+    ledger: Path, what: str, finding: tuple[str, str]
+) -> None:
+    store = SqliteStore.open(str(ledger), VirtualClock(START_S), create=False)
+    applied = applied_by(mailbox(store))
+    manifest = compile_manifests(applied.fleet_id, applied.table)["w1"]
+    digest = applied.header.manifests["w1"] if what == "manifest" else applied.table.entries["service.web"].digest
+    content = manifest if what == "manifest" else store.blob(digest)
+    assert content is not None and digest in needed(applied)
+    flip_one_bit(ledger, digest)
+    hub = mailbox(store)
+    assert findings(hub) == [finding] and hub.damaged() == [digest]
+    assert hub.status().quarantined == (finding[1],)
+    with pytest.raises(Corrupt):
+        hub.mend({digest: content + b" "})
+    assert hub.mend({digest: content}) == 1
+    assert store.blob(digest) == content
+    assert findings(hub) == [] and hub.damaged() == []
+    store.close()
+
+
+def test_a_lost_manifest_is_over_once_the_node_has_another() -> None:
+    store = Watched()
+    lose(store, applied_by(grown_mailbox(1, store)).header.manifests["w1"])
+    hub = mailbox(store)
+    assert findings(hub) == [("manifest_missing", "node.w1")]
+    commit(hub, small_fleet({"web": 2}))
+    assert findings(hub) == [] and hub.damaged() == []
