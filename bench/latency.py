@@ -28,7 +28,7 @@ from random import Random
 from bench.place import HOLDFAST
 from holdfast.adapters.hub_link.http import HttpHub
 from holdfast.model.revision import Candidate, Head
-from holdfast.wiring import command_line
+from holdfast.wiring.cli import command_line
 
 TARGET_P50_MS = 25.0
 NODE = "w1"

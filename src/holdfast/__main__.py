@@ -14,7 +14,7 @@ def main() -> int:
     import gc
 
     gc.disable()  # a command allocates much, frees little and ends (ADR 0003); a hub turns it on again
-    from holdfast.wiring import command_line
+    from holdfast.wiring.cli import command_line
 
     return command_line(argv)
 

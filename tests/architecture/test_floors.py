@@ -36,16 +36,11 @@ def imports(tree: ast.AST) -> list[str]:
 
 def room_of(path: Path) -> str:
     relative = path.relative_to(SRC)
-    return part_of(relative.parts[0] if len(relative.parts) > 1 else relative.stem)
-
-
-def part_of(name: str) -> str:
-    """The composition root has one file per process it builds."""
-    return "wiring" if name.startswith("wiring_") else name
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
 
 def complaint(room: str, imported: str) -> str | None:
-    other = part_of(imported.split(".")[1])
+    other = imported.split(".")[1]
     if other == room:
         return None
     if other == "adapters" and room != "wiring":

@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast import wiring
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
 from holdfast.adapters.certificate_store.memory import MemoryShelf
@@ -49,6 +48,7 @@ from holdfast.model.revision import NodeIdentity
 from holdfast.planning.plan import Inputs, plan
 from holdfast.ports.signer import Signer
 from holdfast.trust import certificates as rules
+from holdfast.wiring import cli as wiring
 from tests.fleets.agents import AnyImage, Wires
 from tests.fleets.build import ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.serving import Served, key_of, served

@@ -314,7 +314,7 @@ def _import_all() -> None:
     from importlib import import_module
     from pkgutil import walk_packages
 
-    import_module("holdfast.wiring")  # first: it knows how msgspec is to be imported
+    import_module("holdfast.wiring.cli")  # first: it knows how msgspec is to be imported
     import holdfast
 
     for module in walk_packages(holdfast.__path__, "holdfast."):

@@ -230,7 +230,7 @@ def forget_binding(place: Place) -> None:
     from holdfast.cli.terminal import system_terminal
     from holdfast.model.revision import NAMESPACE, Table
     from holdfast.planning.compile import compile_revision
-    from holdfast.wiring import SystemToolbox
+    from holdfast.wiring.cli import SystemToolbox
 
     box = SystemToolbox(system_terminal(no_colour=True), place.environ)
     hub: Any = box.hub_for_writing(str(place.ledger))

@@ -28,7 +28,7 @@ RUN = """
 import os, sys
 from holdfast.cli.terminal import system_terminal
 from holdfast.cli.toolbox import Serving
-from holdfast.wiring import SystemToolbox
+from holdfast.wiring.cli import SystemToolbox
 
 state_dir, host = sys.argv[1:]
 box = SystemToolbox(system_terminal(no_colour=True), os.environ)

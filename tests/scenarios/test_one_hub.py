@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast import wiring
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.identity_key import file as key_file
@@ -19,6 +18,7 @@ from holdfast.adapters.ledger_store.sqlite import SqliteStore
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.model import ssh_key
 from holdfast.model.fleet import Fleet
+from holdfast.wiring import cli as wiring
 from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -51,7 +51,11 @@ def committed(state_dir: Path, fleet: Fleet) -> int:
 def hub_run(state_dir: Path, *more: str) -> subprocess.Popen[str]:
     words = ["hub", "run", "--state-dir", str(state_dir), "--listen", "127.0.0.1:0", *more]
     return subprocess.Popen(
-        [sys.executable, "-c", f"from holdfast import wiring; raise SystemExit(wiring.command_line({words!r}))"],
+        [
+            sys.executable,
+            "-c",
+            f"from holdfast.wiring import cli; raise SystemExit(cli.command_line({words!r}))",
+        ],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

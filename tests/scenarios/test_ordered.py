@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from holdfast import wiring
 from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
 from holdfast.model.checkin import NodesAnswer
@@ -19,6 +18,7 @@ from holdfast.model.order_view import OrderView
 from holdfast.model.report import Report
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.signer import Signer
+from holdfast.wiring import cli as wiring
 from tests.fleets.agents import Machine
 from tests.fleets.build import ALICE, ALICE_SIGNER, operator_signer, small_fleet
 from tests.fleets.desks import OPERATOR, Rig, key_of

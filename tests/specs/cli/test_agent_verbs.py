@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast import wiring
 from holdfast.cli import agent_journal, main
 from holdfast.cli.terminal import Terminal
 from holdfast.model.invite import JoinToken, encode_token
 from holdfast.model.journal import JournalEntry, Operation
 from holdfast.model.order import OrderResult
 from holdfast.model.revision import Head
+from holdfast.wiring import cli as wiring
 from tests.fleets.enrolments import OTHER_KEY, invite, signed_invite
 
 SECRET = sha256(b"once").digest()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import wiring
 from holdfast.adapters.certificates import x509
 from holdfast.adapters.identity_key import file as key_file
+from holdfast.wiring import cli as wiring
 
 TRUST = "ab" * 32
 

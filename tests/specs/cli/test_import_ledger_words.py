@@ -4,11 +4,11 @@ import io
 import json
 from argparse import Namespace
 
-from holdfast import wiring
 from holdfast.cli import import_ledger
 from holdfast.cli.terminal import Terminal
 from holdfast.hub.ledger.salvage import Restored
 from holdfast.model.revision import Head
+from holdfast.wiring import cli as wiring
 
 
 def said(as_json: bool) -> str:

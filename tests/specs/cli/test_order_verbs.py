@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from holdfast import wiring
 from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
 from holdfast.model.checkin import NodesAnswer
@@ -20,6 +19,7 @@ from holdfast.model.order_view import OrderView
 from holdfast.model.report import RetiredData
 from holdfast.ports.hub_link import HubLink, HubReader
 from holdfast.ports.signer import Signer
+from holdfast.wiring import cli as wiring
 from tests.fleets.build import ALICE, ALICE_SIGNER, operator_signer, small_fleet, small_service
 from tests.fleets.desks import OPERATOR, Puppet, Rig, key_of
 from tests.fleets.virtual import VirtualLoop, run

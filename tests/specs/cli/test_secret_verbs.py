@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import wiring
 from holdfast.cli import main
 from holdfast.cli.identity_file import identity_path
 from holdfast.cli.secret_value import VALUE_BYTES_MAX
 from holdfast.cli.terminal import Terminal
 from holdfast.model import canonical, sealed
+from holdfast.wiring import cli as wiring
 from tests.fleets.sealing import CANARY, node_key, node_opener, person, person_file
 from tests.specs.declared.declared_fleets import key_line
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from holdfast import wiring
 from holdfast.cli import main, saved_plan
 from holdfast.cli.seen_heads import Heads
 from holdfast.cli.terminal import Terminal
@@ -20,6 +19,7 @@ from holdfast.planning.plan import plan
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.signer import Signer
 from holdfast.trust.approval import Approved
+from holdfast.wiring import cli as wiring
 from tests.fleets.build import ALICE, ALICE_SIGNER, commit, mailbox, next_candidate, operator_signer, small_fleet
 
 URL = "https://hub.test:9555"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import wiring
 from holdfast.cli import init
 from holdfast.cli.terminal import Terminal
 from holdfast.errors import Failed, Invalid
 from holdfast.hub.ledger.legacy import directory_of
 from holdfast.ports.ledger_store import Transaction
+from holdfast.wiring import cli as wiring
 
 
 class Screen(io.StringIO):

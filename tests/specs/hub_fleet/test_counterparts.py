@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import wiring
 from holdfast.agent.local_api import api
 from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
@@ -18,6 +17,7 @@ from holdfast.model.fleet import Route, Service, Snapshot
 from holdfast.model.order import Order, OrderResult
 from holdfast.model.report import ContainerState, Facts, Report
 from holdfast.trust import orders, permissions
+from holdfast.wiring import cli as wiring
 from tests.fleets.build import START_S
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from holdfast import wiring
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.cli import main, receipts
 from holdfast.cli.terminal import Terminal
@@ -29,6 +28,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.hub_link import HubLink, HubReader
 from holdfast.ports.signer import Signer
 from holdfast.trust import own_signature
+from holdfast.wiring import cli as wiring
 from tests.fleets.build import ALICE_SIGNER, operator_signer, small_fleet
 from tests.fleets.desks import OPERATOR, Puppet, Rig, key_of
 from tests.fleets.virtual import VirtualLoop, run

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.ports.fleet_link import FleetLink
     from holdfast.ports.identity_key import IdentityKey
     from holdfast.ports.journal import Journal
-    from holdfast.wiring import SystemToolbox
+    from holdfast.wiring.cli import SystemToolbox
 
 NODE_KEY_FILE, IDENTITY_FILE, AGENT_DB = "node.key", "identity.json", "agent.db"
 AUDIT_FILE, AUDIT_HEAD_FILE, NONCES_FILE = "audit.jsonl", "audit.head", "nonces.db"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.ports.sealing import Opener, Sealer
     from holdfast.ports.signer import Signer
     from holdfast.ports.stream_link import CallerStreams
-    from holdfast.wiring_agent import SystemAgent
+    from holdfast.wiring.agent import SystemAgent
 
 LEDGER_FILE = "ledger.db"
 HIGH_WATER_FILE = "high-water"
@@ -415,7 +415,7 @@ class SystemToolbox:
         return AgentSigner(socket_path, found) if found is not None else None
 
     def agent(self, state_dir: str) -> "SystemAgent":
-        from holdfast.wiring_agent import SystemAgent
+        from holdfast.wiring.agent import SystemAgent
 
         return SystemAgent(state_dir, self)
 
