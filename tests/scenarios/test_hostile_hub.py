@@ -17,7 +17,7 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.link.order_results import UNSENT_MAX
 from holdfast.model import canonical
 from holdfast.model.checkin import CheckInAnswer
-from holdfast.model.fleet import Component, Fleet, Node, Service, Volume
+from holdfast.model.fleet import Component, Fleet, FleetDocument, Node, Service, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.order import Delivered, HubOrder
 from holdfast.model.record import Link
@@ -31,7 +31,6 @@ from holdfast.model.revision import (
     digest_of,
     encode_header,
 )
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.table import serving_metadata
 from tests.fleets.agents import Lone, PaperHub, turn
 from tests.fleets.build import ALICE_SIGNER, START_S, digest_pinned, sign, small_service

@@ -8,14 +8,10 @@ from msgspec.structs import replace
 
 from holdfast.cli.identities import Identities
 from holdfast.errors import HoldfastError
-from holdfast.model import canonical
-from holdfast.model.applied import Applied, content
+from holdfast.model.applied import Applied
 from holdfast.model.certificate import CertificateFacts
 from holdfast.model.checkin import NodesAnswer, NodeView
-from holdfast.model.fleet import Node, Settings
-from holdfast.model.ids import FLEET
 from holdfast.model.report import Report
-from holdfast.planning.documents import FleetDocument
 from holdfast.trust import certificates as rules
 
 Read = Callable[[bytes], CertificateFacts]
@@ -32,18 +28,11 @@ def reported(view: NodeView | None) -> bytes:
 
 def unfit(der: bytes, node: str, applied: Applied, read: Read, now_s: float) -> str | None:
     """Pinned or not: one that could issue for more than its node's role is in nobody's interest."""
-    address = f"node.{node}"
-    found = content(applied.contents, applied.table.entries[address].digest, address)
-    declared = canonical.decode(found, Node, address)
+    allowed = rules.constraints(node, applied.node(node).roles, applied.fleet().settings)
     try:
-        return rules.issuer_complaint(read(der), rules.constraints(node, declared.roles, _settings(applied)), now_s)
+        return rules.issuer_complaint(read(der), allowed, now_s)
     except HoldfastError as trouble:
         return trouble.message
-
-
-def _settings(applied: Applied) -> Settings:
-    found = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-    return canonical.decode(found, FleetDocument, "the fleet's settings").settings
 
 
 def fit_only(known: Identities, answer: NodesAnswer, applied: Applied, read: Read, now_s: float) -> Identities:

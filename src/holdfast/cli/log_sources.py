@@ -3,7 +3,6 @@
 from argparse import Namespace
 from difflib import get_close_matches
 
-import msgspec
 from msgspec import UNSET
 
 from holdfast.cli import fleet_view, issuers
@@ -12,10 +11,6 @@ from holdfast.cli.fleet_view import FleetView
 from holdfast.cli.verified_report import VerifiedReport, node_of
 from holdfast.errors import Conflict, Failed, Invalid
 from holdfast.model import canonical
-from holdfast.model.applied import content
-from holdfast.model.fleet import Service
-from holdfast.model.ids import FLEET
-from holdfast.planning.documents import FleetDocument
 from holdfast.ports.stream_link import Pinned
 from holdfast.trust.certificates import listener_name
 
@@ -61,9 +56,7 @@ def _unknown(view: FleetView, service: str) -> Invalid:
 
 
 def _check_component(view: FleetView, service: str, component: str) -> None:
-    entry = view.applied.table.entries[f"service.{service}"]
-    found = content(view.applied.contents, entry.digest, f"service.{service}")
-    known = [part.name for part in msgspec.json.decode(found, type=Service).components]
+    known = [part.name for part in view.applied.service(service).components]
     if component not in known:
         raise Invalid(
             f"{service} has no component {component!r}",
@@ -89,6 +82,4 @@ def pinned(view: FleetView, node: str, args: Namespace) -> Pinned:
             remedy=f"holdfast apply{repeated(args)} records it; then repeat the command",
             code="not_pinned",
         )
-    document = content(view.applied.contents, view.applied.table.entries[FLEET].digest, FLEET)
-    settings = msgspec.json.decode(document, type=FleetDocument).settings
-    return Pinned(node, issuer, listener_name(node, declared.roles, settings))
+    return Pinned(node, issuer, listener_name(node, declared.roles, view.applied.fleet().settings))

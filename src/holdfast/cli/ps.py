@@ -15,8 +15,6 @@ from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.cli.verified_report import VerifiedReport, aged, told
-from holdfast.model.applied import content
-from holdfast.model.fleet import Service
 from holdfast.model.image_name import short
 from holdfast.model.report import ContainerState
 from holdfast.model.revision import Entry
@@ -135,8 +133,7 @@ def services(view: FleetView) -> list[Row]:
             continue
         name = address.removeprefix("service.")
         node = entry.node if entry.node is not UNSET else ""
-        found = content(view.applied.contents, entry.digest, address)
-        service = msgspec.json.decode(found, type=Service)
+        service = view.applied.service(name)
         placed[name, node] = {part.name for part in service.components}
         for part in service.components:
             rows += _rows(name, part.name, part.image, node, entry, view)

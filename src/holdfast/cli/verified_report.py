@@ -89,12 +89,9 @@ def roles_of(applied: Applied, name: str) -> tuple[str, ...]:
 
 
 def node_of(applied: Applied, name: str) -> Node | None:
-    entry = applied.table.entries.get(f"node.{name}")
-    if entry is None:
-        return None
     try:
-        return msgspec.json.decode(applied.contents[entry.digest], type=Node)
-    except (KeyError, msgspec.DecodeError):
+        return applied.node(name)
+    except (KeyError, HoldfastError):
         return None
 
 

@@ -6,7 +6,6 @@ Looks at what nodes say in their signed reports, and at nothing else.
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,9 +19,7 @@ from holdfast.cli.show_steps import StepLines, under_way
 from holdfast.cli.show_waiting import WaitingLines
 from holdfast.cli.tools import Toolbox
 from holdfast.model import duration
-from holdfast.model.applied import Applied, content
-from holdfast.model.ids import FLEET
-from holdfast.planning.documents import FleetDocument
+from holdfast.model.applied import Applied
 
 if TYPE_CHECKING:
     from holdfast.cli.verified_report import VerifiedReport
@@ -253,8 +250,7 @@ class Watch:
 
 
 def limits_of(applied: Applied) -> Limits:
-    found = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-    timeouts = msgspec.json.decode(found, type=FleetDocument).timeouts
+    timeouts = applied.fleet().timeouts
     texts = (timeouts.deploy, timeouts.undeploy, timeouts.edge_route)
     deploy_s, undeploy_s, edge_route_s = (duration.milliseconds(text) / 1000 for text in texts)
     return Limits(deploy_s, undeploy_s, edge_route_s)

@@ -5,13 +5,11 @@ Pure. The hub shows it to whoever asks; the command line works it out again from
 
 from collections.abc import Iterator, Mapping
 
-import msgspec
 from msgspec import UNSET
 
 from holdfast.errors import HoldfastError
-from holdfast.model.applied import Applied, content
+from holdfast.model.applied import Applied
 from holdfast.model.deployment import ServiceState
-from holdfast.model.fleet import Service
 from holdfast.model.hub_status import StatusFinding
 from holdfast.model.image_name import shorts
 from holdfast.model.report import Report
@@ -68,12 +66,10 @@ def _between(node: str, state: ServiceState, applied: Applied) -> str:
 
 
 def _applied_images(service: str, applied: Applied) -> str:
-    address = f"service.{service}"
     try:
-        found = content(applied.contents, applied.table.entries[address].digest, address)
-        return shorts(part.image for part in msgspec.json.decode(found, type=Service).components)
-    except (HoldfastError, msgspec.DecodeError):
-        return "something unreadable"  # that is a finding of the ledger
+        return shorts(part.image for part in applied.service(service).components)
+    except HoldfastError:
+        return "something unreadable"  # the hub reports the damage as a finding of the ledger
 
 
 def _unhealthy(node: str, service: str, report: Report) -> Iterator[StatusFinding]:

@@ -1,15 +1,12 @@
-"""What the applied revision says of the hub itself: the key it is known by, how long a probe may take. Pure.
+"""Settings of the hub in the applied revision: its pinned key and the time limit of a probe. Pure.
 
-Damage of that document is a finding of the boot; here it only means that nothing is said.
+A damaged document is a finding of the boot; here it counts as a document without these settings.
 """
-
-import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.model import duration
-from holdfast.model.applied import Applied, content
-from holdfast.model.ids import FLEET
-from holdfast.planning.documents import FleetDocument
+from holdfast.model.applied import Applied
+from holdfast.model.fleet import FleetDocument
 
 PROBE_S_MIN, PROBE_S_MAX = 1.0, 60.0
 
@@ -30,7 +27,6 @@ def probe_s(applied: Applied, otherwise_s: float) -> float:
 
 def _document(applied: Applied) -> FleetDocument | None:
     try:
-        found = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-        return msgspec.json.decode(found, type=FleetDocument)
-    except (HoldfastError, msgspec.DecodeError, KeyError):
+        return applied.fleet()
+    except (HoldfastError, KeyError):
         return None

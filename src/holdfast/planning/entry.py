@@ -10,12 +10,11 @@ from msgspec import UNSET
 from holdfast.errors import Invalid
 from holdfast.model import canonical, mounts, ssh_key, trust
 from holdfast.model.applied import content
-from holdfast.model.fleet import AlertTarget, Node, Service, Settings, Storage, Volume
+from holdfast.model.fleet import AlertTarget, FleetDocument, Node, Service, Settings, Storage, Volume
 from holdfast.model.ids import FLEET, kind_of, parse_address
 from holdfast.model.revision import Entry, Table
 from holdfast.planning import images, infrastructure, overlay, reach, secrets
 from holdfast.planning.complaint import Complaint
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.edges import proxy_of
 from holdfast.planning.header import Unsound
 from holdfast.planning.placement import carries_services, has_data, is_public, unproxied

@@ -11,21 +11,12 @@ import msgspec
 from msgspec import UNSET
 
 from holdfast.model import duration
-from holdfast.model.fleet import (
-    AlertTarget,
-    Node,
-    Service,
-    Settings,
-    Snapshot,
-    Storage,
-    Volume,
-)
+from holdfast.model.fleet import AlertTarget, FleetDocument, Node, Service, Settings, Snapshot, Storage, Volume
 from holdfast.model.ids import kind_of
 from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
 from holdfast.model.sealed import Sealed
 from holdfast.planning import identity
-from holdfast.planning.documents import FleetDocument
 
 T = TypeVar("T")
 

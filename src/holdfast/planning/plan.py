@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.errors import Conflict, Invalid
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, content, head_of, table_of
-from holdfast.model.fleet import Fleet, Node, Service
+from holdfast.model.fleet import Fleet, FleetDocument, Node, Service
 from holdfast.model.ids import FLEET
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
@@ -20,7 +20,7 @@ from holdfast.planning import identity, images, overlay, secrets
 from holdfast.planning.compile import Compiled, compile_revision
 from holdfast.planning.contents import layered
 from holdfast.planning.diff import changes, grade_of
-from holdfast.planning.documents import FleetDocument, documents
+from holdfast.planning.documents import documents
 from holdfast.planning.drain import drain, marked
 from holdfast.planning.edges import Edges, proxy_of
 from holdfast.planning.placement import Placed, drained_nodes, has_data
@@ -280,8 +280,7 @@ def _renamed(fleet: Fleet, applied: Applied | None) -> tuple[str, ...]:
     """Another zone is another authority on every node, and edges go by those that are recorded."""
     if applied is None or not any(entry.public for entry in applied.table.entries.values()):
         return ()
-    held = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-    before = zone_of(msgspec.json.decode(held, type=FleetDocument).settings)
+    before = zone_of(applied.fleet().settings)
     if before == zone_of(fleet.settings):
         return ()
     return (

@@ -17,11 +17,10 @@ from holdfast.errors import Failed, TryLater
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.container import Mount, SecretUse
-from holdfast.model.fleet import Component, Node, Service
+from holdfast.model.fleet import Component, FleetDocument, Node, Service
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Candidate, Entry, NodeIdentity
 from holdfast.model.trust import Trust
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.plan import plan
 from holdfast.planning.table import serving_metadata
 from tests.fleets.agents import Lone, PaperHub, applied_after, turn

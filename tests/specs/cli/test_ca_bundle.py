@@ -17,12 +17,11 @@ from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.certificate import CertificateFacts, Constraints
 from holdfast.model.checkin import NodesAnswer, NodeView
-from holdfast.model.fleet import Node, Settings
+from holdfast.model.fleet import FleetDocument, Node, Settings
 from holdfast.model.ids import FLEET
 from holdfast.model.report import Report
 from holdfast.model.revision import Entry, Head, Header, NodeIdentity, Table
 from holdfast.model.trust import Trust
-from holdfast.planning.documents import FleetDocument
 from holdfast.trust import certificates as rules
 
 NOW_S = 1_760_000_000.0

@@ -19,13 +19,12 @@ from holdfast.errors import Corrupt, Failed, HoldfastError, NeedsOperator, TryLa
 from holdfast.model import canonical
 from holdfast.model.audit import Event
 from holdfast.model.checkin import LINKS_MAX, CheckInAnswer
-from holdfast.model.fleet import Node, Settings
+from holdfast.model.fleet import FleetDocument, Node, Settings
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.record import Link
 from holdfast.model.report import Parked
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.model.trust import Trust
-from holdfast.planning.documents import FleetDocument
 from holdfast.ports.acceptance import Accepted
 from holdfast.trust import chain
 from holdfast.trust.chain import Anchor

@@ -17,11 +17,10 @@ from holdfast.agent.traffic.internal_routes import InternalRoutes, proxy_kind
 from holdfast.agent.traffic.proxy_writer import ProxyWriter
 from holdfast.agent.world import World
 from holdfast.errors import HoldfastError
-from holdfast.model.fleet import Node
+from holdfast.model.fleet import FleetDocument, Node
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.report import CertificateState
 from holdfast.model.route import LISTENERS, zone_of
-from holdfast.planning.documents import FleetDocument
 from holdfast.ports.name_server import Serving
 from holdfast.ports.proxy import Listening, ProxyRoute, Servable
 

@@ -15,14 +15,12 @@ from holdfast.errors import Conflict, Corrupt, HoldfastError, NotPermitted
 from holdfast.hub.nodes.member import Member
 from holdfast.ledger import keys
 from holdfast.model import ssh_key
-from holdfast.model.applied import Applied, content
+from holdfast.model.applied import Applied
 from holdfast.model.cadence import Cadence, stretched
 from holdfast.model.fleet import Node
-from holdfast.model.ids import FLEET
 from holdfast.model.invite import Enrolment, SignedRevocation, decode_revocation
 from holdfast.model.principal import Principal
 from holdfast.model.revision import Entry
-from holdfast.planning.documents import FleetDocument
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.ledger_store import LedgerStore, Record, Transaction
 
@@ -88,7 +86,7 @@ class Registry:
 
     def _describe(self, member: Member, entry: Entry, applied: Applied) -> None:
         if member.entry_digest != entry.digest:
-            node = self._node(entry.digest, member.name, applied)
+            node = self._node(member.name, applied)
             if node is not None:
                 member.entry_digest, member.roles, member.link = entry.digest, tuple(node.roles), node.link
                 member.address = member.address or node.address
@@ -99,11 +97,11 @@ class Registry:
         member.revocation = self._revoked.get(fingerprint(key)) if key else None
         member.key = "" if member.revocation is not None else key
 
-    def _node(self, digest: str, name: str, applied: Applied) -> Node | None:
+    def _node(self, name: str, applied: Applied) -> Node | None:
         """None if its content is damaged: status says so already, and what was known of it stays."""
         try:
-            return msgspec.json.decode(content(applied.contents, digest, f"node.{name}"), type=Node)
-        except (HoldfastError, msgspec.DecodeError) as trouble:
+            return applied.node(name)
+        except HoldfastError as trouble:
             log.warning("node.%s cannot be read: %s", name, trouble)
             return None
 
@@ -199,9 +197,8 @@ def check_roles(member: Member, asserted: tuple[str, ...]) -> None:
 
 def _nodes_max(applied: Applied, before: int) -> int:
     try:
-        document = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-        return msgspec.json.decode(document, type=FleetDocument).settings.nodes_max
-    except (HoldfastError, msgspec.DecodeError):
+        return applied.fleet().settings.nodes_max
+    except HoldfastError:
         return before  # damage is shown by status
 
 
