@@ -109,6 +109,7 @@ def test_proofs_have_one_maker() -> None:
         "Approved": "trust/approval.py",
         "Preview": "hub/ledger/commit.py",
         "VerifiedOrder": "trust/orders.py",
+        "VerifiedReport": "trust/reports.py",
         "Discardable": "gate/copies.py",
         "Servable": "trust/servable.py",
     }

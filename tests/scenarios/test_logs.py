@@ -747,7 +747,7 @@ def test_an_issuer_that_a_hub_puts_in_the_place_of_the_pinned_one_is_not_believe
 ) -> None:
     """Then it could answer with certificates of its own: the digest in the signed revision decides."""
     other = Certified(tmp_path / "other", whole.web()[0].node)
-    monkeypatch.setattr(issuers, "reported", lambda view: other.pinned.issuer)
+    monkeypatch.setattr(issuers, "issuer_of", lambda one: other.pinned.issuer)
     assert whole.run("logs", "web", "--json", code=5).trouble()["code"] == "not_pinned"
 
 

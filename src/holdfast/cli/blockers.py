@@ -9,8 +9,8 @@ from holdfast.cli.edge_observed import EdgeObserved
 from holdfast.cli.observed import Awaited, Observed
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
     from holdfast.model.report import NodeFinding
+    from holdfast.model.verified_report import VerifiedReport
 
 # Findings about a whole node: whatever it has to do waits for them.
 OF_NODE = frozenset(

@@ -12,7 +12,7 @@ from holdfast.model.revision import Entry, Table
 from holdfast.model.route import PublicRoute
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
+    from holdfast.model.verified_report import VerifiedReport
 
 # live: the edge has it and has seen a real handshake. skipped: not tried, because a step before it did not work (D-27).
 # gone: the edge let go of it. unknown: nobody says, so that it is not waited for.

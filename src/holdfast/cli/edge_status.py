@@ -9,11 +9,12 @@ import msgspec
 from holdfast.cli import fleet_view, show_finding
 from holdfast.cli.edge_view import EdgeView, findings, is_broken, views
 from holdfast.cli.flags import Parser
+from holdfast.cli.show_report import origin
 from holdfast.cli.terminal import harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import aged, told
 from holdfast.errors import Invalid
+from holdfast.model.duration import aged
 from holdfast.model.hub_status import StatusFinding
 
 DETAILS = """\
@@ -141,7 +142,7 @@ def _whose(one: EdgeView) -> str:
     assert one.word is not None
     if one.word.status == "unhealthy":
         return f"{one.edge} has been silent for {aged(one.word.age_s)}: nobody knows how it is now"
-    return told(one.word)
+    return origin(one.word)
 
 
 def _reached(one: EdgeView) -> str:

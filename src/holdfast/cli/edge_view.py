@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from msgspec import UNSET, Struct
 
 from holdfast.cli.edge_observed import leads_there
-from holdfast.cli.verified_report import VerifiedReport
 from holdfast.hub import edge_findings
 from holdfast.hub.public_routes import carried
 from holdfast.model.applied import Applied
@@ -13,6 +12,7 @@ from holdfast.model.hub_status import StatusFinding
 from holdfast.model.report import CertificateState, EdgeState, Report
 from holdfast.model.revision import Entry
 from holdfast.model.route import PublicRoute
+from holdfast.model.verified_report import VerifiedReport
 
 BROKEN = frozenset(edge_findings.ROWS) - {"public_dns_differs", "edge_route_leaving"}
 BROKEN_STATUS = ("failed", "unreachable", "missing", "unknown", "not on an edge")

@@ -8,9 +8,11 @@ from msgspec import UNSET
 from holdfast.cli import fleet_view, issuers
 from holdfast.cli.flags import repeated
 from holdfast.cli.fleet_view import FleetView
-from holdfast.cli.verified_report import VerifiedReport, node_of
-from holdfast.errors import Conflict, Failed, Invalid
+from holdfast.errors import Conflict, Failed, HoldfastError, Invalid
 from holdfast.model import canonical
+from holdfast.model.applied import Applied
+from holdfast.model.fleet import Node
+from holdfast.model.verified_report import VerifiedReport
 from holdfast.ports.stream_link import Pinned
 from holdfast.trust.certificates import listener_name
 
@@ -68,8 +70,8 @@ def _check_component(view: FleetView, service: str, component: str) -> None:
 def pinned(view: FleetView, node: str, args: Namespace) -> Pinned:
     """Its issuing certificate comes from its report; only the digest in the signed revision makes it worth anything."""
     entry = view.applied.table.entries[f"node.{node}"]
-    issuer = issuers.reported(view.nodes[node].view)
-    declared = node_of(view.applied, node)
+    issuer = issuers.issuer_of(view.nodes[node])
+    declared = _declared(view.applied, node)
     if not issuer or declared is None:
         raise Conflict(
             f"{node} has not told which certificates are its own, so nothing could prove that it is the one who speaks",
@@ -83,3 +85,10 @@ def pinned(view: FleetView, node: str, args: Namespace) -> Pinned:
             code="not_pinned",
         )
     return Pinned(node, issuer, listener_name(node, declared.roles, view.applied.fleet().settings))
+
+
+def _declared(applied: Applied, node: str) -> Node | None:
+    try:
+        return applied.node(node)
+    except HoldfastError:
+        return None

@@ -9,7 +9,7 @@ from holdfast.model.revision import Table
 from holdfast.reconcile import dns_records as records
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
+    from holdfast.model.verified_report import VerifiedReport
 
 # served: as applied. unknown: it says nothing of names, or nothing at all.
 Phase = Literal["waiting", "served", "failed", "unknown"]

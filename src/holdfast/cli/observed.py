@@ -10,8 +10,8 @@ from holdfast.model.image_name import shorts
 from holdfast.model.revision import Table
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
     from holdfast.model.report import Report
+    from holdfast.model.verified_report import VerifiedReport
 
 # settling, converged, failed, held: as the node says. retired: nothing of it is left there. parked: it waits for a
 # signature. unknown: nobody there says anything about it, so that it is not waited for.

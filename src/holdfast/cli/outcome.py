@@ -21,7 +21,7 @@ from holdfast.model.revision import Head, Table
 from holdfast.ports.hub_link import FleetReader, HubReader
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
+    from holdfast.model.verified_report import VerifiedReport
 
 
 class Outcome(Struct, frozen=True):

@@ -11,13 +11,15 @@ from msgspec.structs import replace
 from holdfast.cli import edge_view, fleet_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet_view import FleetView
+from holdfast.cli.show_report import origin
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import VerifiedReport, aged, told
+from holdfast.model.duration import aged
 from holdfast.model.image_name import short
 from holdfast.model.report import ContainerState
 from holdfast.model.revision import Entry
+from holdfast.model.verified_report import VerifiedReport
 
 DETAILS = """\
 Status is running, stopped, unhealthy or unknown, as the node itself reports it, signed. A node that reports neither
@@ -105,7 +107,7 @@ def _whose(row: Row, one: VerifiedReport | None) -> str:
     if one is None:
         return "not placed"
     if row["verified"] or not one.verified:
-        return told(one)
+        return origin(one)
     why = f"has been silent for {aged(one.age_s)}" if _is_past(one) else "reports no containers"
     return f"unverified: {row['node']} {why}"
 

@@ -17,7 +17,7 @@ from holdfast.model.revision import Head
 from holdfast.ports.hub_link import FleetReader, HubReader
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
+    from holdfast.model.verified_report import VerifiedReport
     from holdfast.trust.chain import Anchor
 
 WAIT_S = 30.0

@@ -16,15 +16,17 @@ from holdfast.cli.node_list import describe
 from holdfast.cli.terminal import harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import VerifiedReport, aged, hear, recorded_key, unheard
 from holdfast.errors import HoldfastError
 from holdfast.hub import edge_findings, service_findings
 from holdfast.hub.alerts.traffic_codes import OVER
-from holdfast.model.applied import Applied
+from holdfast.model.applied import Applied, recorded_key
+from holdfast.model.duration import aged
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.invite import decode_invite
 from holdfast.model.report import Report
+from holdfast.model.verified_report import VerifiedReport
 from holdfast.ports.hub_link import FleetReader, HubReader
+from holdfast.trust import reports
 from holdfast.trust.enrolment import RECORD_S
 
 DETAILS = """\
@@ -87,9 +89,9 @@ def _nodes(hub: HubReader, applied: Applied | None, box: Toolbox) -> tuple[dict[
     if applied is None:
         return {}, True
     if not isinstance(hub, FleetReader):
-        return unheard(applied), True
+        return reports.none(applied), True
     answer = hub.nodes()
-    return hear(answer, applied, box.clock.now_s()), answer.ready
+    return reports.verify(answer, applied, box.clock.now_s()).nodes, answer.ready
 
 
 def doubts(nodes: dict[str, VerifiedReport]) -> list[StatusFinding]:

@@ -22,7 +22,7 @@ from holdfast.model import duration
 from holdfast.model.applied import Applied
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
+    from holdfast.model.verified_report import VerifiedReport
 
 SILENT_S = 2.0  # an agent that says nothing of services so long after its receipt runs none; the same with routes
 PARKED_S = 1.0  # what was parked before this revision is taken away within that

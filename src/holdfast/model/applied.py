@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
@@ -64,6 +64,12 @@ def head_of(applied: Applied | None) -> Head:
 
 def table_of(applied: Applied | None) -> Table:
     return applied.table if applied else EMPTY_TABLE
+
+
+def recorded_key(applied: Applied, node: str) -> str:
+    """The public key that the table records for this node; "" if there is none."""
+    entry = applied.table.entries.get(f"node.{node}")
+    return entry.identity.key if entry is not None and entry.identity is not UNSET else ""
 
 
 def needed(applied: Applied) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ def test_of_a_silent_edge_nothing_is_claimed(tmp_path: Path) -> None:
         assert found["status"] == "unknown" and found["certificate"] is None and found["backend_reachable"] is None
         assert found["age_s"] >= 300
         said = one.operator.does("edge", "status", code=1)
-        assert "old: e1 signed its last word" in said
+        assert "old: e1 signed its last report" in said
 
     public_scene(tmp_path, story)
 

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from holdfast.cli import fleet_view, main, ps
 from holdfast.cli.status import merged
-from holdfast.cli.verified_report import hear
 from holdfast.model.checkin import NodeView
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Component, Service
 from holdfast.model.hub_status import StatusFinding
 from holdfast.model.report import ContainerState, RetiredData
+from holdfast.trust.reports import verify
 from tests.fleets.build import digest_pinned, small_fleet
 from tests.fleets.commands import Scene, changed, scene
 from tests.specs.hub_fleet.test_verbs import HUB
@@ -65,7 +65,12 @@ def test_an_image_is_called_what_it_was_called_when_it_was_applied(tmp_path: Pat
         )
         table = replace(applied.table, entries=applied.table.entries | {"service.web": entry})
         view = fleet_view.FleetView(
-            "", one.rig.hub, replace(applied, table=table), hear(one.rig.desk.nodes(), applied, START_S), True, None
+            "",
+            one.rig.hub,
+            replace(applied, table=table),
+            verify(one.rig.desk.nodes(), applied, START_S).nodes,
+            True,
+            None,
         )
         rows = {row["id"]: row for row in ps.services(view)}
         assert (rows["c1"]["image"], rows["c1"]["digest"]) == ("example.com/web:2", "sha256:" + "b" * 64)

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from holdfast.cli import names_observed, verdict
 from holdfast.cli.edge_observed import EdgeObserved
 from holdfast.cli.outcome import Outcome
-from holdfast.cli.verified_report import hear
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Service
 from holdfast.model.manifest import NodeManifest
@@ -20,6 +19,7 @@ from holdfast.model.revision import Table, decode_header
 from holdfast.planning.manifests import compile_manifests
 from holdfast.planning.plan import plan
 from holdfast.reconcile import dns_records
+from holdfast.trust.reports import verify
 from tests.fleets.build import START_S
 from tests.fleets.commands import Scene, scene
 from tests.fleets.desks import Puppet
@@ -358,7 +358,7 @@ def test_a_record_that_lingers_is_waited_for_only_by_whoever_took_it_away(tmp_pa
         one.says(names=lingering)
         applied = one.rig.hub.applied()
         assert applied is not None
-        word = hear(one.operator.held.nodes(), applied, one.clock.now_s())["w1"]
+        word = verify(one.operator.held.nodes(), applied, one.clock.now_s()).nodes["w1"]
         for leaves, phase in ((True, "waiting"), (False, "served")):
             of = names_observed.NamesAwaited(one.served.served, one.served.records, ("w1",), leaves)
             assert names_observed.judge(of, "w1", word, has_accepted=True).phase == phase

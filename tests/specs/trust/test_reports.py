@@ -1,17 +1,17 @@
-"""A hub says whose key is whose; a plan takes only what operators' and nodes' signatures prove (I-12, D10)."""
+"""A hub shows keys, pulses and reports; only what operators' and nodes' signatures prove counts (I-12, D10)."""
 
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from holdfast.cli.identities import Identities, identities
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.checkin import NodesAnswer, NodeView
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report, SignedPulse
 from holdfast.model.revision import FORMAT, Entry, Head, Header, NodeIdentity, Table
 from holdfast.trust.own_signature import armoured
+from holdfast.trust.reports import Identities, Reports, verify
 from tests.fleets.enrolments import (
     NODE_KEY,
     OTHER_KEY,
@@ -39,9 +39,13 @@ def signed_report(key: Any = NODE_KEY, node: str = "w1", fleet: str = FLEET) -> 
     return {"pulse": SignedPulse(pulse, armoured(key, pulse, PULSE_NAMESPACE)), "report": report}
 
 
-def seen(known: NodeIdentity | UnsetType = UNSET, at_s: float = NOW_S + 60, **said: Any) -> Identities:
-    view = NodeView("w1", ("worker",), "healthy", **said)
-    return identities(NodesAnswer((view,), 0.0), applied(known), at_s)
+def looked(known: NodeIdentity | UnsetType = UNSET, at_s: float = NOW_S + 60, **shown: Any) -> Reports:
+    view = NodeView("w1", ("worker",), "healthy", **shown)
+    return verify(NodesAnswer((view,), 0.0), applied(known), at_s)
+
+
+def seen(known: NodeIdentity | UnsetType = UNSET, at_s: float = NOW_S + 60, **shown: Any) -> Identities:
+    return looked(known, at_s, **shown).identities
 
 
 MINE = NodeIdentity(NODE_KEY.line)
@@ -63,7 +67,7 @@ def test_the_word_of_the_hub_proves_nothing() -> None:
 def test_a_forged_enrolment_is_a_doubt_and_changes_nothing() -> None:
     found = seen(enrolment=enrolment(signed_invite(invite(), EVE_SIGNER)))
     assert found.proven == {}
-    assert "is not proven" in found.doubts[0]
+    assert "does not prove" in found.doubts[0]
 
 
 def test_a_report_that_another_key_signed_pins_no_certificate() -> None:
@@ -86,8 +90,8 @@ def test_a_replacing_invite_replaces_the_key_it_names_and_no_other() -> None:
     """I-12, W4: a machine that was replaced keeps its enrolment; once a third key is recorded that is no way back."""
     once = enrolment(signed_invite(invite(replaces=True, over=key("first").line)))
     for unbound in (once, enrolment(signed_invite(invite(replaces=True)))):
-        found = seen(THEIRS, enrolment=unbound)
-        assert (found.proven, found.keys) == ({"w1": THEIRS}, {"w1": OTHER_KEY.line})
+        found = looked(THEIRS, enrolment=unbound)
+        assert (found.identities.proven, found.nodes["w1"].key) == ({"w1": THEIRS}, OTHER_KEY.line)
     odd = signed_invite(invite(replaces=False, over=OTHER_KEY.line))
     assert seen(THEIRS, enrolment=enrolment(odd)).proven == {"w1": THEIRS}
 
@@ -104,10 +108,11 @@ def test_an_invite_is_no_proof_for_ever() -> None:
     """Seven days after it expired an apply may still record who joined, then a backdated joining proves nothing."""
     ends_s = NOW_S + 3600 + 7 * 86_400
     for known, proof in ((UNSET, enrolment()), (THEIRS, enrolment(REPLACING))):
-        assert seen(known, ends_s - 1, enrolment=proof).keys == {"w1": NODE_KEY.line}
-        late = seen(known, ends_s, enrolment=proof)
-        assert late.keys == ({} if known is UNSET else {"w1": OTHER_KEY.line})
-        assert "expired 7 days ago" in late.doubts[0] and "holdfast node invite w1 --replace" in late.doubts[0]
+        assert looked(known, ends_s - 1, enrolment=proof).nodes["w1"].key == NODE_KEY.line
+        late = looked(known, ends_s, enrolment=proof)
+        assert late.nodes["w1"].key == ("" if known is UNSET else OTHER_KEY.line)
+        doubt = late.identities.doubts[0]
+        assert "expired 7 days ago" in doubt and "holdfast node invite w1 --replace" in doubt
 
 
 def test_after_a_revocation_only_a_younger_invite_counts() -> None:
@@ -116,9 +121,9 @@ def test_after_a_revocation_only_a_younger_invite_counts() -> None:
     for revoked_s, believed in ((int(NOW_S) - 1, True), (int(NOW_S), False), (int(NOW_S) + 5, False)):
         shut_out = revocation(key=OTHER_KEY.line, revoked_s=revoked_s)
         for invited in (None, REPLACING):
-            found = seen(THEIRS, revocation=shut_out, enrolment=enrolment(invited, own=new, key=new.line))
-            assert found.keys == ({"w1": new.line} if believed else {})
-            assert bool(found.doubts) is not believed
+            found = looked(THEIRS, revocation=shut_out, enrolment=enrolment(invited, own=new, key=new.line))
+            assert found.nodes["w1"].key == (new.line if believed else "")
+            assert bool(found.identities.doubts) is not believed
 
 
 def test_a_revocation_counts_only_with_operators_signatures() -> None:
@@ -136,7 +141,8 @@ def test_who_joins_after_a_revocation_needs_no_replacing_invite() -> None:
 
 def test_a_node_that_is_not_applied_has_no_identity_c_10() -> None:
     view = NodeView("w2", ("worker",), "healthy", enrolment=enrolment())
-    assert identities(NodesAnswer((view,), 0.0), applied(), NOW_S) == Identities()
+    found = verify(NodesAnswer((view,), 0.0), applied(), NOW_S)
+    assert found.identities == Identities() and found.nodes.keys() == {"w1"}
 
 
 def test_where_a_node_says_it_is_counts_only_in_a_report_that_its_key_signed_c25() -> None:
@@ -151,3 +157,57 @@ def test_where_a_node_says_it_is_counts_only_in_a_report_that_its_key_signed_c25
     assert seen(MINE, **own).addresses == {"w1": "100.64.0.7:9444"}
     assert seen(MINE, address="100.64.0.9", **forged).addresses == {}
     assert seen(MINE, address="100.64.0.9").addresses == {}
+
+
+# ---- reports --------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_counts_if_the_recorded_key_signed_its_digest() -> None:
+    found = looked(MINE, at_s=31.0, **signed_report()).nodes["w1"]
+    assert found.report is not None and found.report.issuer == ISSUER
+    assert (found.key, found.doubt, found.age_s) == (NODE_KEY.line, "", 30.0)
+
+
+def test_a_pulse_that_is_forged_foreign_or_unreadable_is_a_doubt_and_no_report() -> None:
+    torn = SignedPulse(b"{", armoured(NODE_KEY, b"{", PULSE_NAMESPACE))
+    for wrong in (
+        signed_report(OTHER_KEY),
+        signed_report(node="w2"),
+        signed_report(fleet="9" * 64),
+        signed_report() | {"pulse": torn},
+    ):
+        found = looked(MINE, **wrong).nodes["w1"]
+        assert (found.pulse, found.report, found.status) == (None, None, "unknown") and found.doubt
+
+
+def test_a_forged_pulse_without_a_report_takes_no_key_away() -> None:
+    forged = {"pulse": signed_report(OTHER_KEY)["pulse"]}
+    found = looked(MINE, **forged)
+    assert found.identities == Identities({"w1": MINE}) and found.nodes["w1"].pulse is None
+
+
+def test_a_report_that_the_pulse_does_not_name_is_none() -> None:
+    other = msgspec.json.encode(Report(FLEET, "w1", "2"))
+    found = looked(MINE, **(signed_report() | {"report": other})).nodes["w1"]
+    assert found.pulse is not None and found.report is None
+
+
+def test_an_old_pulse_proves_no_health_m47() -> None:
+    found = looked(MINE, at_s=1_000.0, **signed_report()).nodes["w1"]
+    assert found.is_old and not found.verified and found.status == "unknown"
+
+
+def test_a_pulse_without_a_proven_key_is_a_doubt() -> None:
+    found = looked(**signed_report()).nodes["w1"]
+    assert (found.pulse, found.key) == (None, "") and "key" in found.doubt
+
+
+def test_of_two_views_of_one_node_the_last_one_counts() -> None:
+    first = NodeView("w1", (), "healthy", enrolment=enrolment(), **signed_report())
+    found = verify(NodesAnswer((first, NodeView("w1", (), "unknown")), 0.0), applied(), NOW_S)
+    assert found.identities == Identities() and found.nodes["w1"].key == ""
+
+
+def test_a_node_that_the_hub_leaves_out_is_unknown() -> None:
+    found = verify(NodesAnswer((), 0.0), applied(MINE), NOW_S).nodes["w1"]
+    assert (found.status, found.key, found.pulse) == ("unknown", NODE_KEY.line, None)
