@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import fleet_view
-from holdfast.cli.edge_view import EdgeView, views
 from holdfast.cli.flags import Parser
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
+from holdfast.status.edges.views import EdgeView, views
 
 DETAILS = """\
 One line per public hostname of the applied revision: its service and component, the edge that answers for it, the node

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import fleet_view, show_finding
-from holdfast.cli.edge_view import EdgeView, findings, is_broken, views
 from holdfast.cli.flags import Parser
 from holdfast.cli.show_report import origin
 from holdfast.cli.terminal import harmless
@@ -16,6 +15,7 @@ from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model.duration import aged
 from holdfast.model.hub_status import StatusFinding
+from holdfast.status.edges.views import EdgeView, findings, is_broken, views
 
 DETAILS = """\
 Of every public hostname, or of those named: how it is, when its certificate expires, who issued it and how many

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.cli import edge_view, fleet_view
+from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet_view import FleetView
 from holdfast.cli.show_report import origin
@@ -20,6 +20,7 @@ from holdfast.model.image_name import short
 from holdfast.model.report import ContainerState
 from holdfast.model.revision import Entry
 from holdfast.model.verified_report import VerifiedReport
+from holdfast.status.edges import views as edge_views
 
 DETAILS = """\
 Status is running, stopped, unhealthy or unknown, as the node itself reports it, signed. A node that reports neither
@@ -49,7 +50,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
     rows = _only(services(view), args.services, view)
-    routes = edge_view.edge_routes(view.applied, view.nodes)
+    routes = edge_views.edge_routes(view.applied, view.nodes)
     for row in rows:
         mine = [one for one in routes.get(row["name"], []) if one.component == row["component"]]
         row["urls"] = [f"https://{one.hostname}/" for one in mine if one.is_public]

@@ -7,6 +7,7 @@ from holdfast.model.ids import FLEET
 from holdfast.model.manifest import Named, NodeManifest
 from holdfast.model.revision import Entry, Table, Tombstone
 from holdfast.model.route import EdgeRoute, Place
+from holdfast.planning.public_routes import carried
 
 _NO_NAMES = Raw()
 
@@ -80,25 +81,25 @@ def _edge_routes(table: Table) -> dict[str, dict[str, EdgeRoute]]:
     """Edge → its hostnames. A service at rest has no route; one whose node has no address yet has one that says so."""
     found: dict[str, dict[str, EdgeRoute]] = {}
     for address, entry in table.entries.items():
-        if not entry.public or not _is_active(entry) or entry.node is UNSET:
+        routes = carried(entry) if entry.public else {}
+        if not routes or entry.node is UNSET:
             continue
         others = tuple(
             Place(node, where) for node in entry.failover if node != entry.node and (where := _address(table, node))
         )
-        for hostname, route in entry.public.items():
-            if route.edge:
-                found.setdefault(route.edge, {})[hostname] = EdgeRoute(
-                    address[8:],
-                    route.component,
-                    route.route,
-                    entry.node,
-                    _address(table, entry.node),
-                    route.backend,
-                    entry.epoch,
-                    route.listener,
-                    route.mode,
-                    others,
-                )
+        for hostname, route in routes.items():
+            found.setdefault(route.edge, {})[hostname] = EdgeRoute(
+                address[8:],
+                route.component,
+                route.route,
+                entry.node,
+                _address(table, entry.node),
+                route.backend,
+                entry.epoch,
+                route.listener,
+                route.mode,
+                others,
+            )
     return found
 
 

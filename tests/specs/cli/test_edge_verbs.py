@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.hub import edge_findings
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Service
 from holdfast.model.report import CertificateState, ContainerState, EdgeState, NodeFinding
+from holdfast.status.edges import findings as edge_findings
 from tests.fleets.build import START_S
 from tests.fleets.public import HOST, public_service
 from tests.specs.cli.test_public_result import Public, public_scene

@@ -6,12 +6,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.cli import fleet_view, main, ps
-from holdfast.cli.status import merged
 from holdfast.model.checkin import NodeView
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Component, Service
 from holdfast.model.hub_status import StatusFinding
 from holdfast.model.report import ContainerState, RetiredData
+from holdfast.status.nodes import merged
 from holdfast.trust.reports import verify
 from tests.fleets.build import digest_pinned, small_fleet
 from tests.fleets.commands import Scene, changed, scene

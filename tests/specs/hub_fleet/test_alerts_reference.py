@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 from holdfast.adapters.notifier.memory import MemoryNotifier
-from holdfast.hub import edge_findings, service_findings
 from holdfast.hub.alerts.alarms import RECOVERY_OF, Line
 from holdfast.hub.watchers import fleet_findings
 from holdfast.model.alert import Alert
+from holdfast.status.edges import findings as edge_findings
+from holdfast.status.services import findings as service_findings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "alerts.md").read_text()
 ELSEWHERE = {"needs_operator", "alert_undelivered", "word_unverified", "word_withheld"} | {

@@ -13,7 +13,6 @@ from holdfast.errors import HoldfastError
 from holdfast.hub.alerts import episodes
 from holdfast.hub.alerts.alarms import Alarms
 from holdfast.hub.alerts.episodes import Episode, TroubleSign
-from holdfast.hub.alerts.traffic_codes import OVER
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
 from holdfast.ledger import keys
@@ -22,6 +21,7 @@ from holdfast.model.report import NodeFinding
 from holdfast.ports.clock import Clock
 from holdfast.ports.ledger_store import LedgerStore, Transaction
 from holdfast.ports.random_source import RandomSource
+from holdfast.status.traffic_codes import OVER
 
 log = logging.getLogger("holdfast.fleet")
 

@@ -9,12 +9,12 @@ from msgspec import Struct
 from holdfast.hub.ledger.writes import noted
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.public_routes import carried
 from holdfast.hub.watchers import edge_reports
 from holdfast.hub.watchers.deployments import Deployments, Placed
 from holdfast.ledger import keys
 from holdfast.model.deployment import ServiceState
 from holdfast.model.revision import NO_HEAD, Head
+from holdfast.planning.public_routes import carried
 from holdfast.ports.clock import Clock
 from holdfast.ports.ledger_store import LedgerStore, Transaction
 

@@ -10,11 +10,11 @@ from msgspec import UNSET, Struct
 
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.public_routes import carried
 from holdfast.hub.watchers import move_releases
 from holdfast.model.applied import Applied
 from holdfast.model.deployment import deployment_of
 from holdfast.model.revision import Entry
+from holdfast.planning.public_routes import carried
 
 KEPT_S = 300.0  # longer than any record lingers
 LEAVING_MAX = 10_000

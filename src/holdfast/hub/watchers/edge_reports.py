@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.public_routes import carried
 from holdfast.model.report import EdgeState
 from holdfast.model.revision import Entry
+from holdfast.planning.public_routes import carried
 
 SILENT_WINDOWS = 2 / 3  # 60 s of the 90 s after which a node is probed
 

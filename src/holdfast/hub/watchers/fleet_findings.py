@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import UNSET, Struct
 
-from holdfast.hub import edge_findings, service_findings
 from holdfast.hub.nodes import health
 from holdfast.hub.nodes import view as nodes_view
 from holdfast.hub.nodes.member import Member
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
+from holdfast.status.edges import findings as edge_findings
+from holdfast.status.services import findings as service_findings
 
 SKEW_S_MAX = 30.0
 
@@ -177,14 +178,14 @@ def _failover(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
 
 def _services(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
     if member.report is not None and member.joined:
-        yield from service_findings.of(member.name, member.report, applied, at.now_s)
+        yield from service_findings.findings(member.name, member.report, applied, at.now_s)
 
 
 def _edges(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
     """M-76 (4): each applied route of an edge is compared with what its edge says of it, as far as it speaks."""
     if member.report is not None and member.joined and member.condition.status != "unhealthy":
         has_accepted = member.seen == applied.head
-        yield from edge_findings.of(member.name, member.report, applied, at.now_s, has_accepted)
+        yield from edge_findings.findings(member.name, member.report, applied, at.now_s, has_accepted)
 
 
 RULES: tuple[Rule, ...] = (_presence, _clock, _revision, _own_words, _audit, _placements, _failover, _services, _edges)

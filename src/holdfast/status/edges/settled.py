@@ -1,21 +1,19 @@
-"""What became of a public hostname that a command changed, judged by the signed report of its edge. Pure."""
+"""Has a public hostname that a command changed settled? Judged by the verified report of its edge. Pure."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from msgspec import UNSET, Struct
 
-from holdfast.cli.observed import Observed
 from holdfast.model.deployment import StepResult
 from holdfast.model.report import EdgeState, Report
 from holdfast.model.revision import Entry, Table
-from holdfast.model.route import PublicRoute
+from holdfast.model.verified_report import VerifiedReport
+from holdfast.planning.public_routes import wanted
+from holdfast.status.services.settled import Observed
 
-if TYPE_CHECKING:
-    from holdfast.model.verified_report import VerifiedReport
-
-# live: the edge has it and has seen a real handshake. skipped: not tried, because a step before it did not work (D-27).
-# gone: the edge let go of it. unknown: nobody says, so that it is not waited for.
+# live: the edge has it and has seen a real handshake. skipped: not tried, because a step before it failed (D-27).
+# gone: the edge removed it. unknown: the edge reports nothing about it, so that the command does not wait for it.
 Phase = Literal["waiting", "live", "failed", "skipped", "gone", "unknown"]
 
 NAME_STEP = "dns"  # of an edge: does its own DNS lead to the backend?
@@ -23,7 +21,7 @@ _REACHED = ("converged", "held", "settling")
 
 
 class EdgeAwaited(Struct, frozen=True):
-    """`node` "" means that the edge is to let go of it."""
+    """`node` "" means that the edge must remove it."""
 
     hostname: str
     service: str
@@ -56,13 +54,8 @@ class EdgeObserved(Struct, frozen=True, omit_defaults=True):
         return self.phase == "failed" or (self.phase == "skipped" and self.step == NAME_STEP)
 
 
-def public_of(entry: Entry | None) -> Mapping[str, PublicRoute]:
-    """What edges carry of a service; of one that is inactive, or nowhere, nothing."""
-    return entry.public if entry is not None and entry.node is not UNSET and entry.containers else {}
-
-
 def awaited(before: Table, after: Table) -> tuple[EdgeAwaited, ...]:
-    """Every public hostname of a service that is another one than before, and what its edges must let go of."""
+    """Every public hostname of a service whose entry changed, and those that its edges must remove."""
     found: list[EdgeAwaited] = []
     for address in sorted(before.entries.keys() | after.entries.keys()):
         was, becomes = before.entries.get(address), after.entries.get(address)
@@ -72,20 +65,20 @@ def awaited(before: Table, after: Table) -> tuple[EdgeAwaited, ...]:
 
 
 def _of_service(name: str, was: Entry | None, becomes: Entry | None) -> list[EdgeAwaited]:
-    wanted, had = public_of(becomes), public_of(was)
+    routes, had = wanted(becomes), wanted(was)
     node = becomes.node if becomes is not None and becomes.node is not UNSET else ""
     epoch = becomes.epoch if becomes is not None else 0
-    comes = [EdgeAwaited(host, name, one.edge, node, epoch, one.backend) for host, one in sorted(wanted.items())]
+    comes = [EdgeAwaited(host, name, one.edge, node, epoch, one.backend) for host, one in sorted(routes.items())]
     goes = [
         EdgeAwaited(host, name, one.edge)
         for host, one in sorted(had.items())
-        if one.edge and (host not in wanted or wanted[host].edge != one.edge)
+        if one.edge and (host not in routes or routes[host].edge != one.edge)
     ]
     return comes + goes
 
 
-def judge(one: EdgeAwaited, word: "VerifiedReport | None", has_accepted: bool, worker: Observed | None) -> EdgeObserved:
-    """`has_accepted`: the edge signed for the revision in question. `worker`: what became of the service itself."""
+def judge(one: EdgeAwaited, word: VerifiedReport | None, has_accepted: bool, worker: Observed | None) -> EdgeObserved:
+    """`has_accepted`: the edge signed for the revision in question. `worker`: the state of the service itself."""
     if not one.edge:
         return _unknown(one, "no node is an edge", 'give a node the role "edge" in fleet.toml, then: holdfast apply')
     if word is None or not word.key:
@@ -101,8 +94,8 @@ def judge(one: EdgeAwaited, word: "VerifiedReport | None", has_accepted: bool, w
     return found if found.phase == "live" or worker is None else _behind(one, found, worker)
 
 
-def says_nothing(word: "VerifiedReport | None") -> bool:
-    """An agent that names no proxy and no public route keeps none."""
+def says_nothing(word: VerifiedReport | None) -> bool:
+    """An agent that reports no proxy and no public route has none."""
     return word is not None and word.report is not None and not (word.report.proxy or word.report.edge)
 
 
@@ -112,12 +105,12 @@ def unwatched(one: EdgeAwaited) -> EdgeObserved:
 
 
 def unheard(one: EdgeAwaited, for_s: float) -> EdgeObserved:
-    text = f"{one.edge} has not been heard for {for_s:.0f} s, so nobody knows whether {one.hostname} is public"
+    text = f"{one.edge} has not been heard for {for_s:.0f} s, so it is unknown whether {one.hostname} is public"
     return _unknown(one, text, "look at the machine and its network; holdfast edge status")
 
 
 def gated(found: EdgeObserved, why: str) -> EdgeObserved:
-    """The DNS step did not work, so that the edge's own was not tried (D-27)."""
+    """The DNS step failed, so that the edge did not try its own (D-27)."""
     text = f"skipped, as the DNS step failed: {why}"
     remedy = found.remedy or f"holdfast node show {found.edge}"
     return EdgeObserved(
@@ -137,7 +130,7 @@ def gated(found: EdgeObserved, why: str) -> EdgeObserved:
 
 
 def leads_there(state: EdgeState, node: str, epoch: int, backend: str) -> bool:
-    """To what is applied, not to what was applied before."""
+    """The route leads to the applied backend, not to an earlier one."""
     return (state.node, state.epoch, state.backend) == (node, epoch, backend)
 
 
@@ -178,11 +171,13 @@ def _lacks_name(state: EdgeState) -> bool:
 
 
 def _behind(one: EdgeAwaited, found: EdgeObserved, worker: Observed) -> EdgeObserved:
-    """What the node of the service did not do, no edge can make up for."""
+    """An edge cannot serve what the node of the service did not deploy."""
     if worker.phase in _REACHED or found.phase == "failed":
         return found
     if worker.phase in ("unknown", "retired"):
-        return _unknown(one, worker.message or f"nobody says how {one.service} is on {worker.node}", worker.remedy)
+        return _unknown(
+            one, worker.message or f"{worker.node} does not report the state of {one.service}", worker.remedy
+        )
     text = f"skipped, as {one.service} did not get there on {worker.node}"
     return EdgeObserved(one.hostname, one.service, one.edge, "skipped", message=text, steps=found.steps, node=one.node)
 

@@ -1,6 +1,6 @@
-"""Which services are not as applied, by the report of their node: what is applied, what serves, and what is in between.
+"""Findings about services that are not as applied, from the report of their node. Pure.
 
-Pure. The hub shows it to whoever asks; the command line works it out again from words it verified itself.
+The hub derives them from the reports it holds; the command line derives them again from reports it verified.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,24 +14,24 @@ from holdfast.model.hub_status import StatusFinding
 from holdfast.model.image_name import shorts
 from holdfast.model.report import Report
 
-# code → what to do, unless the node knows better
+# code → remedy, unless the node reports one
 ROWS: Mapping[str, str] = {
-    "rollout_failed": "holdfast logs {service} shows what it said; holdfast rollback goes back to what worked",
-    "rollout_settling": "wait; holdfast logs {service} shows what it says meanwhile",
+    "rollout_failed": "holdfast logs {service} shows its output; holdfast rollback goes back to what worked",
+    "rollout_settling": "wait; holdfast logs {service} shows its output meanwhile",
     "step_failed": "holdfast logs {service}",
     "service_held": "holdfast start {service}",
     "service_unhealthy": "holdfast logs {service}; holdfast restart {service}",
 }
 
 
-def of(node: str, report: Report, applied: Applied, now_s: float) -> Iterator[StatusFinding]:
-    """Only of services that are applied: what else runs there is an orphan, and told as such."""
+def findings(node: str, report: Report, applied: Applied, now_s: float) -> Iterator[StatusFinding]:
+    """Only of applied services: any other container is an orphan, which has a finding of its own."""
     for state in report.services:
         entry = applied.table.entries.get(f"service.{state.service}")
         if entry is None or entry.node is UNSET or not (entry.node == node or state.standby):
             continue
         if state.phase == "settling" and report.mode == "observe":
-            continue  # nothing is under way, nor will be: the node tells it as drift
+            continue  # the node changes nothing, and reports the difference as drift
         yield from _of_state(node, state, applied, entry.containers > 0, now_s)
         if state.phase in ("converged", "failed"):
             yield from _unhealthy(node, state.service, report)
@@ -51,7 +51,7 @@ def _of_state(
         text = f"{_between(node, state, applied)}{doing}{f': {state.message}' if state.message else ''}"
         yield _finding("rollout_settling", state, text, _age_s(state, now_s))
     elif state.phase == "held" and is_active:
-        yield _finding("service_held", state, f"it is stopped on {node} by an order, and stays so", 0.0)
+        yield _finding("service_held", state, f"it is stopped on {node} by an order, and stays stopped", 0.0)
     elif state.phase == "converged" and broken is not None:
         text = f"it serves on {node}, but step {broken.name!r} failed: {broken.message or state.message}"
         yield _finding("step_failed", state, text, _age_s(state, now_s))
@@ -87,7 +87,7 @@ def _finding(code: str, state: ServiceState, text: str, age_s: float) -> StatusF
 
 
 def _age_s(state: ServiceState, now_s: float) -> float:
-    """Since it failed, or since it began."""
+    """Since the failure, or since the start of a rollout that is under way."""
     if not state.steps:
         return 0.0
     first, last = state.steps[0], state.steps[-1]

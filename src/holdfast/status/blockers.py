@@ -1,18 +1,15 @@
-"""What keeps something from settling that a command waits for, in the nodes' own findings. Pure."""
+"""Findings of nodes that keep a change from settling. Pure."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.cli.edge_observed import EdgeObserved
-from holdfast.cli.observed import Awaited, Observed
+from holdfast.model.report import NodeFinding
+from holdfast.model.verified_report import VerifiedReport
+from holdfast.status.edges.settled import EdgeObserved
+from holdfast.status.services.settled import Awaited, Observed
 
-if TYPE_CHECKING:
-    from holdfast.model.report import NodeFinding
-    from holdfast.model.verified_report import VerifiedReport
-
-# Findings about a whole node: whatever it has to do waits for them.
+# Findings about a whole node: they block everything on it.
 OF_NODE = frozenset(
     {
         *("internal_error", "state_unwritable", "content_missing", "runtime_unavailable", "no_progress"),
@@ -20,8 +17,8 @@ OF_NODE = frozenset(
         *("proxy_down", "proxy_port_taken", "dns_down", "certificates"),
     }
 )
-# Findings about one service, or a certificate for one of its names. What failed earlier (`rollout_failed`) is not among
-# them: it stays until the next attempt has worked, and says nothing of that.
+# Findings about one service, or a certificate for one of its names. `rollout_failed` is not among them: it stays until
+# the next attempt has worked, and says nothing about that attempt.
 OF_SERVICE = frozenset(
     {
         *("internal_error", "service_waits", "certificate_failed", "handshake_failed"),
@@ -44,7 +41,7 @@ class Blocker(Struct, frozen=True):
 
 
 class Concern(Struct, frozen=True):
-    """A node that something is waited for at, and the addresses that this is about."""
+    """A node that a command waits for, and the addresses of what it waits for."""
 
     node: str
     addresses: frozenset[str] = frozenset()
@@ -53,8 +50,8 @@ class Concern(Struct, frozen=True):
 def concerns(
     services: Sequence[tuple[Awaited, Observed]], edges: Sequence[EdgeObserved], others: Collection[str]
 ) -> list[Concern]:
-    """`others`: nodes that have to sign, or to learn names, and nothing else. An edge that gave up while its service
-    is under way is among them too: it tries again, and what it says may be the reason."""
+    """`others`: nodes that only have to sign or to update names. An edge that failed while its service is under way
+    counts too: it tries again, and its findings may be the reason."""
     found = [Concern(node) for node in others]
     for one, seen in services:
         if not seen.is_settled:
@@ -68,19 +65,19 @@ def concerns(
 
 
 def of(
-    concerned: Sequence[Concern], heard: "Mapping[str, VerifiedReport]", accepts: "Callable[[VerifiedReport], bool]"
+    concerned: Sequence[Concern], heard: Mapping[str, VerifiedReport], accepts: Callable[[VerifiedReport], bool]
 ) -> tuple[Blocker, ...]:
-    """What a node that has not signed yet says of a service, it says of what was applied before."""
+    """Findings about a service count only from a node that has signed: before, they are about an earlier revision."""
     found: dict[Blocker, None] = {}
     for one in concerned:
         word = heard.get(one.node)
-        if word is not None and word.report is not None:  # signed; a node that fell silent meanwhile said it last
+        if word is not None and word.report is not None:  # verified; of a silent node, its last report
             addresses = one.addresses if accepts(word) else frozenset()
             found |= dict.fromkeys(_of(one.node, addresses, word.report.findings))
     return tuple(found)
 
 
-def _of(node: str, addresses: Collection[str], findings: "Sequence[NodeFinding]") -> Iterator[Blocker]:
+def _of(node: str, addresses: Collection[str], findings: Sequence[NodeFinding]) -> Iterator[Blocker]:
     for own in findings:
         is_nodes = own.code in OF_NODE and own.address in ("", f"node.{node}")
         if is_nodes or (own.code in OF_SERVICE and own.address in addresses):

@@ -1,30 +1,28 @@
-"""What became of a service that a command changed, judged by its node's own signed report. Pure."""
+"""Has a service that a command changed settled? Judged by the verified report of its node. Pure."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import UNSET, Struct
 
 from holdfast.model.deployment import ServiceState, StepResult, deployment_of
 from holdfast.model.image_name import shorts
+from holdfast.model.report import Report
 from holdfast.model.revision import Table
+from holdfast.model.verified_report import VerifiedReport
 
-if TYPE_CHECKING:
-    from holdfast.model.report import Report
-    from holdfast.model.verified_report import VerifiedReport
-
-# settling, converged, failed, held: as the node says. retired: nothing of it is left there. parked: it waits for a
-# signature. unknown: nobody there says anything about it, so that it is not waited for.
+# settling, converged, failed, held: as the node reports. retired: nothing of it is left there. parked: it waits for a
+# signature. unknown: the node reports nothing about it, so that the command does not wait for it.
 Phase = Literal["settling", "converged", "failed", "held", "retired", "parked", "unknown"]
 
 
 class Awaited(Struct, frozen=True):
-    """`deployment` "" means that nothing of the service is to be left there."""
+    """`deployment` "" means that nothing of the service may be left there."""
 
     service: str
     node: str
     deployment: str = ""
-    names: tuple[str, ...] = ()  # internal ones, that it is to have there
+    names: tuple[str, ...] = ()  # internal names that it must have there
 
 
 class Observed(Struct, frozen=True, omit_defaults=True):
@@ -36,7 +34,7 @@ class Observed(Struct, frozen=True, omit_defaults=True):
     message: str = ""
     remedy: str = ""
     steps: tuple[StepResult, ...] = ()
-    serves: str = ""  # what still does, for people
+    serves: str = ""  # images that still serve, for people
 
     @property
     def is_settled(self) -> bool:
@@ -44,12 +42,12 @@ class Observed(Struct, frozen=True, omit_defaults=True):
 
     @property
     def has_failed(self) -> bool:
-        """Also if it serves: a step after the switch may not have worked (M-46)."""
+        """Also if it serves: a step after the switch may have failed (M-46)."""
         return self.phase == "failed" or (self.phase == "converged" and any(s.outcome == "failed" for s in self.steps))
 
 
 def awaited(before: Table, after: Table) -> tuple[Awaited, ...]:
-    """Every service that is another one than before, and where it was if it is not there any more."""
+    """Every service whose entry changed; and its former node, if the service left it."""
     found = []
     for address in sorted(before.entries.keys() | after.entries.keys()):
         if not address.startswith("service."):
@@ -66,14 +64,14 @@ def awaited(before: Table, after: Table) -> tuple[Awaited, ...]:
 
 
 def applied_now(table: Table, only: str | None = None) -> tuple[Awaited, ...]:
-    """Everything that is applied, or one address of it: for a command that finds nothing to change."""
+    """Every applied service, or the one at this address: for a command that finds nothing to change."""
     empty = Table({})
     wanted = {a: e for a, e in table.entries.items() if only is None or a == only}
     return awaited(empty, Table(wanted))
 
 
-def judge(one: Awaited, word: "VerifiedReport | None", has_accepted: bool) -> Observed:
-    """`has_accepted`: the node signed for the revision in question, or for one on top of it."""
+def judge(one: Awaited, word: VerifiedReport | None, has_accepted: bool) -> Observed:
+    """`has_accepted`: the node signed for the revision in question, or for one after it."""
     if word is None or not word.key:
         return _unknown(one, f"no machine joined as {one.node} yet", f"holdfast node invite {one.node}")
     report = word.report
@@ -85,8 +83,8 @@ def judge(one: Awaited, word: "VerifiedReport | None", has_accepted: bool) -> Ob
     return _left(one, state, report) if not one.deployment else _deployed(one, state, report)
 
 
-def says_nothing(word: "VerifiedReport | None") -> bool:
-    """An agent that names no runtime and no service runs none: there is nothing to wait for."""
+def says_nothing(word: VerifiedReport | None) -> bool:
+    """An agent that reports no runtime and no service runs none: there is nothing to wait for."""
     return word is not None and word.report is not None and not (word.report.runtime or word.report.services)
 
 
@@ -96,7 +94,7 @@ def unwatched(one: Awaited) -> Observed:
 
 
 def unheard(one: Awaited, for_s: float) -> Observed:
-    text = f"{one.node} has not been heard for {for_s:.0f} s, so nobody knows how it is there"
+    text = f"{one.node} has not been heard for {for_s:.0f} s, so the state of {one.service} there is unknown"
     return _unknown(one, text, "look at the machine and its network; holdfast status")
 
 
@@ -104,7 +102,7 @@ def _unknown(one: Awaited, message: str, remedy: str) -> Observed:
     return Observed(one.service, one.node, "unknown", code="not_observed", message=message, remedy=remedy)
 
 
-def _left(one: Awaited, state: ServiceState | None, report: "Report") -> Observed:
+def _left(one: Awaited, state: ServiceState | None, report: Report) -> Observed:
     left = [container for container in report.containers if container.service == one.service]
     steps = next((gone.steps for gone in report.left if gone.service == one.service), ())
     if state is None and not left and not _running(steps):
@@ -112,7 +110,7 @@ def _left(one: Awaited, state: ServiceState | None, report: "Report") -> Observe
     return _parked(one, report) or Observed(one.service, one.node, "settling", _running(steps), steps=steps)
 
 
-def _deployed(one: Awaited, state: ServiceState | None, report: "Report") -> Observed:
+def _deployed(one: Awaited, state: ServiceState | None, report: Report) -> Observed:
     if state is None or state.applied != one.deployment:
         return _parked(one, report) or Observed(one.service, one.node, "settling")
     if state.phase == "settling":
@@ -134,7 +132,7 @@ def _deployed(one: Awaited, state: ServiceState | None, report: "Report") -> Obs
     )
 
 
-def _parked(one: Awaited, report: "Report") -> Observed | None:
+def _parked(one: Awaited, report: Report) -> Observed | None:
     for parked in report.parked:
         if parked.address == f"service.{one.service}":
             return Observed(one.service, one.node, "parked", "", "needs_operator", parked.reason, parked.remedy)

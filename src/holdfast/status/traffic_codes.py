@@ -1,9 +1,9 @@
-"""What nodes find wrong with their traffic, and what people are told when it is over. A table."""
+"""Codes of node findings about traffic, and the code of the alert that ends each. A table."""
 
 from collections.abc import Mapping
 
-# code of a node's finding → the alert that says it is over. `public_dns_differs` is no alarm: whoever makes that
-# record is somebody else, and the route works (M-80).
+# code of a node's finding → code of the alert that it is over. `public_dns_differs` raises no alert: that record is
+# made outside the fleet, and the route works (M-80).
 OVER: Mapping[str, str] = {
     "proxy_down": "proxy_back",
     "proxy_port_taken": "proxy_port_free",

@@ -1,18 +1,19 @@
-"""Every public hostname that is applied, with what its edge says of it, verified. Pure; for `edge list` and others."""
+"""One view of each applied public hostname, with the verified report of its edge. Pure."""
 
 from collections.abc import Iterator
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
-from holdfast.cli.edge_observed import leads_there
-from holdfast.hub import edge_findings
-from holdfast.hub.public_routes import carried
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
 from holdfast.model.report import CertificateState, EdgeState, Report
 from holdfast.model.revision import Entry
 from holdfast.model.route import PublicRoute
 from holdfast.model.verified_report import VerifiedReport
+from holdfast.planning.public_routes import carried, wanted
+from holdfast.status.edges import findings as edge_findings
+from holdfast.status.edges.settled import leads_there
+from holdfast.status.nodes import has_accepted, is_heard
 
 BROKEN = frozenset(edge_findings.ROWS) - {"public_dns_differs", "edge_route_leaving"}
 BROKEN_STATUS = ("failed", "unreachable", "missing", "unknown", "not on an edge")
@@ -20,7 +21,7 @@ SERVING_STATUS = ("live", "moving", "standby")
 
 
 class EdgeView(Struct, frozen=True):
-    """`state` is None unless the edge says something of it, in a word that is verified and not old."""
+    """`state` is None unless a verified and recent report of the edge has the hostname."""
 
     hostname: str
     service: str
@@ -31,12 +32,12 @@ class EdgeView(Struct, frozen=True):
     entry: Entry | None  # of the service; None if it is not applied any more
     word: VerifiedReport | None
     state: EdgeState | None = None
-    has_accepted: bool = False  # the edge knows what is applied
+    has_accepted: bool = False  # the edge accepted the applied revision
 
     @property
     def status(self) -> str:
-        """live, waiting, failed or leaving as the edge says; unreachable if it has the route and its backend does not
-        answer; moving while it leads to where the service was, standby while it leads to who stands in; unknown if the
+        """live, waiting, failed or leaving as the edge reports; unreachable if it has the route and its backend does
+        not answer; moving while it leads to the former node, standby while it leads to a standby node; unknown if the
         edge is silent; missing if it has no such route."""
         if not self.edge:
             return "not on an edge"
@@ -54,7 +55,7 @@ class EdgeView(Struct, frozen=True):
 
     @property
     def stands_in(self) -> bool:
-        """A node answers in the place of the service's own."""
+        """A standby node answers instead of the service's own."""
         return self.state is not None and self.entry is not None and edge_findings.stands_in(self.state, self.entry)
 
     @property
@@ -63,7 +64,7 @@ class EdgeView(Struct, frozen=True):
 
     @property
     def is_reachable(self) -> bool | None:
-        """None while nobody tried."""
+        """None before the first try."""
         if self.stands_in:
             return True
         return _tried(self.state, "backend", self.state.backend_trouble) if self.state is not None else None
@@ -74,12 +75,12 @@ class EdgeView(Struct, frozen=True):
 
     @property
     def is_public(self) -> bool:
-        """Whoever asks for it is answered, by the word of its edge."""
+        """The edge reports that clients get an answer."""
         return self.status in SERVING_STATUS
 
     @property
     def missing_step(self) -> str:
-        """What keeps it from being public, in a word or two."""
+        """The step or status that keeps it from being public."""
         return (self.state.step if self.state is not None else "") or self.status
 
 
@@ -90,12 +91,8 @@ def _tried(state: EdgeState, step: str, trouble: str) -> bool | None:
     return True if is_done or state.phase == "live" else None
 
 
-def is_heard(word: VerifiedReport) -> bool:
-    return word.verified and word.report is not None and word.status != "unhealthy"
-
-
 def views(applied: Applied, nodes: dict[str, VerifiedReport]) -> list[EdgeView]:
-    """Also of what an edge still answers for, although it is not applied any more."""
+    """Also of hostnames that an edge still serves although they are not applied any more."""
     found = [_view(applied, nodes, *row) for row in _applied(applied)]
     known = {(view.edge, view.hostname, view.service) for view in found}
     for name, word in sorted(nodes.items()):
@@ -110,8 +107,8 @@ def views(applied: Applied, nodes: dict[str, VerifiedReport]) -> list[EdgeView]:
 
 def _applied(applied: Applied) -> Iterator[tuple[str, Entry, str, PublicRoute]]:
     for address, entry in applied.table.entries.items():
-        if entry.public and entry.node is not UNSET and address.startswith("service.") and entry.containers:
-            for hostname, route in entry.public.items():
+        if entry.public and address.startswith("service."):
+            for hostname, route in wanted(entry).items():
                 yield address.removeprefix("service."), entry, hostname, route
 
 
@@ -125,16 +122,12 @@ def _view(
     return EdgeView(hostname, service, route.component, route.edge, str(entry.node), route, entry, word, state, knows)
 
 
-def has_accepted(word: VerifiedReport | None, applied: Applied) -> bool:
-    return word is not None and word.pulse is not None and word.pulse.accepted == applied.head
-
-
 def findings(view: EdgeView, applied: Applied, now_s: float) -> list[StatusFinding]:
-    """What is wrong with this hostname, in the words of its edge where it has some."""
+    """Findings about this hostname; those that its edge reports come first."""
     report = view.word.report if view.word is not None and is_heard(view.word) else None
     if report is None:
         return []
-    derived = edge_findings.of(view.edge, report, applied, now_s, view.has_accepted)
+    derived = edge_findings.findings(view.edge, report, applied, now_s, view.has_accepted)
     mine = [one for one in derived if view.hostname in one.message and one.address == f"service.{view.service}"]
     return [*_own(view, report, now_s), *mine]
 
@@ -148,12 +141,12 @@ def _own(view: EdgeView, report: Report, now_s: float) -> Iterator[StatusFinding
 
 
 def _remedy(state: EdgeState | None, message: str) -> str:
-    """A finding stands for every hostname of a service; what helps with this one its own state knows better."""
+    """A finding is about every hostname of a service; the state of this hostname has the more exact remedy."""
     return state.remedy if state is not None and state.message and state.message in message else ""
 
 
 def is_broken(view: EdgeView, found: list[StatusFinding]) -> bool:
-    """Not as it should be, or nobody knows. That public DNS leads elsewhere is a warning only."""
+    """Not as it should be, or unknown. Public DNS that leads elsewhere is a warning only."""
     if view.status in BROKEN_STATUS:
         return True
     found = [one for one in found if not (view.stands_in and one.code == "backend_unreachable")]

@@ -1,27 +1,25 @@
-"""Which nodes answer for internal names as the applied revision says, judged by their own signed reports. Pure."""
+"""Do the nodes serve the internal names of the applied revision? Judged by their verified reports. Pure."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import UNSET, Struct
 
 from holdfast.model.revision import Table
+from holdfast.model.verified_report import VerifiedReport
 from holdfast.reconcile import dns_records as records
 
-if TYPE_CHECKING:
-    from holdfast.model.verified_report import VerifiedReport
-
-# served: as applied. unknown: it says nothing of names, or nothing at all.
+# served: as applied. unknown: the node reports nothing about names, or nothing at all.
 Phase = Literal["waiting", "served", "failed", "unknown"]
 
 
 class NamesAwaited(Struct, frozen=True):
-    """What these nodes must answer by now. Without nodes there is nothing to wait for."""
+    """The records that these nodes must serve. Without nodes there is nothing to wait for."""
 
     digest: str = ""
     records: int = 0
     nodes: tuple[str, ...] = ()
-    leaves: bool = False  # some name is not to be answered any more
+    leaves: bool = False  # some name must not be served any more
 
 
 class NamesObserved(Struct, frozen=True):
@@ -32,7 +30,7 @@ class NamesObserved(Struct, frozen=True):
 
 class DnsObserved(Struct, frozen=True):
     nodes: tuple[NamesObserved, ...] = ()
-    changes: bool = False  # names are other ones than before
+    changes: bool = False  # some name or address changed
 
     @property
     def phase(self) -> str:
@@ -51,7 +49,7 @@ class DnsObserved(Struct, frozen=True):
 
 
 def wanted(table: Table) -> dict[str, str]:
-    """Every internal name and the address it leads to, as every manifest of a node that serves DNS has them."""
+    """Internal name → address, as in the manifest of every node that serves DNS."""
     found: dict[str, str] = {}
     for address, entry in table.entries.items():
         if not (entry.names and entry.containers and entry.node is not UNSET and address.startswith("service.")):
@@ -70,7 +68,7 @@ def servers(table: Table) -> frozenset[str]:
 
 
 def awaited(before: Table, after: Table, among: Collection[str]) -> NamesAwaited:
-    """`among`: the nodes that were told something new. Where no name changed nobody is waited for."""
+    """`among`: the nodes whose manifest changed. Where no name changed there is nothing to wait for."""
     names, known = wanted(after), wanted(before)
     if names == known:
         return NamesAwaited()
@@ -79,8 +77,8 @@ def awaited(before: Table, after: Table, among: Collection[str]) -> NamesAwaited
     return NamesAwaited(records.digest(names), len(names), tuple(sorted(nodes)), leaves)
 
 
-def judge(of: NamesAwaited, node: str, word: "VerifiedReport | None", has_accepted: bool) -> NamesObserved:
-    """A node that is silent is not waited for: whoever asks it gets no answer, neither an old one nor a new one."""
+def judge(of: NamesAwaited, node: str, word: VerifiedReport | None, has_accepted: bool) -> NamesObserved:
+    """The command does not wait for a silent node: its DNS server gives no answer, neither an old nor a new one."""
     if word is None or not word.key:
         return NamesObserved(node, "unknown", f"no machine joined as {node} yet")
     if word.status == "unhealthy":
@@ -91,16 +89,16 @@ def judge(of: NamesAwaited, node: str, word: "VerifiedReport | None", has_accept
         return NamesObserved(node, "unknown", f'{node} only observes (reconcile = "observe")')
     state = word.report.names
     if state is None:
-        return NamesObserved(node, "waiting", f"{node} says nothing of names")
-    lingering = state.records - of.records if of.leaves else 0  # what others took away goes at its own pace
+        return NamesObserved(node, "waiting", f"{node} reports nothing about names")
+    lingering = state.records - of.records if of.leaves else 0  # records that earlier revisions removed go later
     if state.served != of.digest:
         return NamesObserved(node, "waiting", state.trouble)
-    return NamesObserved(node, "waiting", f"{lingering} more are still answered") if lingering else _served(node)
+    return NamesObserved(node, "waiting", f"{lingering} removed names are still served") if lingering else _served(node)
 
 
 def _served(node: str) -> NamesObserved:
     return NamesObserved(node, "served")
 
 
-def says_nothing(word: "VerifiedReport | None") -> bool:
+def says_nothing(word: VerifiedReport | None) -> bool:
     return word is not None and word.report is not None and word.report.names is None

@@ -1,29 +1,29 @@
-"""Which public hostnames are not as applied, by the report of their edge, and what its certificates say. Pure.
+"""Findings about public hostnames and certificates that are not as applied, from the report of their edge. Pure.
 
-The hub shows it to whoever asks; the command line works it out again from words it verified itself. What an edge says
-in findings of its own is not said again here.
+The hub derives them from the reports it holds; the command line derives them again from reports it verified. A finding
+that the edge itself reports is not repeated here.
 """
 
 from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from holdfast.hub.public_routes import carried
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
 from holdfast.model.report import CertificateState, EdgeState, Report
 from holdfast.model.revision import Entry
+from holdfast.planning.public_routes import carried
 
-EXPIRING_S = 25 * 86_400.0  # renewed at 30 days left: whoever has less could not renew it
+EXPIRING_S = 25 * 86_400.0  # certificates are renewed at 30 days left: with less, renewing has failed
 WAITS_S = 30.0
 
-# code → what to do, unless the edge knows better
+# code → remedy, unless the edge reports one
 ROWS: Mapping[str, str] = {
-    "edge_route_missing": "wait for {node} to take it up; holdfast node show {node} says what keeps it",
-    "edge_route_failed": "mend what it names; {node} tries again by itself, and holdfast deploy {service} waits for it",
-    "edge_route_waiting": "wait: it goes on by itself; holdfast ps {service} shows whether its service runs",
-    "edge_route_leaving": "wait: it goes once its backend is gone, or when [timeouts] undeploy is over",
-    "backend_unreachable": "holdfast ps {service} shows whether it runs, holdfast status whether its node is well",
+    "edge_route_missing": "wait until {node} adds it; holdfast node show {node} says what prevents it",
+    "edge_route_failed": "fix what it names; {node} tries again automatically; holdfast deploy {service} waits for it",
+    "edge_route_waiting": "wait: it continues automatically; holdfast ps {service} shows whether its service runs",
+    "edge_route_leaving": "wait: it is removed once its backend is gone, or when [timeouts] undeploy is over",
+    "backend_unreachable": "holdfast ps {service} shows whether it runs, holdfast status whether its node is healthy",
     "dns_differs": "holdfast node show {node}",
     "public_dns_differs": "change the public record of {hostname} where it is made, or public_address of {node}",
     "certificate_expiring": "holdfast node show {node} says why it is not renewed",
@@ -31,8 +31,8 @@ ROWS: Mapping[str, str] = {
 }
 
 
-def of(node: str, report: Report, applied: Applied, now_s: float, has_accepted: bool) -> Iterator[StatusFinding]:
-    """`has_accepted`: the node knows what is applied, so that it can be compared."""
+def findings(node: str, report: Report, applied: Applied, now_s: float, has_accepted: bool) -> Iterator[StatusFinding]:
+    """`has_accepted`: the node accepted the applied revision, so that a missing route counts."""
     wanted = wanted_of(node, applied)
     states = {(state.hostname, state.service): state for state in report.edge}
     for (hostname, service), entry in sorted(wanted.items(), key=lambda one: one[0]):
@@ -62,15 +62,17 @@ def wanted_of(node: str, applied: Applied) -> dict[tuple[str, str], Entry]:
 
 
 def stands_in(state: EdgeState, entry: Entry) -> bool:
-    """The edge leads to a node that answers in the place of the service's own. What it says of its backend then is why
-    that one does not; that somebody stands in is told by whoever asked for it."""
+    """The edge leads to a standby node instead of the service's own. Its backend trouble is then about the service's
+    own node; the hub, which asked for the standby, has a finding for it."""
     return state.phase == "live" and state.node in entry.failover and state.code != "backend_unreachable"
 
 
 def _of_state(node: str, state: EdgeState, report: Report, now_s: float, is_standby: bool) -> Iterator[StatusFinding]:
     state = replace(state, backend_trouble="") if is_standby else state
-    said = [(code, text) for code, text in _troubles(node, state, now_s) if not _is_told(code, state.hostname, report)]
-    for code, text in said:
+    found = [
+        (code, text) for code, text in _troubles(node, state, now_s) if not _is_reported(code, state.hostname, report)
+    ]
+    for code, text in found:
         remedy = state.remedy if code in ("edge_route_failed", "edge_route_waiting") else ""
         yield _finding(code, node, state.hostname, state.service, text, _age_s(state, now_s), remedy)
     if state.certificate is not None:
@@ -88,7 +90,7 @@ def _troubles(node: str, state: EdgeState, now_s: float) -> Iterator[tuple[str, 
         text = f"{node} does not reach {state.backend} on {state.node} for {state.hostname}: {state.backend_trouble}"
         yield "backend_unreachable", text
     if state.phase == "live" and state.dns_trouble:
-        text = f"on {node} {state.backend}, for {state.hostname}, leads elsewhere than signed: {state.dns_trouble}"
+        text = f"on {node} {state.backend}, for {state.hostname}, leads elsewhere than applied: {state.dns_trouble}"
         yield "dns_differs", text
     if state.public_dns:
         yield "public_dns_differs", f"in public DNS {state.hostname} does not lead to {node}: {state.public_dns}"
@@ -99,28 +101,28 @@ def _of_certificate(
 ) -> Iterator[StatusFinding]:
     name = one.names[0] if one.names else ""
     left_s = one.expires_s - now_s
-    if one.expires_s and left_s <= EXPIRING_S and not _is_told("certificate_expiring", name, report):
+    if one.expires_s and left_s <= EXPIRING_S and not _is_reported("certificate_expiring", name, report):
         days = f"in {left_s / 86_400:.0f} days" if left_s > 0 else f"{-left_s / 86_400:.0f} days ago"
-        word = "expires" if left_s > 0 else "expired"
+        verb = "expires" if left_s > 0 else "expired"
         why = f": {one.trouble}" if one.trouble else ""
-        text = f"the certificate of {name} on {node} {word} {days}{why}"
+        text = f"the certificate of {name} on {node} {verb} {days}{why}"
         yield _finding("certificate_expiring", node, name, service, text, 0.0)
-    elif one.trouble and not _is_told("certificate_failed", name, report):
+    elif one.trouble and not _is_reported("certificate_failed", name, report):
         text = f"the certificate of {name} on {node}: {one.trouble}"
         yield _finding("certificate_failed", node, name, service, text, 0.0)
 
 
-def _is_told(code: str, name: str, report: Report) -> bool:
-    """In the node's own words, which are shown as they are."""
+def _is_reported(code: str, name: str, report: Report) -> bool:
+    """The node has this finding itself; that one is shown."""
     return any(own.code == code and (name in own.address or name in own.message) for own in report.findings)
 
 
 def _finding(
     code: str, node: str, hostname: str, service: str, text: str, age_s: float, remedy: str = ""
 ) -> StatusFinding:
-    words = remedy or ROWS[code].format(node=node, hostname=hostname, service=service)
+    remedy = remedy or ROWS[code].format(node=node, hostname=hostname, service=service)
     address = f"service.{service}" if service else f"node.{node}"
-    return StatusFinding(code, "warning", text, words, address, round(age_s, 3))
+    return StatusFinding(code, "warning", text, remedy, address, round(age_s, 3))
 
 
 def _age_s(state: EdgeState, now_s: float) -> float:
