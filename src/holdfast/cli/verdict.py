@@ -82,7 +82,7 @@ def _steps(steps: Sequence[StepResult]) -> list[dict[str, Any]]:
 
 
 def told(outcome: Outcome) -> list[str]:
-    lines = receipts.told(outcome.receipts)
+    lines = receipts.lines(outcome.receipts)
     groups: dict[str, list[str]] = {}
     carried = {edge.hostname for edge in outcome.edges if edge.node}  # by whichever service, on whichever edge
     for one in outcome.services:

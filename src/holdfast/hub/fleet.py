@@ -42,7 +42,7 @@ from holdfast.hub.watchers.edge_reports import EdgeReports
 from holdfast.hub.watchers.move_releases import MoveReleases
 from holdfast.hub.watchers.standby import Standby
 from holdfast.ledger import keys
-from holdfast.model.applied import Applied, head_of
+from holdfast.model.applied import Applied, affected, head_of, manifests_of
 from holdfast.model.audit import Event
 from holdfast.model.cadence import NORMAL, Cadence
 from holdfast.model.checkin import (
@@ -179,7 +179,7 @@ class HubFleet:
         self._moves.follow()
         self._withdrawals.follow(before, self._time_s())
         self._audit_commits(head_of(before), applied.head)
-        for name in affected(before, applied) if named is None else named:
+        for name in affected(manifests_of(before), manifests_of(applied)) if named is None else named:
             if name in self._registry.members:
                 self._registry.members[name].bell.ring()
 
@@ -406,9 +406,3 @@ class HubFleet:
                 noted(self._store.submit(Transaction(expect={}, put=put)))
             except HoldfastError as trouble:
                 log.warning("the newest reports were not written down: %s", trouble)
-
-
-def affected(before: Applied | None, after: Applied) -> list[str]:
-    """Nodes whose manifest is another one now."""
-    known = before.header.manifests if before is not None else {}
-    return [node for node, digest in after.header.manifests.items() if known.get(node) != digest]

@@ -66,6 +66,16 @@ def table_of(applied: Applied | None) -> Table:
     return applied.table if applied else EMPTY_TABLE
 
 
+def manifests_of(applied: Applied | None) -> Mapping[str, str]:
+    """Node → digest of its manifest."""
+    return applied.header.manifests if applied else {}
+
+
+def affected(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """Nodes whose manifest is new, changed or gone, sorted; of `manifests_of` two revisions."""
+    return tuple(sorted(node for node in before.keys() | after.keys() if before.get(node) != after.get(node)))
+
+
 def recorded_key(applied: Applied, node: str) -> str:
     """The public key that the table records for this node; "" if there is none."""
     entry = applied.table.entries.get(f"node.{node}")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import Conflict, Invalid
 from holdfast.model import canonical
-from holdfast.model.applied import Applied, content, head_of, table_of
+from holdfast.model.applied import Applied, affected, content, head_of, table_of
 from holdfast.model.fleet import Fleet, FleetDocument, Node, Service
 from holdfast.model.ids import FLEET
 from holdfast.model.observation import NodeObservation
@@ -220,8 +220,7 @@ def _between(
 def touched(compiled: Compiled, applied: Applied | None) -> tuple[str, ...]:
     """Nodes whose manifest differs from the applied one; a change of trust concerns them all."""
     before = applied.header.manifests if applied and applied.header.trust == compiled.header.trust else {}
-    after = compiled.header.manifests
-    return tuple(sorted(node for node in before.keys() | after.keys() if before.get(node) != after.get(node)))
+    return affected(before, compiled.header.manifests)
 
 
 def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
-from holdfast.model.applied import Applied
+from holdfast.model.applied import Applied, affected
 from holdfast.model.fleet import FleetDocument, Node, Settings
 from holdfast.model.ids import FLEET
 from holdfast.model.revision import NO_HEAD, Entry, Header, Table
@@ -83,3 +83,9 @@ def test_damage_is_an_error_each_time_until_it_is_repaired() -> None:
     with pytest.raises(Corrupt) as missing:
         lost.fleet()
     assert missing.value.code == "blob_missing"
+
+
+def test_a_manifest_that_is_new_changed_or_gone_affects_its_node() -> None:
+    before = {"same": "1", "changed": "1", "gone": "1"}
+    assert affected(before, {"same": "1", "changed": "2", "new": "1"}) == ("changed", "gone", "new")
+    assert affected(before, before) == ()

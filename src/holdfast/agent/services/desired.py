@@ -6,13 +6,13 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.agent.acceptance.accept import Accepting
-from holdfast.agent.traffic.internal_routes import proxy_kind
 from holdfast.agent.world import World
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model.container import Guest
 from holdfast.model.deployment import deployment_of
 from holdfast.model.fleet import Node, Service, Settings
 from holdfast.model.revision import Entry
+from holdfast.planning.edges import proxy_of
 from holdfast.reconcile import wanted
 
 _service = msgspec.json.Decoder(Service).decode
@@ -37,7 +37,7 @@ def desired(world: World, accepting: Accepting, fleet: str, standby: Collection[
     if manifest is None or own is None:
         return None
     here = {**manifest.services, **{a: manifest.standby[a] for a in standby if a in manifest.standby}}
-    exposed = proxy_kind(own[0]) == "none"
+    exposed = proxy_of(own[0]) == "none"
     guests: dict[str, Guest] = {}
     services: dict[str, Service] = {}
     trouble: HoldfastError | None = None

@@ -6,7 +6,6 @@ What serves is decided in reconcile/; this tells the proxy, and looks with a rea
 import asyncio
 from collections.abc import Collection, Sequence
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.agent.traffic.certificates.route_certificates import RouteCertificates
@@ -15,6 +14,7 @@ from holdfast.errors import Failed
 from holdfast.model.container import Guest
 from holdfast.model.fleet import Node, Settings
 from holdfast.model.route import zone_of
+from holdfast.planning.edges import proxy_of
 from holdfast.ports.handshake import Handshake
 from holdfast.ports.proxy import Backend, ProxyRoute
 from holdfast.reconcile import routes
@@ -23,13 +23,6 @@ from holdfast.reconcile.routes import Naming, ProxyKind
 
 HANDSHAKE_S_MAX = 2.0
 HANDSHAKE_TRIES = 4  # a proxy that has just been told may need a moment for a new listener
-
-
-def proxy_kind(node: Node) -> ProxyKind:
-    """As declared; an edge has a public one, anybody else an internal one (C-24)."""
-    if node.proxy is not UNSET:
-        return node.proxy
-    return "public" if "edge" in node.roles else "internal"
 
 
 class InternalRoutes:
@@ -42,7 +35,7 @@ class InternalRoutes:
         self._address = ""
 
     def follow(self, node: Node, settings: Settings, address: str) -> None:
-        self.kind = proxy_kind(node)
+        self.kind = proxy_of(node)
         self._naming = Naming(zone_of(settings), settings.public_domains)
         self._address = address
 

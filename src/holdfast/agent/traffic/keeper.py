@@ -13,7 +13,7 @@ from holdfast.agent.time import NodeTime
 from holdfast.agent.traffic.certificates.route_certificates import RouteCertificates
 from holdfast.agent.traffic.dns.keeper import DnsRecords
 from holdfast.agent.traffic.edges.keeper import Edges
-from holdfast.agent.traffic.internal_routes import InternalRoutes, proxy_kind
+from holdfast.agent.traffic.internal_routes import InternalRoutes
 from holdfast.agent.traffic.proxy_writer import ProxyWriter
 from holdfast.agent.world import World
 from holdfast.errors import HoldfastError
@@ -21,6 +21,7 @@ from holdfast.model.fleet import FleetDocument, Node
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.report import CertificateState
 from holdfast.model.route import LISTENERS, zone_of
+from holdfast.planning.edges import proxy_of
 from holdfast.ports.name_server import Serving
 from holdfast.ports.proxy import Listening, ProxyRoute, Servable
 
@@ -97,7 +98,7 @@ class Traffic:
 
     def _wanted(self, manifest: NodeManifest, node: Node, address: str) -> Listening | None:
         """A node that serves nothing needs no proxy process (T-34); an edge is there from the beginning."""
-        kind = proxy_kind(node)
+        kind = proxy_of(node)
         if kind == "none":
             return None
         if kind == "public":

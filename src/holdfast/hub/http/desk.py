@@ -11,7 +11,7 @@ from holdfast.hub.http import limits
 from holdfast.hub.http.counter import FleetCore
 from holdfast.hub.nodes.node_contents import Belongings
 from holdfast.model import canonical
-from holdfast.model.applied import Applied, content, head_of
+from holdfast.model.applied import Applied, affected, content, head_of, manifests_of
 from holdfast.model.audit import Event
 from holdfast.model.principal import ANONYMOUS, Principal
 from holdfast.model.record import Link
@@ -147,12 +147,9 @@ class Desk:
 
     def commit(self, ask: Ask) -> bytes:
         candidate = messages.candidate_of(codec.read(ask.body, messages.CommitRequest))
-        before = _manifests(self._hub.applied())
+        before = manifests_of(self._hub.applied())
         head = self._hub.commit(candidate)
-        after = _manifests(self._hub.applied())
-        self._fleet.committed(
-            sorted(node for node in before.keys() | after.keys() if before.get(node) != after.get(node))
-        )
+        self._fleet.committed(affected(before, manifests_of(self._hub.applied())))
         return codec.write(messages.HeadAnswer(head))
 
     def mend(self, ask: Ask) -> bytes:
@@ -198,10 +195,6 @@ class Desk:
         """Durable before the answer: nobody holds a token that the log does not know. Its name, never its secret."""
         said = f"{token.scope} until {token.expires_s}: {token.name[:NAME_SHOWN]}"
         self._audit.append(Event(str(ask.principal), action, f"token.{token.id}", "done", said, ask.source))
-
-
-def _manifests(applied: Applied | None) -> dict[str, str]:
-    return dict(applied.header.manifests) if applied else {}
 
 
 def _revision(applied: Applied) -> messages.AppliedRevision:
