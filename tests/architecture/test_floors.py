@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
+# `status` is above the other pure rooms because it compares their values: verified reports, DNS records, public routes.
 FLOORS = (
     {"errors"},
     {"model"},
@@ -63,9 +64,43 @@ def test_every_import_points_to_a_lower_floor() -> None:
     assert complaints == []
 
 
+# Commands that run a hub or an agent, work on their files, or check the chain of revisions as a hub does. Every other
+# command takes its rules from the pure rooms.
+KNOW_A_DAEMON = {
+    "cli/agent_check.py",
+    "cli/agent_home.py",
+    "cli/agent_join.py",
+    "cli/agent_run.py",
+    "cli/agent_state.py",
+    "cli/hub_check.py",
+    "cli/hub_init.py",
+    "cli/hub_run.py",
+    "cli/import_ledger.py",  # builds the ledger of a hub
+    "cli/seen_heads.py",  # the chain check
+}
+
+
+def knows_a_daemon(source: str) -> bool:
+    return any(name.split(".")[1] in {"hub", "agent"} for name in imports(ast.parse(source)))
+
+
+def test_only_commands_of_the_daemons_and_the_chain_check_import_hub_or_agent() -> None:
+    found = {
+        str(path.relative_to(SRC)) for path in FILES if room_of(path) == "cli" and knows_a_daemon(path.read_text())
+    }
+    assert found == KNOW_A_DAEMON
+    assert not knows_a_daemon("from holdfast.status import dns") and knows_a_daemon("from holdfast.hub import fleet")
+
+
 @pytest.mark.parametrize(
     ("room", "imported"),
-    [("model", "holdfast.ports.clock"), ("hub", "holdfast.adapters.disk.posix"), ("planning", "holdfast.trust.chain")],
+    [
+        ("model", "holdfast.ports.clock"),
+        ("hub", "holdfast.adapters.disk.posix"),
+        ("planning", "holdfast.trust.chain"),
+        ("status", "holdfast.hub.fleet"),
+        ("trust", "holdfast.status.dns"),
+    ],
 )
 def test_the_rule_itself_bites(room: str, imported: str) -> None:
     assert complaint(room, imported) is not None
@@ -96,6 +131,11 @@ def test_pure_rooms_touch_nothing() -> None:
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
                 touched += [f"{path.relative_to(SRC)} imports {n}" for n in names if n.split(".")[0] in world]
     assert touched == []
+
+
+def test_the_command_line_verifies_no_pulse_itself() -> None:
+    """trust/reports.py does, once a look; a second place would be a second opinion."""
+    assert [path.name for path in FILES if room_of(path) == "cli" and "PULSE_NAMESPACE" in path.read_text()] == []
 
 
 def test_no_rag_bag_modules() -> None:
