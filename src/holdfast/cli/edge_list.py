@@ -59,8 +59,8 @@ def document(one: EdgeView) -> dict[str, Any]:
         "node": one.node,
         "status": one.status,
         "certificate_expires": expires(one),
-        "verified": one.word is not None and one.word.verified,
-        "age_s": round(one.word.age_s, 3) if one.word is not None and one.word.pulse is not None else None,
+        "verified": one.edge_report is not None and one.edge_report.verified,
+        "age_s": one.age_s,
     }
 
 

@@ -33,7 +33,7 @@ class OrderFleet(Struct, frozen=True):
 
 
 def hub_target(args: Namespace, box: Toolbox) -> str:
-    directory = box.fleet_directory(args.fleet)  # opened for a hub that is named, too: a slip in --fleet is told as one
+    directory = box.fleet_directory(args.fleet)  # opened for --hub, too: a wrong --fleet is an error
     return session.hub_target(args, None if args.hub else load(directory))
 
 
@@ -65,7 +65,7 @@ def of(applied: Applied) -> OrderFleet:
     return OrderFleet(applied.fleet_id, applied.trust, frozenset(names))
 
 
-def word_of(hub: object, applied: Applied, box: Toolbox) -> dict[str, dict[str, str]]:
+def signed_results(hub: object, applied: Applied, box: Toolbox) -> dict[str, dict[str, str]]:
     """By node: the outcomes of its newest orders, in its signed pulse. What the hub says beside that is not proven."""
     if not isinstance(hub, FleetReader):
         return {}
@@ -75,9 +75,9 @@ def word_of(hub: object, applied: Applied, box: Toolbox) -> dict[str, dict[str, 
     return {name: one.pulse.results for name, one in found.items() if one.pulse is not None}
 
 
-def is_verified(view: OrderView, word: dict[str, dict[str, str]]) -> bool:
+def is_verified(view: OrderView, results: dict[str, dict[str, str]]) -> bool:
     """An outcome never changes, so that an old pulse of the node proves it as well."""
-    signed = word.get(view.node, {}).get(view.id)
+    signed = results.get(view.node, {}).get(view.id)
     return view.result is not None and signed is not None and signed == view.result.outcome
 
 

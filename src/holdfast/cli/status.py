@@ -145,7 +145,7 @@ def _public(found: list[EdgeView]) -> str:
     counts: dict[str, int] = {}
     for one in found:
         counts[one.status] = counts.get(one.status, 0) + 1
-    return f"public hostnames: {', '.join(f'{n} {word}' for word, n in sorted(counts.items()))}; holdfast edge status"
+    return f"public hostnames: {', '.join(f'{n} {state}' for state, n in sorted(counts.items()))}; holdfast edge status"
 
 
 def _summary(nodes: dict[str, VerifiedReport], ready: bool) -> str:
@@ -154,4 +154,6 @@ def _summary(nodes: dict[str, VerifiedReport], ready: bool) -> str:
         counts[one.shown] = counts.get(one.shown, 0) + 1
     verified = sum(1 for one in nodes.values() if one.verified)
     warming = "" if ready else "; the hub started a moment ago and still waits for reports"
-    return f"nodes: {', '.join(f'{n} {word}' for word, n in sorted(counts.items()))}; {verified} verified here{warming}"
+    return (
+        f"nodes: {', '.join(f'{n} {state}' for state, n in sorted(counts.items()))}; {verified} verified here{warming}"
+    )

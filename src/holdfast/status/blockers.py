@@ -1,13 +1,16 @@
 """Findings of nodes that keep a change from settling. Pure."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.model.report import NodeFinding
-from holdfast.model.verified_report import VerifiedReport
 from holdfast.status.edges.settled import EdgeObserved
 from holdfast.status.services.settled import Awaited, Observed
+
+if TYPE_CHECKING:  # only types: a command starts sooner without these modules
+    from holdfast.model.report import NodeFinding
+    from holdfast.model.verified_report import VerifiedReport
 
 # Findings about a whole node: they block everything on it.
 OF_NODE = frozenset(
@@ -65,19 +68,19 @@ def concerns(
 
 
 def of(
-    concerned: Sequence[Concern], heard: Mapping[str, VerifiedReport], accepts: Callable[[VerifiedReport], bool]
+    concerned: Sequence[Concern], heard: "Mapping[str, VerifiedReport]", accepts: "Callable[[VerifiedReport], bool]"
 ) -> tuple[Blocker, ...]:
     """Findings about a service count only from a node that has signed: before, they are about an earlier revision."""
     found: dict[Blocker, None] = {}
     for one in concerned:
-        word = heard.get(one.node)
-        if word is not None and word.report is not None:  # verified; of a silent node, its last report
-            addresses = one.addresses if accepts(word) else frozenset()
-            found |= dict.fromkeys(_of(one.node, addresses, word.report.findings))
+        verified = heard.get(one.node)
+        if verified is not None and verified.report is not None:  # verified; of a silent node, its last report
+            addresses = one.addresses if accepts(verified) else frozenset()
+            found |= dict.fromkeys(_of(one.node, addresses, verified.report.findings))
     return tuple(found)
 
 
-def _of(node: str, addresses: Collection[str], findings: Sequence[NodeFinding]) -> Iterator[Blocker]:
+def _of(node: str, addresses: Collection[str], findings: "Sequence[NodeFinding]") -> Iterator[Blocker]:
     for own in findings:
         is_nodes = own.code in OF_NODE and own.address in ("", f"node.{node}")
         if is_nodes or (own.code in OF_SERVICE and own.address in addresses):

@@ -1,13 +1,15 @@
 """Do the nodes serve the internal names of the applied revision? Judged by their verified reports. Pure."""
 
 from collections.abc import Collection
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, Struct
 
 from holdfast.model.revision import Table
-from holdfast.model.verified_report import VerifiedReport
 from holdfast.reconcile import dns_records as records
+
+if TYPE_CHECKING:  # only a type: a command starts sooner without this module
+    from holdfast.model.verified_report import VerifiedReport
 
 # served: as applied. unknown: the node reports nothing about names, or nothing at all.
 Phase = Literal["waiting", "served", "failed", "unknown"]
@@ -77,17 +79,17 @@ def awaited(before: Table, after: Table, among: Collection[str]) -> NamesAwaited
     return NamesAwaited(records.digest(names), len(names), tuple(sorted(nodes)), leaves)
 
 
-def judge(of: NamesAwaited, node: str, word: VerifiedReport | None, has_accepted: bool) -> NamesObserved:
+def judge(of: NamesAwaited, node: str, verified: "VerifiedReport | None", has_accepted: bool) -> NamesObserved:
     """The command does not wait for a silent node: its DNS server gives no answer, neither an old nor a new one."""
-    if word is None or not word.key:
+    if verified is None or not verified.key:
         return NamesObserved(node, "unknown", f"no machine joined as {node} yet")
-    if word.status == "unhealthy":
-        return NamesObserved(node, "unknown", f"{node} has not been heard for {word.age_s:.0f} s")
-    if word.report is None or not has_accepted:
+    if verified.status == "unhealthy":
+        return NamesObserved(node, "unknown", f"{node} has not been heard for {verified.age_s:.0f} s")
+    if verified.report is None or not has_accepted:
         return NamesObserved(node, "waiting")
-    if word.report.mode == "observe":
+    if verified.report.mode == "observe":
         return NamesObserved(node, "unknown", f'{node} only observes (reconcile = "observe")')
-    state = word.report.names
+    state = verified.report.names
     if state is None:
         return NamesObserved(node, "waiting", f"{node} reports nothing about names")
     lingering = state.records - of.records if of.leaves else 0  # records that earlier revisions removed go later
@@ -100,5 +102,5 @@ def _served(node: str) -> NamesObserved:
     return NamesObserved(node, "served")
 
 
-def says_nothing(word: VerifiedReport | None) -> bool:
-    return word is not None and word.report is not None and word.report.names is None
+def says_nothing(verified: "VerifiedReport | None") -> bool:
+    return verified is not None and verified.report is not None and verified.report.names is None

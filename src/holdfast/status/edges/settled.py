@@ -1,16 +1,19 @@
 """Has a public hostname that a command changed settled? Judged by the verified report of its edge. Pure."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from holdfast.model.deployment import StepResult
 from holdfast.model.report import EdgeState, Report
 from holdfast.model.revision import Entry, Table
-from holdfast.model.verified_report import VerifiedReport
 from holdfast.planning.public_routes import wanted
 from holdfast.status.services.settled import Observed
+
+if TYPE_CHECKING:  # only a type: a command starts sooner without this module
+    from holdfast.model.verified_report import VerifiedReport
 
 # live: the edge has it and has seen a real handshake. skipped: not tried, because a step before it failed (D-27).
 # gone: the edge removed it. unknown: the edge reports nothing about it, so that the command does not wait for it.
@@ -77,26 +80,28 @@ def _of_service(name: str, was: Entry | None, becomes: Entry | None) -> list[Edg
     return comes + goes
 
 
-def judge(one: EdgeAwaited, word: VerifiedReport | None, has_accepted: bool, worker: Observed | None) -> EdgeObserved:
+def judge(
+    one: EdgeAwaited, verified: "VerifiedReport | None", has_accepted: bool, worker: Observed | None
+) -> EdgeObserved:
     """`has_accepted`: the edge signed for the revision in question. `worker`: the state of the service itself."""
     if not one.edge:
         return _unknown(one, "no node is an edge", 'give a node the role "edge" in fleet.toml, then: holdfast apply')
-    if word is None or not word.key:
+    if verified is None or not verified.key:
         return _unknown(one, f"no machine joined as {one.edge} yet", f"holdfast node invite {one.edge}")
-    if word.report is None or not has_accepted:
+    if verified.report is None or not has_accepted:
         return EdgeObserved(one.hostname, one.service, one.edge, "waiting", node=one.node)
-    if word.report.mode == "observe":
+    if verified.report.mode == "observe":
         return _unknown(one, f'{one.edge} only observes (reconcile = "observe")', "holdfast status")
-    state = _state(one, word.report)
+    state = _state(one, verified.report)
     if not one.node:
         return _left(one, state)
     found = _carried(one, state)
     return found if found.phase == "live" or worker is None else _behind(one, found, worker)
 
 
-def says_nothing(word: VerifiedReport | None) -> bool:
+def says_nothing(verified: "VerifiedReport | None") -> bool:
     """An agent that reports no proxy and no public route has none."""
-    return word is not None and word.report is not None and not (word.report.proxy or word.report.edge)
+    return verified is not None and verified.report is not None and not (verified.report.proxy or verified.report.edge)
 
 
 def unwatched(one: EdgeAwaited) -> EdgeObserved:
@@ -113,20 +118,7 @@ def gated(found: EdgeObserved, why: str) -> EdgeObserved:
     """The DNS step failed, so that the edge did not try its own (D-27)."""
     text = f"skipped, as the DNS step failed: {why}"
     remedy = found.remedy or f"holdfast node show {found.edge}"
-    return EdgeObserved(
-        found.hostname,
-        found.service,
-        found.edge,
-        "skipped",
-        NAME_STEP,
-        "dns_failed",
-        text,
-        remedy,
-        found.steps,
-        found.expires_s,
-        found.public_dns,
-        found.node,
-    )
+    return replace(found, phase="skipped", step=NAME_STEP, code="dns_failed", message=text, remedy=remedy)
 
 
 def leads_there(state: EdgeState, node: str, epoch: int, backend: str) -> bool:
@@ -150,18 +142,18 @@ def _carried(one: EdgeAwaited, state: EdgeState | None) -> EdgeObserved:
     if state is None or not leads_there(state, one.node, one.epoch, one.backend) or state.phase == "leaving":
         return EdgeObserved(one.hostname, one.service, one.edge, "waiting", node=one.node)
     found = EdgeObserved(
-        one.hostname,
-        one.service,
-        one.edge,
-        state.phase,
-        state.step,
-        state.code,
-        state.message,
-        state.remedy,
-        state.steps,
-        state.certificate.expires_s if state.certificate is not None else 0.0,
-        state.public_dns,
-        one.node,
+        hostname=one.hostname,
+        service=one.service,
+        edge=one.edge,
+        phase=state.phase,
+        step=state.step,
+        code=state.code,
+        message=state.message,
+        remedy=state.remedy,
+        steps=state.steps,
+        expires_s=state.certificate.expires_s if state.certificate is not None else 0.0,
+        public_dns=state.public_dns,
+        node=one.node,
     )
     return gated(found, state.message or state.dns_trouble) if _lacks_name(state) else found
 

@@ -30,7 +30,7 @@ class EdgeView(Struct, frozen=True):
     node: str
     route: PublicRoute
     entry: Entry | None  # of the service; None if it is not applied any more
-    word: VerifiedReport | None
+    edge_report: VerifiedReport | None
     state: EdgeState | None = None
     has_accepted: bool = False  # the edge accepted the applied revision
 
@@ -41,7 +41,7 @@ class EdgeView(Struct, frozen=True):
         edge is silent; missing if it has no such route."""
         if not self.edge:
             return "not on an edge"
-        if self.word is None or not is_heard(self.word):
+        if self.edge_report is None or not is_heard(self.edge_report):
             return "unknown"
         if self.state is None:
             return "missing" if self.has_accepted else "waiting"
@@ -74,6 +74,12 @@ class EdgeView(Struct, frozen=True):
         return _tried(self.state, "dns", self.state.dns_trouble) if self.state is not None else None
 
     @property
+    def age_s(self) -> float | None:
+        """Of the newest verified pulse of the edge; None if there is none."""
+        one = self.edge_report
+        return round(one.age_s, 3) if one is not None and one.pulse is not None else None
+
+    @property
     def is_public(self) -> bool:
         """The edge reports that clients get an answer."""
         return self.status in SERVING_STATUS
@@ -95,14 +101,26 @@ def views(applied: Applied, nodes: dict[str, VerifiedReport]) -> list[EdgeView]:
     """Also of hostnames that an edge still serves although they are not applied any more."""
     found = [_view(applied, nodes, *row) for row in _applied(applied)]
     known = {(view.edge, view.hostname, view.service) for view in found}
-    for name, word in sorted(nodes.items()):
-        for state in word.report.edge if word.report is not None and is_heard(word) else ():
+    for name, verified in sorted(nodes.items()):
+        for state in verified.report.edge if verified.report is not None and is_heard(verified) else ():
             if (name, state.hostname, state.service) not in known:
                 route = PublicRoute(state.component, "", name, state.backend)
-                found.append(
-                    EdgeView(state.hostname, state.service, state.component, name, state.node, route, None, word, state)
-                )
+                found.append(_leaving(name, state, route, verified))
     return sorted(found, key=lambda view: (view.hostname, view.edge))
+
+
+def _leaving(edge: str, state: EdgeState, route: PublicRoute, verified: VerifiedReport) -> EdgeView:
+    return EdgeView(
+        hostname=state.hostname,
+        service=state.service,
+        component=state.component,
+        edge=edge,
+        node=state.node,
+        route=route,
+        entry=None,
+        edge_report=verified,
+        state=state,
+    )
 
 
 def _applied(applied: Applied) -> Iterator[tuple[str, Entry, str, PublicRoute]]:
@@ -115,16 +133,26 @@ def _applied(applied: Applied) -> Iterator[tuple[str, Entry, str, PublicRoute]]:
 def _view(
     applied: Applied, nodes: dict[str, VerifiedReport], service: str, entry: Entry, hostname: str, route: PublicRoute
 ) -> EdgeView:
-    word = nodes.get(route.edge)
-    states = word.report.edge if word is not None and word.report is not None and is_heard(word) else ()
+    verified = nodes.get(route.edge)
+    states = verified.report.edge if verified is not None and verified.report is not None and is_heard(verified) else ()
     state = next((one for one in states if (one.hostname, one.service) == (hostname, service)), None)
-    knows = has_accepted(word, applied)
-    return EdgeView(hostname, service, route.component, route.edge, str(entry.node), route, entry, word, state, knows)
+    return EdgeView(
+        hostname=hostname,
+        service=service,
+        component=route.component,
+        edge=route.edge,
+        node=str(entry.node),
+        route=route,
+        entry=entry,
+        edge_report=verified,
+        state=state,
+        has_accepted=has_accepted(verified, applied),
+    )
 
 
 def findings(view: EdgeView, applied: Applied, now_s: float) -> list[StatusFinding]:
     """Findings about this hostname; those that its edge reports come first."""
-    report = view.word.report if view.word is not None and is_heard(view.word) else None
+    report = view.edge_report.report if view.edge_report is not None and is_heard(view.edge_report) else None
     if report is None:
         return []
     derived = edge_findings.findings(view.edge, report, applied, now_s, view.has_accepted)

@@ -1,15 +1,18 @@
 """Has a service that a command changed settled? Judged by the verified report of its node. Pure."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from holdfast.model.deployment import ServiceState, StepResult, deployment_of
 from holdfast.model.image_name import shorts
 from holdfast.model.report import Report
 from holdfast.model.revision import Table
-from holdfast.model.verified_report import VerifiedReport
+
+if TYPE_CHECKING:  # only a type: a command starts sooner without this module
+    from holdfast.model.verified_report import VerifiedReport
 
 # settling, converged, failed, held: as the node reports. retired: nothing of it is left there. parked: it waits for a
 # signature. unknown: the node reports nothing about it, so that the command does not wait for it.
@@ -70,11 +73,11 @@ def applied_now(table: Table, only: str | None = None) -> tuple[Awaited, ...]:
     return awaited(empty, Table(wanted))
 
 
-def judge(one: Awaited, word: VerifiedReport | None, has_accepted: bool) -> Observed:
+def judge(one: Awaited, verified: "VerifiedReport | None", has_accepted: bool) -> Observed:
     """`has_accepted`: the node signed for the revision in question, or for one after it."""
-    if word is None or not word.key:
+    if verified is None or not verified.key:
         return _unknown(one, f"no machine joined as {one.node} yet", f"holdfast node invite {one.node}")
-    report = word.report
+    report = verified.report
     if report is None or not has_accepted:
         return Observed(one.service, one.node, "settling")
     if report.mode == "observe":
@@ -83,9 +86,13 @@ def judge(one: Awaited, word: VerifiedReport | None, has_accepted: bool) -> Obse
     return _left(one, state, report) if not one.deployment else _deployed(one, state, report)
 
 
-def says_nothing(word: VerifiedReport | None) -> bool:
+def says_nothing(verified: "VerifiedReport | None") -> bool:
     """An agent that reports no runtime and no service runs none: there is nothing to wait for."""
-    return word is not None and word.report is not None and not (word.report.runtime or word.report.services)
+    return (
+        verified is not None
+        and verified.report is not None
+        and not (verified.report.runtime or verified.report.services)
+    )
 
 
 def unwatched(one: Awaited) -> Observed:
@@ -116,19 +123,20 @@ def _deployed(one: Awaited, state: ServiceState | None, report: Report) -> Obser
     if state.phase == "settling":
         waits = _parked(one, report)
         step = _under_way(state)
-        return waits or Observed(
-            one.service, one.node, "settling", step, state.code, state.message, state.remedy, state.steps
-        )
+        return waits or _seen(one, state, step)
+    return replace(_seen(one, state, state.step or _failed_step(state)), serves=serving(state))
+
+
+def _seen(one: Awaited, state: ServiceState, step: str) -> Observed:
     return Observed(
-        one.service,
-        one.node,
-        state.phase,
-        state.step or _failed_step(state),
-        state.code,
-        state.message,
-        state.remedy,
-        state.steps,
-        serving(state),
+        service=one.service,
+        node=one.node,
+        phase=state.phase,
+        step=step,
+        code=state.code,
+        message=state.message,
+        remedy=state.remedy,
+        steps=state.steps,
     )
 
 
