@@ -185,7 +185,10 @@ node = "w1"
 [[components]]
 name = "db"
 image = "{image("db")}"
-volumes = [{{ name = "rows", path = "/var/lib/db", protect = "backup" }}, {{ name = "cache", path = "/cache", protect = "none" }}]
+volumes = [
+  {{ name = "rows", path = "/var/lib/db", protect = "backup" }},
+  {{ name = "cache", path = "/cache", protect = "none" }},
+]
 update = "recreate"
 [[components.secrets]]
 name = "db-password"

@@ -1,5 +1,8 @@
 """Signed and stored bytes of revisions, and the plan that shows them, are what they were."""
 
+from itertools import pairwise
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -43,10 +46,10 @@ def test_the_plan_of_every_revision_as_json(fleet: str) -> None:
 @pytest.mark.parametrize("fleet", STAGES)
 def test_stored_revisions_are_read_back_as_the_same_bytes(fleet: str) -> None:
     """The stored file is the input: readers of revisions must take what earlier releases wrote."""
-    kinds = {"fleet": FleetDocument, "trust": Trust, "node": Node, "service": Service}
+    kinds: dict[str, type[Any]] = {"fleet": FleetDocument, "trust": Trust, "node": Node, "service": Service}
     lines = (stored.FILES / f"revisions/{fleet}.txt").read_text().splitlines()
     read = 0
-    for name, content in zip(lines, lines[1:], strict=False):
+    for name, content in pairwise(lines):
         word, _, about = name.partition("  sha256:")[0].partition(" ")
         text = content.strip().encode()
         if word == "header" and "  sha256:" in name:
