@@ -9,8 +9,10 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.runtime.memory import Behaviour
+from holdfast.adapters.sealing.memory import MemorySealer
 from holdfast.agent.loop import Agent
 from holdfast.agent.membership import enrol
 from holdfast.errors import TryLater, Unreachable
@@ -19,7 +21,20 @@ from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.checkin import CheckIn, CheckInAnswer
 from holdfast.model.container import Container
-from holdfast.model.fleet import Acme, AlertTarget, Component, Fleet, Health, Node, Route, Service, Volume
+from holdfast.model.fleet import (
+    Acme,
+    AlertTarget,
+    Component,
+    Fleet,
+    Health,
+    Hooks,
+    Node,
+    Resources,
+    Route,
+    SecretRef,
+    Service,
+    Volume,
+)
 from holdfast.model.order import NAMESPACE, Delivered, HubOrder, SignedOrder
 from holdfast.model.principal import Principal
 from holdfast.model.revision import Candidate, NodeIdentity
@@ -46,6 +61,8 @@ class Story(Struct):
     operations: list[Any] = field(default_factory=list)
     ledger: dict[str, bytes] = field(default_factory=dict)
     audit: list[bytes] = field(default_factory=list)
+    containers: list[Container] = field(default_factory=list)
+    specs: dict[str, bytes] = field(default_factory=dict)
     alerts: list[Any] = field(default_factory=list)
     events: dict[str, set[str]] = field(default_factory=dict)
 
@@ -57,6 +74,11 @@ def services(without: tuple[str, ...] = ()) -> dict[str, Service]:
         routes=(Route("http", 8080, public=True),),
         volumes=(Volume("rows", "/data", "none"),),
         health=HEALTH,
+        cmd=("serve", "--all"),
+        env={"LANG": "C"},
+        resources=Resources(cpu="0.5", memory="64Mi"),
+        secrets=(SecretRef("password", env="PASSWORD"), "tls"),
+        hooks=Hooks(pre_deploy=("migrate",), post_deploy=("warm-up",)),
     )
     api = Component("api", digest_pinned("api:1"), routes=(Route("http", 8080),), replicas=2)
     broken = Component("broken", BROKEN, routes=(Route("http", 8080, public=True),), health=HEALTH)
@@ -77,7 +99,9 @@ def fleet(without: tuple[str, ...] = ()) -> Fleet:
     nodes["quiet"] = Node("quiet", ("worker",), "100.64.0.99")  # never joins
     acme = Acme("https://acme.example.test/directory", terms_agreed=True, domains=("example.org",))
     alerts = {"chat": AlertTarget("chat", webhook="https://chat.example.test/hook")}
-    return replace(base, nodes=nodes, acme=acme, alerts=alerts)
+    sealer = MemorySealer(SeededEntropy("secrets"))
+    secrets = {name: sealer.seal(name.encode(), [key_of("w1").line]) for name in ("password", "tls")}
+    return replace(base, nodes=nodes, acme=acme, alerts=alerts, secrets=secrets)
 
 
 class RememberingJournal(MemoryJournal):
@@ -158,6 +182,14 @@ class Stage:
 
         link.bend = bend
 
+    async def inspect(self) -> None:
+        """Containers as their runtimes show them, and the specs that the journals keep of them."""
+        for machine in self.machines.values():
+            self.story.containers += await machine.runtime.containers()
+            for name, value in machine.journal.facts("service/").items():
+                for part in (msgspec.json.decode(value).get("serving") or {"parts": []})["parts"]:
+                    self.story.specs[f"{name} {part['spec']['component']}"] = canonical.encode(part["spec"])
+
     def look(self, moment: str) -> None:
         for name, machine in self.machines.items():
             said = [message.report for message in machine.link.said if message.report]
@@ -184,6 +216,7 @@ async def _tell(loop: VirtualLoop) -> Story:
     stage.commit()
     await asyncio.sleep(90)
     stage.look("running")
+    await stage.inspect()
     stage.machines["w1"].runtime.place(
         Container("f" * 64, "theirs", "running", True, {"holdfast.service": "ghost"}, "example.test/foreign:1", 77)
     )

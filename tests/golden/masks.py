@@ -11,14 +11,14 @@ TEXT_FIELDS = frozenset(
     {
         *("message", "remedy", "about", "detail", "details", "help", "why", "description", "summary", "title"),
         *("reason", "reasons", "warnings", "notes", "trouble", "chosen", "rejected", "note", "backend_trouble"),
-        *("dns_trouble", "public_dns", "epilog"),
+        *("dns_trouble", "public_dns", "epilog", "what"),
     }
 )
 
 _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[0-9a-f]{64}"), "<digest>"),
     (re.compile(r"sha256:[0-9a-f]{64}"), "<sha256:digest>"),
-    (re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}"), "<id>"),
+    (re.compile(r"[0-9a-f]{32}|[0-9a-f]{16}"), "<id>"),
     (re.compile(r"SHA256:[A-Za-z0-9+/]{43}"), "<fingerprint>"),
     (re.compile(r"ssh-ed25519 [A-Za-z0-9+/=]{68}( .*)?"), "<public key>"),
     (re.compile(r"age1[0-9a-z]{20,}"), "<recipient>"),
@@ -51,7 +51,7 @@ def volatile(value: Any, field: str = "") -> Any:
     if isinstance(value, list):
         return _sentences(value, field) or [volatile(inner, field) for inner in value]
     if isinstance(value, str):
-        return TEXT if value and field in TEXT_FIELDS else _plain(value)
+        return TEXT if value and field in TEXT_FIELDS else "<version>" if field == "version" else _plain(value)
     if isinstance(value, float):
         return "<float>"
     return (

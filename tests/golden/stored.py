@@ -46,10 +46,15 @@ def pretty(document: Any) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
+def is_writing() -> bool:
+    """Asked to by the environment, and never in CI."""
+    return os.environ.get(VARIABLE) == "write" and not os.environ.get("CI")
+
+
 def check(name: str, fresh: str) -> None:
-    """Fails with a readable difference. Writes instead if asked to, never in CI."""
+    """Fails with a readable difference; writes instead while `is_writing`."""
     path = FILES / name
-    if os.environ.get(VARIABLE) == "write" and not os.environ.get("CI"):
+    if is_writing():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(fresh)
         return

@@ -5,8 +5,7 @@ modules may be renamed, these may not.
 """
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast import errors
@@ -14,8 +13,8 @@ from holdfast.hub import alarms, edge_findings, service_findings, startup
 from holdfast.ledger import readiness
 from holdfast.wire import faults
 from tests.golden import stored
+from tests.golden.sources import trees
 
-SOURCE = Path(__file__).parents[2] / "src"
 FAMILIES: dict[str, type[errors.HoldfastError]] = {
     name: kind
     for name, kind in vars(errors).items()
@@ -115,11 +114,7 @@ def _parts(node: ast.expr) -> list[ast.expr]:
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
-def trees() -> list[ast.Module]:
-    return [ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))]
-
-
-def families(parsed: list[ast.Module]) -> dict[str, str]:
+def families(parsed: Sequence[ast.Module]) -> dict[str, str]:
     """Every class of an error, also those outside of errors.py → its family."""
     bases = {
         node.name: [getattr(base, "id", "") for base in node.bases]
@@ -136,7 +131,7 @@ def families(parsed: list[ast.Module]) -> dict[str, str]:
     return found
 
 
-def imported(parsed: list[ast.Module]) -> dict[str, str]:
+def imported(parsed: Sequence[ast.Module]) -> dict[str, str]:
     """Constants that one file has and others import."""
     return {name: value for tree in parsed for name, value in _constants(tree)}
 
@@ -183,7 +178,7 @@ _CODES = ("other", "unreadable", "not_found")
 # ---- findings and alerts
 
 
-def agent_findings(parsed: list[ast.Module]) -> set[str]:
+def agent_findings(parsed: Sequence[ast.Module]) -> set[str]:
     """First arguments of `….findings.add(…)` and `….findings.add_trouble(…)`."""
     everywhere = imported(parsed)
     found: set[str] = set()

@@ -16,8 +16,8 @@ from holdfast.adapters.nonces.sqlite import SqliteNonces
 from holdfast.ledger import keys
 from tests.golden import masks, stored
 from tests.golden.live import story
+from tests.golden.sources import trees
 
-SOURCE = Path(__file__).parents[2] / "src"
 FACT_CALLS = {"set_aside", "fact", "facts", "drop_fact"}
 KEPT_SEGMENTS = {"pin", "rebuilt", "link", "manifest", "public"}
 
@@ -43,9 +43,8 @@ def test_facts_of_a_journal_and_the_form_of_their_values() -> None:
     stored.check("stored/facts.json", stored.pretty(masks.keyed(found, fact_pattern)))
 
 
-def named_facts(source: str) -> set[str]:
+def named_facts(tree: ast.Module) -> set[str]:
     """First arguments of calls that read or write a fact: a word, a constant of the module, or a text with gaps."""
-    tree = ast.parse(source)
     constants: dict[str, ast.expr] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
@@ -74,7 +73,7 @@ def _text(node: ast.expr, constants: dict[str, ast.expr]) -> str:
 
 def test_names_of_facts_in_the_source() -> None:
     """Also those that the story above does not bring about. Names of modules play no part."""
-    found = {name for path in SOURCE.rglob("*.py") for name in named_facts(path.read_text())}
+    found = {name for tree in trees() for name in named_facts(tree)}
     stored.check("stored/fact_names.json", stored.pretty(sorted(found)))
 
 
