@@ -4,8 +4,8 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.fleet_directory.memory import MemoryFleetDirectory
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.memory import MemorySealer
 from holdfast.declared.load import load
 from holdfast.model.fleet import Fleet
@@ -29,7 +29,7 @@ def image(name: str) -> str:
 
 
 def sealed(name: str, *nodes: str) -> bytes:
-    sealer = MemorySealer(SeededEntropy(f"secret {name}"))
+    sealer = MemorySealer(SeededRandom(f"secret {name}"))
     return sealer.seal(f"value of {name}".encode(), [RECIPIENT, *map(node_key, nodes)])
 
 

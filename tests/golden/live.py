@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.adapters.entropy.seeded import SeededEntropy
 from holdfast.adapters.journal.memory import MemoryJournal
+from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.runtime.memory import Behaviour
 from holdfast.adapters.sealing.memory import MemorySealer
-from holdfast.agent.loop import Agent
+from holdfast.agent.agent import Agent
 from holdfast.agent.membership import enrol
 from holdfast.errors import TryLater, Unreachable
-from holdfast.hub.tokens import Tokens
+from holdfast.hub.http.tokens import Tokens
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.checkin import CheckIn, CheckInAnswer
@@ -99,7 +99,7 @@ def fleet(without: tuple[str, ...] = ()) -> Fleet:
     nodes["quiet"] = Node("quiet", ("worker",), "100.64.0.99")  # never joins
     acme = Acme("https://acme.example.test/directory", terms_agreed=True, domains=("example.org",))
     alerts = {"chat": AlertTarget("chat", webhook="https://chat.example.test/hook")}
-    sealer = MemorySealer(SeededEntropy("secrets"))
+    sealer = MemorySealer(SeededRandom("secrets"))
     secrets = {name: sealer.seal(name.encode(), [key_of("w1").line]) for name in ("password", "tls")}
     return replace(base, nodes=nodes, acme=acme, alerts=alerts, secrets=secrets)
 

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast import errors
-from holdfast.hub import alarms, edge_findings, service_findings, startup
-from holdfast.ledger import readiness
+from holdfast.hub import edge_findings, service_findings
+from holdfast.hub.alerts import alarms
+from holdfast.hub.watchers import fleet_findings
+from holdfast.ledger import boot_findings
 from holdfast.wire import faults
 from tests.golden import stored
-from tests.golden.sources import trees
+from tests.golden.sources import modules, trees
 
 FAMILIES: dict[str, type[errors.HoldfastError]] = {
     name: kind
@@ -131,21 +133,24 @@ def families(parsed: Sequence[ast.Module]) -> dict[str, str]:
     return found
 
 
-def imported(parsed: Sequence[ast.Module]) -> dict[str, str]:
-    """Constants that one file has and others import."""
-    return {name: value for tree in parsed for name, value in _constants(tree)}
+def imported(tree: ast.Module) -> dict[str, str]:
+    """Constants that this file imports from others of the product."""
+    found = {}
+    for node in tree.body:
+        source = modules().get(node.module or "") if isinstance(node, ast.ImportFrom) else None
+        if source is not None and isinstance(node, ast.ImportFrom):
+            constants = dict(_constants(source))
+            found |= {a.asname or a.name: constants[a.name] for a in node.names if a.name in constants}
+    return found
 
 
 def test_every_code_of_an_error_with_its_family() -> None:
     parsed = trees()
-    known, constants = families(parsed), imported(parsed)
+    known = families(parsed)
     found: dict[str, set[str]] = {}
     for tree in parsed:
         module = Module(tree, known)
-        names = {
-            alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
-        }
-        module.constants = {name: constants[name] for name in names if name in constants} | module.constants
+        module.constants = imported(tree) | module.constants
         for code, family in module.codes():
             found.setdefault(code, set()).update({family} - {""})
     for kind in FAMILIES.values():
@@ -180,10 +185,9 @@ _CODES = ("other", "unreadable", "not_found")
 
 def agent_findings(parsed: Sequence[ast.Module]) -> set[str]:
     """First arguments of `….findings.add(…)` and `….findings.add_trouble(…)`."""
-    everywhere = imported(parsed)
     found: set[str] = set()
     for tree in parsed:
-        own = everywhere | dict(_constants(tree))
+        own = imported(tree) | dict(_constants(tree))
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Attribute):
                 about = ast.unparse(node.func.value)
@@ -197,8 +201,8 @@ def test_codes_of_findings() -> None:
     of_agent = sorted(agent_findings(trees()))
     assert len(of_agent) > 15, "the scan still finds the calls that add findings"
     tables = {
-        "of the ledger": {code: level for code, (level, _) in sorted(readiness.ROWS.items())},
-        "of nodes, by the hub": {code: level for code, (level, _) in sorted(startup.ROWS.items())},
+        "of the ledger": {code: level for code, (level, _) in sorted(boot_findings.ROWS.items())},
+        "of nodes, by the hub": {code: level for code, (level, _) in sorted(fleet_findings.ROWS.items())},
         "of services, by the hub": sorted(service_findings.ROWS),
         "of public hostnames, by the hub": sorted(edge_findings.ROWS),
         "of an agent": of_agent,

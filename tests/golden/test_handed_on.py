@@ -14,7 +14,7 @@ from holdfast.cli.terminal import Terminal
 from holdfast.model.audit import AuditHead
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Head
-from holdfast.model.stream import Said
+from holdfast.model.stream import StreamedLine
 from tests.fleets.orders import NOW_S, TRUST
 from tests.golden import masks, stored
 from tests.golden.revisions import Revision, revisions
@@ -61,5 +61,5 @@ def test_small_files() -> None:
     mark = head_file.Mark(3, AuditHead(5, DIGEST), 1234, AuditHead(6, DIGEST), "0123-boot")
     sheet.add("head of an audit log", head_file.encode(mark))
     lines = LogLines(Terminal(io.StringIO(), io.StringIO(), io.StringIO()), Manner("web", as_json=True))
-    sheet.add("line of a log with --json", lines.text("w1", Said("c1", "main", 0, NOW_S, True, "grüß\tGott")))
+    sheet.add("line of a log with --json", lines.text("w1", StreamedLine("c1", "main", 0, NOW_S, True, "grüß\tGott")))
     stored.check("handed_on/files.txt", sheet.text())

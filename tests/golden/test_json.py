@@ -11,10 +11,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast import wiring
 from holdfast.adapters.journal.agent_file import AgentFile
 from holdfast.adapters.journal.sqlite import SqliteJournal
-from holdfast.cli import frame
+from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
 from holdfast.model.deployment import ServiceState, StepResult
 from holdfast.model.invite import JoinToken, encode_token
@@ -29,6 +28,7 @@ from holdfast.model.report import (
     RetiredData,
 )
 from holdfast.model.revision import Head
+from holdfast.wiring import cli as wiring
 from tests.fleets.build import START_S, small_fleet, small_service
 from tests.fleets.desks import Rig
 from tests.fleets.directories import files
@@ -79,7 +79,7 @@ def test_with_a_ledger_in_a_directory(tmp_path: Path) -> None:
         out, err = io.StringIO(), io.StringIO()
         terminal = Terminal(out, err, io.StringIO(), environ_no_colour=True)
         box = wiring.SystemToolbox(terminal, {"HOME": str(home), "HOLDFAST_STATE": str(home / "state")})
-        return frame.run([*words, "--fleet", str(fleet), "--yes"], box), out.getvalue(), err.getvalue()
+        return main.run([*words, "--fleet", str(fleet), "--yes"], box), out.getvalue(), err.getvalue()
 
     book = Book(run, tmp_path)
     book.note("init", str(fleet), "--name", "home", "--operator", "alice", title="init")
@@ -156,7 +156,7 @@ def test_of_an_agent(tmp_path: Path) -> None:
     def run(*words: str) -> tuple[int, str, str]:
         out, err = io.StringIO(), io.StringIO()
         box = wiring.SystemToolbox(Terminal(out, err, io.StringIO(), environ_no_colour=True), {"HOME": str(tmp_path)})
-        return frame.run([*words, "--state-dir", str(state)], box), out.getvalue(), err.getvalue()
+        return main.run([*words, "--state-dir", str(state)], box), out.getvalue(), err.getvalue()
 
     book = Book(run, tmp_path)
     book.note("agent", "check", title="agent check, never joined")
@@ -247,7 +247,7 @@ def _run_in(one: Public, words: tuple[str, ...]) -> int:
     for path, text in files(operator.fleet).items():
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
         (directory / path).write_bytes(text)
-    return frame.run([*words, "--fleet", str(directory), "--hub", HUB, "--yes"], operator)
+    return main.run([*words, "--fleet", str(directory), "--hub", HUB, "--yes"], operator)
 
 
 def _speak(one: Public) -> None:
@@ -298,7 +298,7 @@ def test_orders(tmp_path: Path) -> None:
             fleet.mkdir(exist_ok=True)
             hub_key = test_order_verbs.HUB_KEY
             (fleet / "fleet.toml").write_text(f'[fleet]\nname = "small"\nhub_key = "{hub_key}"\n')
-            code = frame.run([*words, "--fleet", str(fleet), "--hub", test_order_verbs.HUB], box)
+            code = main.run([*words, "--fleet", str(fleet), "--hub", test_order_verbs.HUB], box)
             return code, box.out.getvalue(), box.err.getvalue()
 
         book = Book(run, tmp_path, _by_counter)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from holdfast.cli import show_plan
-from holdfast.ledger.readiness import content_findings
+from holdfast.ledger.boot_findings import content_findings
 from holdfast.model import canonical
 from holdfast.model.fleet import Node, Service
 from holdfast.model.manifest import NodeManifest

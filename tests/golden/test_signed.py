@@ -18,13 +18,29 @@ from holdfast.model.invite import (
     decode_token,
     encode_token,
 )
-from holdfast.model.order import ACTIONS, NAMESPACE, Delivered, HubOrder, OrderResult, SignedOrder, decode_order
-from holdfast.model.record import Approval, Link, Pin, Rebuilt, Recovery, RevisionRecord, Signer
+from holdfast.model.order import (
+    ACTIONS,
+    NAMESPACE,
+    Delivered,
+    HubOrder,
+    OrderResult,
+    SignedOrder,
+    decode_order,
+)
+from holdfast.model.record import (
+    Approval,
+    Link,
+    Pin,
+    Rebuilt,
+    Recovery,
+    RevisionRecord,
+    Signer,
+)
 from holdfast.model.report import PULSE_NAMESPACE, Facts, Pulse, SignedPulse
 from holdfast.model.revision import Head
 from holdfast.model.session import NAMESPACE as SESSION_NAMESPACE
 from holdfast.model.session import SessionCertificate, SessionGrant
-from holdfast.model.stream import Alive, CaughtUp, Ended, Said
+from holdfast.model.stream import Alive, CaughtUp, Ended, StreamedLine
 from holdfast.model.token import StoredToken
 from holdfast.model.trust import of
 from holdfast.trust import enrolment as enrolment_rules
@@ -223,7 +239,9 @@ def test_records_links_audit_lines_and_stream_frames() -> None:
     sheet.add("second", second)
     audit.verify([first, second])
     sheet.title("frames of a stream")
-    sheet.add("frames", stream.written([Said("c1", "main", 0, NOW_S, False, "grüß"), CaughtUp(), Alive(), Ended()]))
+    sheet.add(
+        "frames", stream.written([StreamedLine("c1", "main", 0, NOW_S, False, "grüß"), CaughtUp(), Alive(), Ended()])
+    )
     sheet.add("end with a failure", stream.written([Ended("runtime_away", "a message", "a remedy")]))
     stored.check("signed/records.txt", sheet.text())
 

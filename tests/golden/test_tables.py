@@ -7,7 +7,7 @@ from holdfast.gate.acts import ACT_OF, Act, Data, Provenance
 from holdfast.gate.authority import Authority
 from holdfast.gate.decide import Allow, Deed, decide
 from holdfast.gate.facts import Facts
-from holdfast.ledger import readiness
+from holdfast.ledger import boot_findings
 from holdfast.model.fleet import Grade
 from holdfast.model.order import ACTIONS
 from holdfast.model.principal import KINDS, Principal
@@ -49,10 +49,10 @@ def _may(kind: Any, operation: str) -> str:
 def test_the_boot_table() -> None:
     """Code → level, and if the hub refuses to start, plain and with --strict."""
     rows = {}
-    for code in readiness.ROWS:
+    for code in boot_findings.ROWS:
         for address in ("", "service.web", "fleet"):
-            found = readiness.finding(code, "text", address)
-            refused = {strict: readiness.refusal([found], strict) for strict in (False, True)}
+            found = boot_findings.finding(code, "text", address)
+            refused = {strict: boot_findings.refusal([found], strict) for strict in (False, True)}
             assert all(one is None or one.code == code for one in refused.values())
             rows[f"{code} {address}".strip()] = {
                 "level": found.level,

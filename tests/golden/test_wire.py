@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.hub import openapi
-from holdfast.hub.routes import ROUTES, Word
+from holdfast.hub.http import openapi
+from holdfast.hub.http.routes import ROUTES, Word
 from holdfast.wire import http_signature, messages, session_header
 from tests.golden import stored
 
