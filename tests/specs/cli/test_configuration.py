@@ -13,7 +13,8 @@ from holdfast.cli import agent_run, flags, hub_identity, hub_init, hub_run, sess
 from holdfast.model.cadence import NORMAL
 from holdfast.model.duration import milliseconds
 from holdfast.model.fleet import Backups, Settings, Timeouts
-from holdfast.planning.documents import FleetDocument, documents
+from holdfast.planning.documents import FleetDocument
+from holdfast.planning.kinds.every import documents
 from tests.fleets.build import small_fleet
 from tests.specs.declared.declared_fleets import BASE, FLEET, fleet_of, with_fleet
 
