@@ -67,7 +67,7 @@ def reference() -> str:
 
 def _section(title: str, table: type[Struct]) -> str:
     rows = "\n".join(_rows(table))
-    note = f"{_NO_EFFECT}\n\n" if table in _idle() else ""
+    note = f"{_NO_EFFECT}\n\n" if table in below_idle_keys() else ""
     return f"## {title}\n\n{note}| Key | Type | Default | Meaning |\n|---|---|---|---|\n{rows}\n"
 
 
@@ -78,7 +78,7 @@ def _rows(table: type[Struct]) -> Iterator[str]:
         yield f"| `{field.encode_name}` | {in_words(field.type)} | {_default(field)} | {meaning}{_IDLE * idle} |"
 
 
-def _idle() -> set[type]:
+def below_idle_keys() -> set[type]:
     """Tables below a key without an effect."""
     return {
         found.cls

@@ -86,6 +86,14 @@ def test_validate_warns_because_it_does_not_know_what_is_applied(tmp_path: Path)
     scene(tmp_path, story)
 
 
+def test_validate_names_the_fleet(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        assert one.operator.shows("validate")["fleet"] == "oslo"
+        assert "oslo is valid" in one.operator.does("validate")
+
+    scene(tmp_path, story, small_fleet(nodes=("w1", "w2"), name="oslo"))
+
+
 def test_status_lists_the_volumes_that_nothing_protects(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
         whole = {"service": "db", "component": "main", "node": "w1"}
