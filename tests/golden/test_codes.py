@@ -135,7 +135,7 @@ def families(parsed: Sequence[ast.Module]) -> dict[str, str]:
 
 def imported(tree: ast.Module) -> dict[str, str]:
     """Constants that this file imports from others of the product."""
-    found = {}
+    found: dict[str, str] = {}
     for node in tree.body:
         source = modules().get(node.module or "") if isinstance(node, ast.ImportFrom) else None
         if source is not None and isinstance(node, ast.ImportFrom):

@@ -1,7 +1,7 @@
 """`holdfast status`: what the hub serves, how the nodes are, and everything that is wrong."""
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -24,14 +24,15 @@ from holdfast.model.applied import Applied
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.invite import decode_invite
 from holdfast.model.report import Report
+from holdfast.planning.protection import Unprotected, unprotected
 from holdfast.ports.hub_link import FleetReader, HubReader
 from holdfast.trust.enrolment import RECORD_S
 
 DETAILS = """\
 Served revision, quarantined resources, the health of the nodes, how many hostnames are public, every service that is
 not as applied (what is applied, what serves, which step failed), every public route and certificate that is not as it
-should be, and every other finding with its code, age and remedy. What nodes say is verified on this machine: a hub that
-shows old or forged words of a node is a finding itself.
+should be, the volumes that nothing protects, and every other finding with its code, age and remedy. What nodes say is
+verified on this machine: a hub that shows old or forged words of a node is a finding itself.
 
 examples:
   holdfast status
@@ -40,6 +41,9 @@ examples:
 
 
 DERIVED = frozenset({"edge_route_missing", "edge_route_waiting", "edge_route_leaving"})  # from reports, by nobody else
+
+
+VOLUMES_SHOWN = 10  # --json has all of them
 
 
 def declare(parser: Parser) -> None:
@@ -57,8 +61,11 @@ def run(args: Namespace, box: Toolbox) -> int:
         own += not_as_applied(nodes, applied, box.clock.now_s())
         own += not_public(nodes, applied, box.clock.now_s())
     findings = merged(found.findings, own)
+    volumes = unprotected(applied) if applied is not None else ()
     if args.json:
-        box.terminal.say(msgspec.json.encode(_document(found, nodes, applied, findings, ready)).decode())
+        document = _document(found, nodes, applied, findings, ready)
+        document["unprotected"] = msgspec.to_builtins(volumes)
+        box.terminal.say(msgspec.json.encode(document).decode())
         return 0
     served = ", ".join(f"{count} {kind}" for kind, count in sorted(found.resources.items())) or "nothing"
     box.terminal.say(harmless(f"serving revision {found.serving.number} from {found.source}: {served}"))
@@ -68,6 +75,8 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(harmless(_summary(nodes, ready)))
     if applied is not None and (public := edge_view.views(applied, nodes)):
         box.terminal.say(harmless(_public(public)))
+    if volumes:
+        box.terminal.say(harmless(_unprotected(volumes)))
     for finding in findings:
         box.terminal.say(show_finding.text(finding, box.terminal, _since(finding)))
     return 0
@@ -221,6 +230,13 @@ def finding_of(finding: StatusFinding) -> dict[str, Any]:
 
 def _since(finding: StatusFinding) -> str:
     return f" ({aged(finding.age_s)})" if finding.age_s >= 1 else ""
+
+
+def _unprotected(found: Sequence[Unprotected]) -> str:
+    named = [f"{one.service}/{one.volume}" for one in found[:VOLUMES_SHOWN]]
+    if len(found) > VOLUMES_SHOWN:
+        named.append(f"{len(found) - VOLUMES_SHOWN} more")
+    return f"volumes that nothing protects (no backups are taken yet, each has one copy): {', '.join(named)}"
 
 
 def _public(found: list[EdgeView]) -> str:

@@ -167,14 +167,6 @@ def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
         if "PORT" in component.env and component.routes
         if component.env["PORT"] not in {str(route.port) for route in component.routes}
     ]
-    found += [
-        f"service.{name}: volume {volume!r} is backed up in part only (*.toml, *.db, *.pem); "
-        "write it as a table with protect = …, or add [snapshot]"
-        for name, service in fleet.services.items()
-        for component in service.components
-        for volume in component.volumes
-        if isinstance(volume, str) and not service.snapshot
-    ]
     return tuple(sorted(found))
 
 

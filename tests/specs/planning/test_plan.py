@@ -145,11 +145,6 @@ def test_a_service_outside_the_plan_is_not_warned_about() -> None:
     assert plan(declared, after(plan(fleet(a=service("reg.test/y:1")), None)), Inputs(only="service.a")).warnings == ()
 
 
-def test_a_partial_volume_is_warned_about() -> None:
-    (warning,) = plan(fleet(a=service(volumes=("/srv/a:/srv/a",))), None).warnings
-    assert "in part only" in warning
-
-
 def test_it_looks_like_a_rename_and_is_said() -> None:
     before = after(plan(fleet(old=service(volumes=DATA)), None))
     step = plan(fleet(new=service(volumes=DATA)), before)
