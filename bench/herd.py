@@ -185,7 +185,7 @@ async def steady(hub: Hub, agents: int, seconds: float, every_s: float, seen: He
     }
 
 
-async def herd(hub: Hub, agents: int, every_s: float, seen: Head) -> dict[str, float]:
+async def herd(hub: Hub, agents: int, every_s: float, seen: Head, down_s: float) -> dict[str, float]:
     """Kill the hub, start it again: when has everybody been answered?"""
     loop, tally = asyncio.get_running_loop(), Tally()
     until_s = loop.time() + 120.0
@@ -193,7 +193,7 @@ async def herd(hub: Hub, agents: int, every_s: float, seen: Head) -> dict[str, f
     while len(tally.answered) < agents and loop.time() < until_s:
         await asyncio.sleep(0.2)
     hub.stop(signal.SIGKILL)
-    await asyncio.sleep(3.0)
+    await asyncio.sleep(down_s)
     hub.process = hub.start()
     back_s = loop.time()
     while sum(at_s > back_s for at_s in tally.answered.values()) < agents and loop.time() < until_s:
@@ -216,6 +216,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--every", type=float, default=10.0)
     parser.add_argument("--hold", type=float, default=0.0, help="seconds the hub may hold each check-in")
+    parser.add_argument("--down", type=float, default=3.0, help="seconds between the hub's end and its next start")
     parser.add_argument("--no-herd", action="store_true")
     args = parser.parse_args()
     gc.disable()  # whoever measures does not pause
@@ -226,7 +227,7 @@ def main() -> None:
             found = asyncio.run(steady(hub, args.agents, args.seconds, args.every, seen, args.hold))
             found["node_list_s"] = hub.status_s()
             if not args.no_herd:
-                found |= asyncio.run(herd(hub, args.agents, args.every, seen))
+                found |= asyncio.run(herd(hub, args.agents, args.every, seen, args.down))
         finally:
             hub.stop(signal.SIGKILL)
     print(json.dumps({"agents": args.agents, "load": os.getloadavg()[0], **found}, indent=2))

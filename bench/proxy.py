@@ -43,6 +43,12 @@ UPDATE_S_MAX = 1.0
 SWITCH_RATIO_MAX = 10.0  # a set is two files and their acknowledgement, by hand it is one file and hope
 THROUGHPUT_MIN = 0.9
 WAIT_S = 60.0
+FLIPS = 20
+
+# Numbers of routes; switches of each; requests under load; rounds of each hop.
+FULL = (SIZES, 20, 40_000, 5)
+QUICK = ((10, 100), 6, 20_000, 2)
+SMALLEST = ((2,), 2, 1_000, 1)
 
 
 def ask(port: int, heard: Connection) -> None:
@@ -234,9 +240,8 @@ def _of_size(
 
 
 def _hops(runner: asyncio.Runner, ours: Ours, by_hand: ByHand, requests: int, rounds: int) -> Iterator[Figure]:
-    flips = 20
-    rate, well, asked = runner.run(under_load(ours, flips, requests))
-    note = f"{asked:,} requests at {rate:,.0f}/s, {flips} switches"
+    rate, well, asked = runner.run(under_load(ours, FLIPS, requests))
+    note = f"{asked:,} requests at {rate:,.0f}/s, {FLIPS} switches"
     yield Figure("requests that failed under load", "", float(asked - well), target=0.0, note=note)
     pids = {OURS: _pid(ours), BARE: by_hand.envoy.pid}
     for protocol, more in (("HTTP/1.1", ("--h1",)), ("HTTP/2", ("--max-concurrent-streams", "4"))):
@@ -270,9 +275,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="10 and 100 routes, fewer rounds")
     args = parser.parse_args()
-    effort = ((10, 100), 6, 20_000, 2) if args.quick else (SIZES, 20, 40_000, 5)
     found = []
-    for figure in measure(*effort):
+    for figure in measure(*(QUICK if args.quick else FULL)):
         sys.stderr.write(f"{figure.name}: {figure.ours:.3g} {figure.unit} {figure.note}\n")
         found.append(figure)
     print(table(found))
