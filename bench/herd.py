@@ -32,6 +32,7 @@ from holdfast.model.report import PULSE_NAMESPACE, Facts, Pulse, SignedPulse
 from holdfast.model.revision import Head
 from holdfast.trust import own_signature
 
+BEAT_S = 9.5
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -125,23 +126,28 @@ def _free_port() -> int:
 async def live(
     number: int, hub: Hub, seen: Head, every_s: float, until_s: float, tally: Tally, hold_s: float = 0.0
 ) -> None:
-    """One agent as the hub sees it: a heartbeat every `every_s`; back-off as the real one's.
+    """One agent as the hub sees it: a check-in every `every_s`; back-off as the real one's.
+
+    A check-in is a heartbeat at most every BEAT_S: the hub refuses a node that sends more.
 
     With `hold_s` the hub holds every check-in so long, as it does for idle agents, and only what it took beyond counts.
     """
     random = Random(number)
     key, clock, entropy = node_key(number), SystemClock(), SystemEntropy()
     link = HttpFleetLink(hub.url, hub.key, key, lambda: hub.fleet, clock, entropy)
-    pause_s, sequence = 1.0, 0
+    pause_s, sequence = 1.0, time.time_ns() // 1_000_000  # greater than that of any run before: the hub remembers
     await asyncio.sleep(random.random() * every_s)
     loop = asyncio.get_running_loop()
+    beat_due_s = 0.0
     try:
         while loop.time() < until_s:
             start_s, sequence = loop.time(), sequence + 1
+            beat = start_s >= beat_due_s
+            beat_due_s = start_s + BEAT_S if beat else beat_due_s
             pulse = Pulse(hub.fleet, f"n{number}", sequence, clock.now_s(), seen, facts=Facts(2000, 1 << 33, 1 << 32))
             body = msgspec.json.encode(pulse)
             signed = SignedPulse(body, own_signature.armoured(key, body, PULSE_NAMESPACE))
-            message = CheckIn(f"n{number}", seen, heartbeat=True, pulse=signed, wait_s=hold_s, clock_s=clock.now_s())
+            message = CheckIn(f"n{number}", seen, heartbeat=beat, pulse=signed, wait_s=hold_s, clock_s=clock.now_s())
             try:
                 await link.check_in(message)
             except HoldfastError as trouble:

@@ -45,7 +45,7 @@ class Effort:
     hub_settled_s: float
     idle_s: float
     traffic: traffic.Effort
-    proxy: tuple[tuple[int, ...], int, int, int]
+    proxy: proxy.Effort
     store_commits: int
     latency: tuple[int, int]  # applies that are measured; applies before those
     herd: tuple[int, float, float, float]  # agents; seconds; seconds between check-ins; seconds without a hub
@@ -187,7 +187,7 @@ PARTS = (
     Part("latency", lambda effort, _: latency(*effort.latency), alone=True),
     Part("herd", lambda effort, _: herd(*effort.herd), alone=True),
     Part("idle", lambda effort, _: idle(effort.idle_s, effort.peers), alone=True),
-    Part("proxy", lambda effort, _: proxy.measure(*effort.proxy), alone=True),
+    Part("proxy", lambda effort, _: proxy.measure(effort.proxy), alone=True),
 )
 
 
