@@ -76,7 +76,7 @@ SMALLEST = Effort(
 
 
 def commits(rounds: int) -> Iterator[Figure]:
-    found = _child("commits", "--rounds", str(rounds))
+    found = child("commits", "--rounds", str(rounds))
     note = "Mailbox.commit in the process : two rows"
     yield Figure(
         "commit of 1 address of 10 services", "µs", found["ours_us"], found["bare_us"], COMMIT_RATIO_MAX, note=note
@@ -85,7 +85,7 @@ def commits(rounds: int) -> Iterator[Figure]:
 
 def boots(blobs: Mapping[int, int], rounds: int) -> Iterator[Figure]:
     for size, count in blobs.items():
-        found = _child("boots", "--blobs", str(count), "--size", str(size), "--rounds", str(rounds))
+        found = child("boots", "--blobs", str(count), "--size", str(size), "--rounds", str(rounds))
         yield Figure(
             f"boot, {count:,} blobs of {size // 1024} KiB",
             "MiB/s",
@@ -99,13 +99,13 @@ def boots(blobs: Mapping[int, int], rounds: int) -> Iterator[Figure]:
 
 
 def ledger_store(rounds: int) -> Iterator[Figure]:
-    found = _child("ledger_store", "--rounds", str(rounds))
+    found = child("ledger_store", "--rounds", str(rounds))
     yield Figure("commit of 1 key", "µs", found["lone_commit_us"], found["bare_commit_us"])
     yield Figure("commits of 64 threads", "1/s", found["group_64_tx_per_s"])
 
 
 def latency(applies: int, warm: int) -> Iterator[Figure]:
-    found = _child("latency", "--applies", str(applies), "--warm", str(warm))
+    found = child("latency", "--applies", str(applies), "--warm", str(warm))
     for leg in ("request_ms", "delivery_ms", "total_ms"):
         target = found["target_p50_ms"] if leg == "delivery_ms" else None
         yield Figure(f"commit → accepted, {leg[:-3]}, p50", "ms", found[leg]["p50"], target=target)
@@ -113,7 +113,7 @@ def latency(applies: int, warm: int) -> Iterator[Figure]:
 
 def herd(agents: int, seconds: float, every_s: float, down_s: float) -> Iterator[Figure]:
     words = ("--agents", str(agents), "--seconds", str(seconds), "--every", str(every_s), "--down", str(down_s))
-    found = _child("herd", *words)
+    found = child("herd", *words)
     units = {"p50_ms": "ms", "p99_ms": "ms", "check_ins": "", "errors": "", "hub_core": "cores", "hub_rss_mb": "MB"}
     for name, unit in {**units, "node_list_s": "s", "herd_answered": "agents", "herd_s": "s"}.items():
         yield Figure(f"{agents} agents, {name}", unit, found[name])
@@ -122,7 +122,7 @@ def herd(agents: int, seconds: float, every_s: float, down_s: float) -> Iterator
 def idle(seconds: float, peers: bool) -> Iterator[Figure]:
     if not peers:
         _say("the peer salt-minion is left out: this size installs nothing")
-    found = _child("idle", "--seconds", str(seconds), *([] if peers else ["--no-salt"]))
+    found = child("idle", "--seconds", str(seconds), *([] if peers else ["--no-salt"]))
     for side in ("agent", "hub"):
         yield Figure(f"idle {side}, processor", "% of a core", found[f"{side}_cpu_percent"])
         yield Figure(f"idle {side}, RSS", "MB", found[f"{side}_rss_mb"])
@@ -130,7 +130,7 @@ def idle(seconds: float, peers: bool) -> Iterator[Figure]:
         yield Figure("idle agent beside salt-minion, RSS", "MB", found["agent_rss_mb"], found["salt_minion_rss_mb"])
 
 
-def _child(module: str, *args: str) -> dict[str, Any]:
+def child(module: str, *args: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench." + module, *args]
     done = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE)
     if done.returncode not in (0, MISSED) or not done.stdout:

@@ -50,6 +50,10 @@ class OurServices:
         # The node of the peers leaves the fleet: its agent is off, and every apply would wait for it.
         self._apply("--allow-removals", "1")
 
+    def resize(self, containers: int) -> None:
+        """For the next deploy; nothing may be deployed."""
+        self._count = containers
+
     # ---- the four things that are measured, or cleared up
 
     def deploy(self) -> None:

@@ -153,7 +153,7 @@ def updates(lab: EdgeLab, wrk: Wrk, count: int) -> Iterator[Figure]:
 # ---- two hops --------------------------------------------------------------------------------------------------------
 
 
-def hops(lab: EdgeLab, wrk: Wrk, rounds: int, seconds: int) -> Iterator[Figure]:
+def hops(lab: EdgeLab, wrk: Wrk, rounds: int, seconds: int, warm_rounds: int) -> Iterator[Figure]:
     """All proxies of all sides start anew for each round, so that no side lives with old connections all the time.
     Requests per second swing widely on a shared machine; processor time per request swings less, and is judged, too."""
     sides = Side(443), Side(PORT), Side(LOGGED_PORT)
@@ -164,8 +164,8 @@ def hops(lab: EdgeLab, wrk: Wrk, rounds: int, seconds: int) -> Iterator[Figure]:
         ours = tuple(lab.pids(node)["proxy"] for node in (EDGE, WORKER))
         with TwoHops(lab, folder, HOME) as bare, TwoHops(lab, f"{folder}-logged", HOME, LOGGED_PORT) as logged:
             pids = dict(zip(sides, (ours, bare.pids, logged.pids), strict=True))
-            for side in sides:
-                wrk.run(1, side.port)  # warm
+            for side in sides * warm_rounds:
+                wrk.run(1, side.port)
             for side in sides[number % 3 :] + sides[: number % 3]:
                 side.take(wrk, seconds, pids[side])
     mine, bare_side, logged_side = sides
@@ -273,7 +273,7 @@ def measure(effort: Effort, only: Sequence[str] = ()) -> Iterator[Figure]:
         parts: dict[str, Callable[[], Iterator[Figure]]] = {
             "served": lambda: served(lab, effort.rounds, effort.warm_rounds),
             "updates": lambda: updates(lab, wrk, effort.updates),
-            "hops": lambda: hops(lab, wrk, effort.hop_rounds, effort.hop_s),
+            "hops": lambda: hops(lab, wrk, effort.hop_rounds, effort.hop_s, effort.warm_rounds),
             "dead": lambda: dead(lab, wrk, effort.hop_rounds, effort.hop_s),
             "many": lambda: many(lab, effort.many, max(1, effort.rounds // 2)),
         }
