@@ -22,6 +22,7 @@ from bench.measurements import child
 from bench.our_services import OurServices
 from bench.place import HOLDFAST, Place, apply_args, plan_args
 from bench.stopwatch import lap
+from holdfast.model.revision import Head
 
 SERVICES = 1_000
 STARTS = 5  # of the cheap commands; their median is one sample
@@ -116,7 +117,7 @@ class Sampler:
         return place, new, applied
 
     @cached_property
-    def _hub(self) -> tuple[herd.Hub, herd.Head]:
+    def _hub(self) -> tuple[herd.Hub, Head]:
         hub = herd.Hub(Place(self._subfolder("hub")), AGENTS)
         self._kept.callback(hub.stop)
         return hub, hub.head()
