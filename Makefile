@@ -41,9 +41,9 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-# Lint, types, architecture, specs: no lab, under a minute.
+# Lint, types, architecture, golden files, specs: no lab, under a minute.
 check: lint types
-	$(PYTEST) tests/architecture tests/specs
+	$(PYTEST) tests/architecture tests/golden tests/specs
 
 # Everything that must hold. Many cases wait for a disk or a time limit, hence more workers than cores.
 test: lint types

@@ -5,6 +5,8 @@ and M-137: the key never leaves the node, only a request does. Whatever the auth
 """
 
 import asyncio
+import base64
+import json
 import os
 import re
 import signal
@@ -321,6 +323,15 @@ def test_a_nonce_that_is_over_is_fetched_anew(caddy: Caddy, ca: PublicCa) -> Non
         caddy.settings = Acme(meddler.directory, terms_agreed=True, ca=meddler.root)
         assert ordered(caddy)
         assert refused and meddler.asked.count(f"POST {refused[0]}") == 2
+
+
+def test_the_account_has_the_contact_that_the_fleet_declares(caddy: Caddy, ca: PublicCa) -> None:
+    with Meddler(ca.directory) as meddler:
+        caddy.settings = Acme(meddler.directory, ("mailto:ops@example.test",), terms_agreed=True, ca=meddler.root)
+        assert ordered(caddy)
+    (body,) = [body for path, body in meddler.bodies if path.endswith("/new-account")]
+    payload = json.loads(body)["payload"]
+    assert json.loads(base64.urlsafe_b64decode(payload + "=="))["contact"] == ["mailto:ops@example.test"]
 
 
 WRONG: dict[str, tuple[str, Reply | str, type[HoldfastError]]] = {

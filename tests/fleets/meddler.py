@@ -37,6 +37,7 @@ class Meddler:
     def __init__(self, directory: str, change: Change = nothing) -> None:
         self.change = change
         self.asked: list[str] = []
+        self.bodies: list[tuple[str, bytes]] = []  # path and body of every request
         self._beyond = urlsplit(directory)
         authority = Authority(time.time(), "Meddler")
         leaf, private = authority.leaf((), others=[lib.IPAddress(ipaddress.ip_address(HOST))])
@@ -78,6 +79,7 @@ class Meddler:
 
     def answer(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Reply:
         self.asked.append(f"{method} {path}")
+        self.bodies.append((path, body))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

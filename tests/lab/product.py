@@ -137,6 +137,19 @@ class Place:
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
 
+    def applied_before(self) -> None:
+        """Apply the directory as a release would that accepts keys without an effect in silence."""
+        done = subprocess.run(
+            [PYTHON, "-c", _ACCEPTING, "apply", "--yes"],
+            cwd=self.fleet,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        Outcome(done.returncode, done.stdout, done.stderr).ok()
+
     # ---- the directory
 
     def service(self, name: str, env: str = "", **values: object) -> Path:
@@ -157,6 +170,14 @@ class Place:
         shutil.copytree(self.root, root, symlinks=True)
         return Place(root)
 
+
+_ACCEPTING = """
+import sys
+from holdfast.declared import without_effect
+without_effect.judge = lambda fleet, applied: without_effect.Judged((), ())
+from holdfast.__main__ import main
+sys.exit(main())
+"""
 
 IMAGE = "docker.io/library/busybox@sha256:73aaf090f3d85aa34ee199857f03fa3a95c8ede2ffd4cc2cdb5b94e566b11662"
 

@@ -262,7 +262,7 @@ def test_a_node_listens_as_the_accepted_revision_says_and_a_poll_node_does_not(f
         wait(lambda: fleet.status("p1") == "healthy")
         assert listening(pids["p1"]) == [] and fleet.present("p1")["listening"] == ""
         with socket.create_server((P1, PORT)):
-            fleet.declare(d1="", p1='direct = "on"')
+            fleet.declare(d1="", p1='link = "dial"')
             wait(lambda: listening(pids["d1"]) == [])
             wait(lambda: "listen_failed" in fleet.run("node", "show", "p1").ok().out)
             assert fleet.status("p1") == "healthy"

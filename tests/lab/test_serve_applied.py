@@ -31,13 +31,13 @@ def cli() -> Iterator[Warm]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, cli: Warm) -> Place:
+def place(tmp_path: Path) -> Place:
     made = new_place(tmp_path)
     (made.fleet / "policies").mkdir()
     (made.fleet / "policies" / "base.cedar").write_bytes(POLICY)
     with (made.fleet / "fleet.toml").open("a") as file:
         file.write('\n[[policies]]\nname = "base"\nfile = "policies/base.cedar"\napplies_to = ["fleet"]\n')
-    cli.run(made, "apply", "--yes").ok()
+    made.applied_before()  # policies are refused until they are evaluated, but revisions have them
     return made
 
 
@@ -190,13 +190,16 @@ def test_contents_lie_under_their_digest_and_the_layout_is_what_is_documented_o_
 
 
 def test_a_policy_is_served_as_applied_with_its_binding_o_25(place: Place, cli: Warm) -> None:
-    """O-25, O-28, O-32, O-08: bound by applied metadata, stored and shown, evaluated by a later step."""
+    """O-25, O-28, O-32, O-08: bound by applied metadata, stored and shown, evaluated by a later step. Until then a
+    plan warns about it, and refuses another binding."""
     with running(place, "--state-dir", str(place.ledger)) as hub:
         assert json.loads(_table(hub))["entries"]["policy.base"]["applies_to"] == ["fleet"]
+        (warning,) = cli.run(place, "plan", "--hub", hub.url, "--json").ok().json["warnings"]
+        assert "policies are not evaluated" in warning and "fleet.toml: policies.base" in warning
         place.replace("fleet.toml", 'applies_to = ["fleet"]', 'applies_to = ["fleet", "service.hello"]')
         assert json.loads(_table(hub))["entries"]["policy.base"]["applies_to"] == ["fleet"], "not until applied"
-        change = cli.run(place, "plan", "--hub", hub.url, "--json").ok().json["changes"]
-        assert [(c["address"], [f["path"] for f in c["fields"]]) for c in change] == [("policy.base", ["applies_to"])]
+        refused = cli.run(place, "plan", "--hub", hub.url, "--json").refused(2, "invalid_fleet")
+        assert "policies[0]: not built yet" in refused["message"]
 
 
 def _table(hub: Hub) -> bytes:

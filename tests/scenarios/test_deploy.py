@@ -464,3 +464,16 @@ def test_no_rollout_pulls_because_another_one_asks_anew() -> None:
         assert await asyncio.gather(*asked) == [{scene.one().image}] * 3
 
     play({"web": service()}, story)
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_a_node_changes_as_many_services_at_a_time_as_the_fleet_says(parallel: int) -> None:
+    fleet = small_fleet({name: service() for name in ("a", "b", "c")})
+
+    async def story(scene: Scene) -> None:
+        scene.machine.runtime.images[image(1)] = Image(pull_s=60)
+        await until(scene.rig, lambda: scene.verbs("pull") != [])
+        await asyncio.sleep(5)
+        assert len(scene.verbs("pull")) == parallel
+
+    play(replace(fleet, settings=replace(fleet.settings, parallel=parallel)), story)

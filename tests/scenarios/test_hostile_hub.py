@@ -31,7 +31,7 @@ from holdfast.model.revision import (
     digest_of,
     encode_header,
 )
-from holdfast.planning.table import serving_metadata
+from holdfast.planning.service_entry import serving_metadata
 from tests.fleets.agents import Lone, PaperHub, turn
 from tests.fleets.build import ALICE_SIGNER, START_S, digest_pinned, sign, small_service
 from tests.fleets.virtual import VirtualLoop, run

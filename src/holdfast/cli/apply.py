@@ -22,7 +22,7 @@ from holdfast.model import canonical
 from holdfast.model.applied import head_of
 from holdfast.model.fleet import Fleet
 from holdfast.model.revision import Candidate
-from holdfast.planning.documents import documents
+from holdfast.planning.kinds.every import documents
 from holdfast.planning.manifests import compile_manifests
 
 DETAILS = """\

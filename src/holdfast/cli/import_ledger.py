@@ -14,7 +14,7 @@ from holdfast.hub.ledger.salvage import Restored, restore
 from holdfast.ledger.boot_findings import as_refusal
 from holdfast.ledger.rebuild import Spare
 from holdfast.model.applied import EMPTY_TABLE
-from holdfast.planning.documents import documents
+from holdfast.planning.kinds.every import documents, holders
 from holdfast.planning.table import draft
 
 DETAILS = """\
@@ -65,7 +65,10 @@ def _spares(args: Namespace, box: Toolbox) -> dict[str, Spare]:
         box.terminal.remark(f"Going on without a fleet directory: {trouble.message}")
         return {}
     sealed = tuple(fleet.secrets.values())
-    return {address: Spare(entry, texts[address], sealed) for address, entry in drafted.table.entries.items()}
+    return {
+        address: Spare(entry, texts[address], holders(address, drafted.table), sealed)
+        for address, entry in drafted.table.entries.items()
+    }
 
 
 def _say(restored: Restored, state_dir: str, args: Namespace, box: Toolbox) -> int:

@@ -13,7 +13,7 @@ from holdfast.model.applied import Applied
 from holdfast.model.ids import TRUST
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Table
-from holdfast.planning.plan import plan_rollback
+from holdfast.planning.rollback import plan_rollback
 from holdfast.ports.hub_link import ConvergenceReader, HubReader
 
 PAGE = 200  # revisions asked for at a time

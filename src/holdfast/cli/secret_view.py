@@ -15,7 +15,7 @@ from holdfast.model.fleet import Fleet
 from holdfast.model.ids import is_name
 from holdfast.model.revision import Table
 from holdfast.model.secret import refs_of
-from holdfast.planning.documents import documents
+from holdfast.planning.kinds.every import documents
 from holdfast.planning.table import draft
 
 

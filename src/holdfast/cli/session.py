@@ -2,6 +2,7 @@
 
 import os
 from argparse import Namespace
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,12 +10,17 @@ from msgspec.structs import replace
 from holdfast.cli.hub_identity import state_dir
 from holdfast.cli.seen_heads import Heads
 from holdfast.cli.tools import Toolbox
+from holdfast.declared import without_effect
 from holdfast.declared.load import load
+from holdfast.declared.problem import Problems
+from holdfast.declared.sources import FILE_BYTES_MAX
+from holdfast.declared.without_effect import Use
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet
 from holdfast.model.plan import Plan
 from holdfast.planning import images
 from holdfast.planning.plan import Inputs, plan
+from holdfast.ports.fleet_directory import FleetDirectory
 from holdfast.ports.hub_link import FleetReader, HubReader
 
 
@@ -68,4 +74,14 @@ def _with_identities(found: Inputs, session: Session, box: Toolbox) -> Inputs:
 
 
 def make_plan(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> Plan:
-    return plan(session.fleet, session.applied, inputs(session, args, box, only))
+    """Refuse keys without an effect that are new, before anything is asked of a registry or a node."""
+    judged = without_effect.judge(session.fleet, session.applied)
+    if judged.refused:
+        raise _refusal(judged.refused, box.fleet_directory(args.fleet))
+    found = plan(session.fleet, session.applied, inputs(session, args, box, only))
+    return replace(found, warnings=(*found.warnings, *judged.warnings()))
+
+
+def _refusal(refused: Sequence[Use], directory: FleetDirectory) -> Problems:
+    files = sorted({use.file for use in refused})
+    return without_effect.problems(refused, {file: directory.read(file, FILE_BYTES_MAX) for file in files})

@@ -1,6 +1,7 @@
 """`holdfast status`: what the hub serves, the health of the nodes, and every finding."""
 
 from argparse import Namespace
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from holdfast.model.applied import Applied
 from holdfast.model.duration import aged
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.verified_report import VerifiedReport
+from holdfast.planning.protection import Unprotected, unprotected
 from holdfast.ports.hub_link import FleetReader, HubReader
 from holdfast.status import nodes as node_findings
 from holdfast.status.edges import views as edge_views
@@ -28,13 +30,16 @@ from holdfast.trust import reports
 DETAILS = """\
 Served revision, quarantined resources, the health of the nodes, how many hostnames are public, every service that is
 not as applied (what is applied, what serves, which step failed), every public route and certificate that is not as it
-should be, and every other finding with its code, age and remedy. Reports of nodes are verified on this machine: a hub
-that shows old or forged reports of a node is a finding itself.
+should be, the volumes that nothing protects, and every other finding with its code, age and remedy. Reports of nodes
+are verified on this machine: a hub that shows old or forged reports of a node is a finding itself.
 
 examples:
   holdfast status
   holdfast status --hub https://hub.example.com:9555 --json
 """
+
+
+VOLUMES_SHOWN = 10  # --json has all of them
 
 
 def declare(parser: Parser) -> None:
@@ -53,8 +58,11 @@ def run(args: Namespace, box: Toolbox) -> int:
         own += node_findings.not_as_applied(nodes, applied, now_s)
         own += node_findings.not_public(nodes, applied, now_s)
     findings = node_findings.merged(found.findings, own)
+    volumes = unprotected(applied) if applied is not None else ()
     if args.json:
-        box.terminal.say(msgspec.json.encode(_document(found, nodes, applied, findings, ready)).decode())
+        document = _document(found, nodes, applied, findings, ready)
+        document["unprotected"] = msgspec.to_builtins(volumes)
+        box.terminal.say(msgspec.json.encode(document).decode())
         return 0
     served = ", ".join(f"{count} {kind}" for kind, count in sorted(found.resources.items())) or "nothing"
     box.terminal.say(harmless(f"serving revision {found.serving.number} from {found.source}: {served}"))
@@ -64,6 +72,8 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(harmless(_summary(nodes, ready)))
     if applied is not None and (public := edge_views.views(applied, nodes)):
         box.terminal.say(harmless(_public(public)))
+    if volumes:
+        box.terminal.say(harmless(_unprotected(volumes)))
     for finding in findings:
         box.terminal.say(show_finding.text(finding, box.terminal, _since(finding)))
     return 0
@@ -139,6 +149,13 @@ def finding_of(finding: StatusFinding) -> dict[str, Any]:
 
 def _since(finding: StatusFinding) -> str:
     return f" ({aged(finding.age_s)})" if finding.age_s >= 1 else ""
+
+
+def _unprotected(found: Sequence[Unprotected]) -> str:
+    named = [f"{one.service}/{one.volume}" for one in found[:VOLUMES_SHOWN]]
+    if len(found) > VOLUMES_SHOWN:
+        named.append(f"{len(found) - VOLUMES_SHOWN} more")
+    return f"volumes that nothing protects (no backups are taken yet, each has one copy): {', '.join(named)}"
 
 
 def _public(found: list[EdgeView]) -> str:

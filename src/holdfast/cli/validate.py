@@ -6,11 +6,13 @@ import msgspec
 
 from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
+from holdfast.declared import without_effect
 from holdfast.declared.load import load
 from holdfast.model import trust
 
 DETAILS = """\
 Reads the directory and nothing else. Every mistake is reported at once, with file, line, key and remedy (exit 2).
+A key without an effect is a warning here: holdfast plan refuses it unless the applied revision has it.
 
 examples:
   holdfast validate
@@ -24,6 +26,7 @@ def declare(parser: Parser) -> None:
 
 def run(args: Namespace, box: Toolbox) -> int:
     fleet = load(box.fleet_directory(args.fleet))
+    warnings = without_effect.remarks(without_effect.judge(fleet, None))
     identity = trust.digest(trust.of(fleet.operators, fleet.thresholds))
     counts = {
         "services": len(fleet.services),
@@ -33,9 +36,17 @@ def run(args: Namespace, box: Toolbox) -> int:
         "storage": len(fleet.storage),
     }
     if args.json:
-        document = {"valid": True, "fleet": fleet.settings.name, "trust": identity, **counts}
+        document = {
+            "valid": True,
+            "fleet": fleet.settings.name,
+            "trust": identity,
+            **counts,
+            "warnings": list(warnings),
+        }
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
+    for warning in warnings:
+        box.terminal.warn(warning)
     said = ", ".join(f"{count} {noun}" for noun, count in counts.items() if count)
     box.terminal.say(f"{fleet.settings.name} is valid: {said}.")
     box.terminal.say(f"Trust digest (the fleet id, if this is its first): {identity}")

@@ -53,7 +53,7 @@ class _Walk:
             name = meant.get(key, key)
             if name and (name == key or name not in value):  # a slip is read as what was probably meant
                 walk = self if name == key or isinstance(inner, dict | list) else _Walk(self.file, Flaws())
-                rest[name] = walk.visit(fields[name].type, inner, (*path, key))
+                rest[name] = walk.field(kind.cls.__name__, fields[name], inner, (*path, key))
         required = [name for name, field in fields.items() if field.required]
         for name in required:
             if name not in rest:
@@ -62,11 +62,19 @@ class _Walk:
             return BAD
         return {key: inner for key, inner in rest.items() if inner is not BAD}
 
+    def field(self, table: str, field: inspect.Field, value: Any, path: Path) -> Any:
+        kind = plain(field.type)
+        if isinstance(kind, inspect.LiteralType) and value not in kind.values:
+            row = later.of_value(table, field.encode_name, value)
+            if row is not None:
+                return self.note(path, row.reason, row.remedy)
+        return self.visit(field.type, value, path)
+
     def unknown(self, kind: inspect.StructType, key: str, known: list[str], path: Path) -> str:
         """Note it; answer the key that was probably meant, or ""."""
-        reason, instead = later.of_key(kind.cls.__name__, key)
-        if reason:
-            self.note((*path, key), reason, instead)
+        row = later.of_key(kind.cls.__name__, key)
+        if row is not None:
+            self.note((*path, key), row.reason, row.remedy)
             return ""
         guess = "" if self.flaws.crowded else spelling.nearest(key, known)
         remedy = f'did you mean "{guess}"?' if guess else "the keys here are " + ", ".join(sorted(known))
@@ -92,9 +100,6 @@ class _Walk:
 
     def scalar(self, kind: inspect.Type, value: Any, path: Path, expected: str) -> Any:
         if isinstance(kind, inspect.LiteralType) and value not in kind.values:
-            reason, instead = later.of_value(path, value)
-            if reason:
-                return self.note(path, reason, instead)
             guess = "" if self.flaws.crowded else spelling.question(value, [str(other) for other in kind.values])
             return self.note(path, f"must be {expected}, not {shown(value)}", guess)
         if isinstance(kind, inspect.IntType) and not in_range(kind, value):

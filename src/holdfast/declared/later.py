@@ -1,27 +1,82 @@
-"""Keys and directories the contract names whose feature is not built yet: refused with a sentence, never ignored."""
+"""The table of declared keys without an effect: what is not built, and what to write instead.
+
+Keys and values outside the schema are refused when a file is read. Those inside it are judged by `without_effect`,
+which also looks at the applied revision.
+"""
 
 from collections.abc import Mapping
 
-KEYS: Mapping[tuple[str, str], str] = {
-    ("FleetFile", "boot"): "an order of booting nodes is not kept yet",
-    ("Service", "needs"): "contracts between services are not negotiated yet",
-    ("Service", "schedule"): "nothing runs on a schedule yet",
-    ("Service", "drill"): "restore drills are not run yet",
-}
+from msgspec import Struct
 
-# Values of a key that has others already, by its path.
-VALUES: Mapping[tuple[tuple[str | int, ...], str], tuple[str, str]] = {
-    (("overlay", "driver"), "wireguard"): (
+
+class Later(Struct, frozen=True):
+    """One key, or one value of a key, without an effect. `refused`: else a plan only warns."""
+
+    reason: str
+    remedy: str
+    refused: bool = True
+
+
+Row = tuple[str, str, str]  # struct in model/fleet.py, key as it is written, value ("" means every value)
+
+_REMOVE = "remove the key until a release announces it"
+_REMOVE_TABLE = "remove the table until a release announces it"
+_REMOVE_ROLE = "remove the role until a release announces it"
+
+BACKUP: Row = ("Volume", "protect", "backup")
+OWN: Row = ("Volume", "protect", "own:NAME")
+
+TABLE: Mapping[Row, Later] = {
+    # Outside the schema.
+    ("FleetFile", "boot", ""): Later("not built yet: an order of booting nodes is not kept yet", _REMOVE),
+    ("Service", "needs", ""): Later("not built yet: contracts between services are not negotiated yet", _REMOVE),
+    ("Service", "schedule", ""): Later("not built yet: nothing runs on a schedule yet", _REMOVE),
+    ("Service", "drill", ""): Later("not built yet: restore drills are not run yet", _REMOVE),
+    ("Overlay", "driver", "wireguard"): Later(
         "not built yet: Holdfast sets up no WireGuard network itself",
         'set it up by other means and write driver = "external", with encrypted = true',
     ),
-}
-
-# Keys that will never be built: what they would do is done elsewhere, on purpose.
-REFUSED: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("AlertTarget", "command"): (
+    # Will never be built: the hub process does this, so that no revision can run a program there.
+    ("AlertTarget", "command", ""): Later(
         "a command is only ever a flag of the hub process, so that no revision can run a program there",
         "start the hub with --alert-command, or write webhook or apprise here",
+    ),
+    # Inside the schema: fleet.toml.
+    ("FleetFile", "storage", ""): Later(
+        "not built yet: storage targets are not mounted, and no data is written to them", _REMOVE_TABLE
+    ),
+    ("FleetFile", "policies", ""): Later(
+        "not built yet: policies are not evaluated, so a rule neither allows nor forbids anything",
+        "remove the table and its file in policies/ until a release announces it",
+    ),
+    ("FleetFile", "backups", ""): Later("not built yet: no backups are taken, kept or restored", _REMOVE),
+    ("Timeouts", "snapshot", ""): Later("not built yet: no snapshots are taken", _REMOVE),
+    ("Node", "peer_calls", ""): Later("not built yet: agents do not call each other", _REMOVE),
+    ("Node", "roles", "provider"): Later("not built yet: a provider serves no other node", _REMOVE_ROLE),
+    ("Node", "roles", "builder"): Later("not built yet: a builder builds no images", _REMOVE_ROLE),
+    ("Node", "direct", "on"): Later(
+        "not built yet: no command talks to an agent without the hub",
+        'remove the key; link = "dial" lets the hub call the node',
+    ),
+    ("Node", "labels", ""): Later(
+        "labels are stored with the node, and nothing reads them yet",
+        "they choose no node for a service; pin a service with node = …",
+        refused=False,
+    ),
+    # Inside the schema: services/<name>.toml.
+    ("Service", "custody", ""): Later("not built yet: there are no backups that this key could open", _REMOVE),
+    ("Service", "snapshot", ""): Later("not built yet: no snapshots are taken", _REMOVE_TABLE),
+    ("Volume", "class", ""): Later(
+        "not built yet: every volume lies in the data directory of its node, whatever its class", _REMOVE
+    ),
+    OWN: Later(
+        "not built yet: the volume would lie on the local disk of its node, and on no storage target",
+        'write protect = "backup", or protect = "none" if the data may be lost',
+    ),
+    BACKUP: Later(
+        "nothing is archived yet: Holdfast takes no backups, so each of these volumes has one copy, on its node",
+        "copy the data elsewhere by other means until a release announces backups",
+        refused=False,
     ),
 }
 
@@ -30,18 +85,14 @@ DIRECTORIES: Mapping[str, str] = {
     "graphs": "typed graphs are not served yet",
 }
 
-KEY_REMEDY = "remove the key until a release announces it"
 DIRECTORY_REMEDY = "move the directory out of the fleet directory until a release announces it"
 
 
-def of_value(path: tuple[str | int, ...], value: str) -> tuple[str, str]:
-    """Why this value is refused at this place, and what to do instead; or two empty strings."""
-    return VALUES.get((path, value), ("", ""))
+def of_key(table: str, key: str) -> Later | None:
+    """The row of a key whose every value is without an effect."""
+    return TABLE.get((table, key, ""))
 
 
-def of_key(table: str, key: str) -> tuple[str, str]:
-    """Why this key of this table is refused, and what to do instead; or two empty strings."""
-    if (table, key) in REFUSED:
-        return REFUSED[table, key]
-    reason = KEYS.get((table, key), "")
-    return (f"not built yet: {reason}", KEY_REMEDY) if reason else ("", "")
+def of_value(table: str, key: str, value: object) -> Later | None:
+    """The row of this one value of a key."""
+    return TABLE.get((table, key, value)) if isinstance(value, str) else None

@@ -8,9 +8,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "operators": "who may sign changes",
         "nodes": "the machines",
         "trust": "how many operators must sign",
-        "storage": "where volumes and backups may lie",
+        "storage": "targets for volumes and backups",
         "policies": "authorization rules and what they apply to",
-        "backups": "when backups are taken and how many are kept",
+        "backups": "when backups will be taken and how many will be kept",
         "timeouts": "how long each kind of work may take",
         "alerts": "whom the hub tells when something needs a person",
         "acme": "a public authority that edges order certificates from; without it each edge issues its own",
@@ -44,7 +44,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     "Node": {
         "name": "the name of the node",
-        "roles": "what the node is for; only a `worker` is chosen for services, an `edge` alone takes none",
+        "roles": "what the node is for; only a `worker` is chosen for services, an `edge` alone takes none; `provider` "
+        "and `builder` have no effect yet",
         "address": "its address in the overlay network; where it is left out, the one its agent reports is recorded",
         "public_address": "its address on the internet, if it has one; public names are expected to lead there",
         "key": "its public key, if you know it before it joins; else the one it joins with is recorded",
@@ -55,22 +56,22 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "proxy": "`public` on an edge, which answers the internet as nobody else does, and `internal` on every other "
         "node: so it is if left out. `none`: containers are reached at the node's address without TLS, so only with "
         "`encrypted = true` in `[overlay]`, and never by a public route",
-        "peer_calls": "whom its agent may call",
-        "direct": "whether it takes direct calls without the hub",
+        "peer_calls": "which agents its agent may call",
+        "direct": "whether it takes calls of commands without the hub; `on` has no effect yet",
         "labels": "facts of your own about the node",
     },
     "Storage": {
         "name": "the name of the target",
         "type": "the kind of storage",
         "durable_id": "what identifies it when it is plugged in elsewhere",
-        "class": "how fast it is",
+        "class": "how fast the target is",
         "role": "what it is used for",
-        "policy": "when it is backed up to and how much it keeps",
+        "policy": "when backups will be written to it and how many it will keep",
         "state": "whether it is in use",
     },
     "StoragePolicy": {
-        "schedule": "when backups are written to it",
-        "retain": "how many backups it keeps",
+        "schedule": "when backups will be written to it",
+        "retain": "how many backups it will keep",
     },
     "PolicyBinding": {
         "name": "the name of the policy",
@@ -78,14 +79,14 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "applies_to": "`fleet`, or services as `service.NAME`",
     },
     "Backups": {
-        "interval": "how often a service is backed up",
-        "retain": "how many backups of a service are kept",
-        "drill_interval": "how often a restore is tried out",
+        "interval": "how often a service will be backed up",
+        "retain": "how many backups of a service will be kept",
+        "drill_interval": "how often a restore will be tried out",
     },
     "Timeouts": {
-        "deploy": "bringing a new version up",
+        "deploy": "how long a command waits for a new version to come up",
         "edge_route": "changing a public route",
-        "health_check": "one health check",
+        "health_check": "how long the hub waits when it probes a silent node",
         "undeploy": "taking a service down",
         "snapshot": "taking one snapshot",
     },
@@ -120,9 +121,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "node": "pins the service to this node, whatever its tier",
         "active": "whether it should run; `false` keeps its place and its data",
         "protect": "refuses every removal until lifted",
-        "custody": "who can open its backups: only operators, or the hub too",
+        "custody": "which keys will open its backups: only those of operators, or the hub's too",
         "failover": "nodes it may move to when its own is lost",
-        "snapshot": "how its data is copied",
+        "snapshot": "how its data will be copied",
     },
     "Component": {
         "name": "the name of the component",
@@ -162,7 +163,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "Volume": {
         "name": "the name of the volume",
         "path": "where the component sees it",
-        "protect": "what keeps its data from being lost; there is no default on purpose",
+        "protect": "your decision about its data; there is no default on purpose. Nothing is archived yet, so each "
+        "volume has one copy, on its node",
         "class": "how fast its storage should be",
     },
     "Resources": {

@@ -48,7 +48,7 @@ Printed from the structs in `src/holdfast/model/fleet.py`; do not edit (see `src
 ```
 fleet.toml               who may change the fleet, and where it runs
 services/<name>.toml     one service each; the file is named like the service
-policies/<name>.cedar    authorization rules, bound in [[policies]]
+policies/<name>.cedar    authorization rules, bound in [[policies]]; not evaluated yet
 secrets/<name>.age       sealed values (age); `holdfast secret set` writes them
 ```
 
@@ -61,21 +61,50 @@ files of other kinds are ignored.
 
 def reference() -> str:
     """The whole page."""
-    parts = [_OPENING, *(_section(title, table) for title, table in SECTIONS), _not_built_yet()]
+    parts = [_OPENING, *(_section(title, table) for title, table in SECTIONS), _without_effect()]
     return "\n".join(parts)
 
 
 def _section(title: str, table: type[Struct]) -> str:
     rows = "\n".join(_rows(table))
-    return f"## {title}\n\n| Key | Type | Default | Meaning |\n|---|---|---|---|\n{rows}\n"
+    note = f"{_NO_EFFECT}\n\n" if table in below_idle_keys() else ""
+    return f"## {title}\n\n{note}| Key | Type | Default | Meaning |\n|---|---|---|---|\n{rows}\n"
 
 
 def _rows(table: type[Struct]) -> Iterator[str]:
+    for field in _fields(table):
+        meaning = MEANINGS[table.__name__][field.encode_name]
+        idle = later.of_key(table.__name__, field.encode_name) is not None
+        yield f"| `{field.encode_name}` | {in_words(field.type)} | {_default(field)} | {meaning}{_IDLE * idle} |"
+
+
+def below_idle_keys() -> set[type]:
+    """Tables below a key without an effect."""
+    return {
+        found.cls
+        for _, table in SECTIONS
+        for field in _fields(table)
+        if later.of_key(table.__name__, field.encode_name) is not None
+        for found in _structs(field.type)
+    }
+
+
+def _structs(kind: inspect.Type) -> Iterator[inspect.StructType]:
+    if isinstance(kind, inspect.StructType):
+        yield kind
+        for field in kind.fields:
+            yield from _structs(field.type)
+    elif isinstance(kind, inspect.VarTupleType):
+        yield from _structs(kind.item_type)
+    elif isinstance(kind, inspect.UnionType):
+        for choice in kind.types:
+            yield from _structs(choice)
+
+
+def _fields(table: type[Struct]) -> tuple[inspect.Field, ...]:
     kind = inspect.type_info(table)
     assert isinstance(kind, inspect.StructType)
-    for field in kind.fields:
-        meaning = MEANINGS[table.__name__][field.encode_name]
-        yield f"| `{field.encode_name}` | {in_words(field.type)} | {_default(field)} | {meaning} |"
+    return kind.fields
 
 
 def _default(field: inspect.Field) -> str:
@@ -87,13 +116,54 @@ def _default(field: inspect.Field) -> str:
     return f"`{shown(value)}`"
 
 
-def _not_built_yet() -> str:
-    keys = [f"| `{key}` in {_HOMES[table]} | {reason} |" for (table, key), reason in later.KEYS.items()]
-    directories = [f"| `{name}/` | {reason} |" for name, reason in later.DIRECTORIES.items()]
-    rows = "\n".join(keys + directories)
-    opening = "## Not built yet\n\nThese are refused, so that nothing is promised in vain."
-    return f"{opening}\n\n| What | Why |\n|---|---|\n{rows}\n"
+def _without_effect() -> str:
+    rows = [_later_row(row, entry) for row, entry in later.TABLE.items() if row != later.BACKUP]
+    rows += [f"| `{name}/` | refused | not built yet: {reason} |" for name, reason in later.DIRECTORIES.items()]
+    return "\n".join([_WITHOUT_EFFECT, *rows, ""])
 
+
+def _later_row(row: later.Row, entry: later.Later) -> str:
+    table, key, value = row
+    what = f'`"{value}"` as `{key}` in {_HOMES[table]}' if value else f"`{key}` in {_HOMES[table]}"
+    return f"| {what} | {_outcome(row, entry)} | {entry.reason} |"
+
+
+def _outcome(row: later.Row, entry: later.Later) -> str:
+    if not entry.refused:
+        return "warned about"
+    return "refused if new" if is_known(row) else "refused"
+
+
+def is_known(row: later.Row) -> bool:
+    """Whether the schema takes this key and value, so that an applied revision may have it."""
+    table, key, value = row
+    home = next(found for _, found in SECTIONS if found.__name__ == table)
+    field = next((field for field in _fields(home) if field.encode_name == key), None)
+    if field is None:
+        return False
+    return not isinstance(field.type, inspect.LiteralType) or value in ("", *field.type.values)
+
+
+_NO_EFFECT = "Without effect yet: see [Without effect](#without-effect)."
+_IDLE = " (no effect yet)"
+_WITHOUT_EFFECT = """\
+## Without effect
+
+These keys, values and directories do nothing yet. None of them is accepted in silence:
+
+- *refused*: every command that reads the directory ends with exit code 2 and names the line.
+- *refused if new*: `holdfast plan` and `holdfast apply` end with exit code 2 and name the line, unless the applied
+  revision has the same key with the same value. Then they warn, and the revision is compiled to the same bytes. A value
+  that equals the default declares nothing. `rollback`, `history` and agents never refuse a revision for such a key.
+  `holdfast validate` does not read the applied revision, so it warns.
+- *warned about*: `plan`, `apply` and `validate` warn.
+
+`protect = "backup"` is a decision that a later release will carry out. **Nothing is archived yet**: each volume has one
+copy, on its node. `plan` and `validate` warn once per fleet, and `holdfast status` lists the volumes that nothing
+protects.
+
+| What | | Why |
+|---|---|---|"""
 
 _HOMES = {table.__name__: title for title, table in SECTIONS}
 

@@ -49,12 +49,6 @@ roles = ["hub", "worker"]
 # [[alerts]]
 # name = "chat"
 # webhook = "https://chat.example.com/hooks/abc"
-
-# Rules about who may do what lie in policies/ and are bound here.
-# [[policies]]
-# name = "base"
-# file = "policies/base.cedar"
-# applies_to = ["fleet"]
 """
 
 _OPERATOR = """\

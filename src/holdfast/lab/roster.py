@@ -2,11 +2,12 @@
 
 from msgspec import Struct
 
+from holdfast.declared.later import of_value
 from holdfast.errors import Invalid
 from holdfast.model.ids import is_name
 
 DEFAULT = "hub1:hub+worker,w1:worker,e1:edge"
-ROLES = ("hub", "worker", "edge", "provider", "builder")
+ROLES = ("hub", "worker", "edge")
 NODES_MAX = 200  # [fleet] nodes_max, and what fits into a /24
 HUB = "hub"  # `lab kill hub`, `lab start hub`: the process, not a node
 
@@ -39,6 +40,9 @@ def _seat(text: str) -> Seat:
         raise _wrong(f"{name!r} is not a node's name")
     if name == HUB:
         raise _wrong("no node may be called hub: `lab kill hub` means the hub's process")
+    later = next((row for role in roles if (row := of_value("Node", "roles", role))), None)
+    if later is not None:
+        raise _wrong(f"{text!r}: {later.reason}")
     unknown = next((role for role in roles if role not in ROLES), None)
     if unknown is not None:
         raise _wrong(f"{unknown!r} is not a role of {name}; roles are {', '.join(ROLES)}")

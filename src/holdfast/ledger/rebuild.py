@@ -6,7 +6,7 @@ named.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.errors import Corrupt
@@ -23,6 +23,7 @@ class Spare(Struct, frozen=True):
 
     entry: Entry
     content: bytes
+    holders: frozenset[str] | None  # nodes whose manifest has it; None: every node's
     secrets: tuple[bytes, ...] = ()  # as they are sealed
 
 
@@ -95,25 +96,15 @@ def _with_edges(spares: Mapping[str, Spare], manifests: Mapping[str, NodeManifes
 def _guesses(
     known: Mapping[str, Entry], absent: Sequence[str], spares: Mapping[str, Spare]
 ) -> Iterator[tuple[str, ...]]:
-    """What the directory may add: what lies on nodes that said nothing, and alerts, which no node holds.
+    """What the directory may add: what only absent nodes hold, and what no node holds (alerts).
 
-    The directory may be newer than the revision: with its alerts first, then without.
+    The directory may be newer than the revision: with what no node holds first, then without.
     """
-    lost = [address for address, spare in spares.items() if address not in known and _was_on(address, spare, absent)]
-    alerts = [address for address in spares if address.startswith("alert.")]
-    for more in (alerts, []) if alerts else ([],):
+    unknown = {address: spare for address, spare in spares.items() if address not in known}
+    lost = [address for address, spare in unknown.items() if spare.holders and spare.holders & set(absent)]
+    unheld = [address for address, spare in unknown.items() if spare.holders == frozenset()]
+    for more in (unheld, []) if unheld else ([],):
         yield tuple(sorted(lost + more))
-
-
-def _was_on(address: str, spare: Spare, absent: Sequence[str]) -> bool:
-    kind, _, name = address.partition(".")
-    if kind == "node":
-        return name in absent
-    if kind == "service":
-        return spare.entry.node is not UNSET and spare.entry.node in absent
-    if kind == "policy":  # one for the whole fleet is in every manifest; one for a service only where that is
-        return bool(absent) and FLEET not in (spare.entry.applies_to or ())
-    return False
 
 
 def _contents(table: Table, contents: Mapping[str, bytes], spares: Mapping[str, Spare]) -> dict[str, bytes]:

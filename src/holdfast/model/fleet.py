@@ -80,8 +80,8 @@ Protect = Annotated[
     str,
     _form(
         r"^(backup|none|own:[a-z][a-z0-9-]{0,39})$",
-        '"backup" (the whole volume is archived), "own:NAME" (it lies on the [[storage]] target NAME, '
-        'which keeps its own copies) or "none" (it may be lost)',
+        '"backup" (the whole volume is to be archived; nothing is archived yet), "own:NAME" (it is to lie on the '
+        '[[storage]] target NAME; not built yet) or "none" (it may be lost)',
     ),
 ]
 HostVolume = Annotated[

@@ -28,6 +28,7 @@ class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     edge: dict[str, EdgeRoute] = {}  # public hostname → where it leads; of an edge
     issuers: dict[str, bytes] = {}  # node → DER of its issuing certificate, of those that edge routes lead to
     names: dict[str, Named] = {}  # by name of the service, of every one; where DNS is served
+    more: dict[str, Entry] = {}  # resources of kinds that have no field of their own here, by address
 
     @property
     def records(self) -> dict[str, str]:
@@ -37,4 +38,4 @@ class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     @property
     def held(self) -> dict[str, Entry]:
         """Every resource whose content this node may have, by address; not the fleet's settings and its own."""
-        return {**self.policies, **self.standby, **self.services, **self.storage}
+        return {**self.policies, **self.standby, **self.services, **self.storage, **self.more}

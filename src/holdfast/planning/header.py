@@ -1,21 +1,10 @@
 """Does a header say what its resource table means? Recompiled, never believed. Pure; hub, audit and saved plans ask."""
 
-from holdfast.errors import Corrupt
 from holdfast.model import canonical
 from holdfast.model.ids import FLEET, TRUST
 from holdfast.model.revision import Header, Table
 from holdfast.planning.manifests import compile_manifests
-
-
-class Unsound(Corrupt):
-    """A revision that no signature makes right."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(
-            f"this revision is not sound: {why}",
-            remedy="compile it anew: holdfast plan -o change.plan, sign, apply",
-            code="revision_unsound",
-        )
+from holdfast.planning.unsound import Unsound
 
 
 def check_header(header: Header, table: Table) -> dict[str, bytes]:

@@ -7,9 +7,14 @@ from holdfast.model.ids import FLEET
 from holdfast.model.manifest import Named, NodeManifest
 from holdfast.model.revision import Entry, Table, Tombstone
 from holdfast.model.route import EdgeRoute, Place
+from holdfast.planning.kinds.every import kind_at
+from holdfast.planning.kinds.kind import EVERY_NODE, Section
 from holdfast.planning.public_routes import carried
 
 _NO_NAMES = Raw()
+_SECTIONS: tuple[Section, ...] = ("services", "policies", "storage", "standby", "more")
+
+Sections = dict[Section, dict[str, Entry]]
 
 
 class _Written(NodeManifest, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -20,29 +25,9 @@ class _Written(NodeManifest, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
     """Node name → manifest bytes. A node learns of its own services, those it stands by for, the policies that bind
-    them, and storage; an edge of its public routes and of whom they lead to; who serves DNS, of every internal name.
-
-    Alerts are in nobody's manifest: their URLs are often secrets, and only the hub sends.
-    """
+    them, and storage; an edge of its public routes and their backends; a DNS node of every internal name."""
     settings = table.entries[FLEET].digest
-    services: dict[str, dict[str, Entry]] = {}
-    standby: dict[str, dict[str, Entry]] = {}
-    fleet_policies: dict[str, Entry] = {}
-    service_policies: dict[str, dict[str, Entry]] = {}
-    storage: dict[str, Entry] = {}
-    for address, entry in table.entries.items():
-        if address.startswith("service."):
-            if entry.node is not UNSET:
-                services.setdefault(entry.node, {})[address] = entry
-            for other in entry.failover:
-                if other != entry.node:
-                    standby.setdefault(other, {})[address] = entry
-        elif address.startswith("policy."):
-            for target in entry.applies_to or ():
-                scope = fleet_policies if target == FLEET else service_policies.setdefault(target, {})
-                scope[address] = entry
-        elif address.startswith("storage."):
-            storage[address] = entry
+    shared, own = _projected(table)
     everywhere, retired = _retired(table)
     edge = _edge_routes(table)
     names = _names(table)
@@ -51,30 +36,36 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
         if not address.startswith("node."):
             continue
         node = address[5:]
-        mine, spare = services.get(node, {}), standby.get(node, {})
-        policies = dict(fleet_policies)
-        for service in service_policies.keys() & (mine.keys() | spare.keys()):
-            policies |= service_policies[service]
+        mine = own.get(node, {})
+        held = {section: {**shared.get(section, {}), **mine.get(section, {})} for section in _SECTIONS}
         gone = everywhere | retired[node] if node in retired else everywhere
-        own = table.entries[address]
         routes = edge.get(node, {})
+        entry = table.entries[address]
         found[node] = canonical.encode(
             _Written(
-                fleet_id,
-                node,
-                settings,
-                own,
-                mine,
-                policies,
-                storage,
-                spare,
-                gone,
-                routes,
-                _issuers(table, routes) if routes else {},
-                names if own.dns else _NO_NAMES,
+                fleet=fleet_id,
+                node=node,
+                settings=settings,
+                own=entry,
+                **held,
+                retired=gone,
+                edge=routes,
+                issuers=_issuers(table, routes) if routes else {},
+                names=names if entry.dns else _NO_NAMES,
             )
         )
     return found
+
+
+def _projected(table: Table) -> tuple[Sections, dict[str, Sections]]:
+    """What every node gets, and what each node gets: the kind of a resource decides (planning/kinds)."""
+    shared: Sections = {}
+    own: dict[str, Sections] = {}
+    for address, entry in table.entries.items():
+        for node, section in kind_at(address).project(address, entry, table):
+            sections = shared if node == EVERY_NODE else own.setdefault(node, {})
+            sections.setdefault(section, {})[address] = entry
+    return shared, own
 
 
 def _edge_routes(table: Table) -> dict[str, dict[str, EdgeRoute]]:

@@ -3,36 +3,28 @@
 from collections.abc import Iterator, Mapping, Set
 from typing import TypeVar
 
-import msgspec
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
 
 from holdfast.errors import Conflict, Invalid
 from holdfast.model import canonical
-from holdfast.model.applied import Applied, affected, content, head_of, table_of
-from holdfast.model.fleet import Fleet, FleetDocument, Node, Service
-from holdfast.model.ids import FLEET
+from holdfast.model.applied import Applied, affected, head_of, table_of
+from holdfast.model.fleet import Fleet
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
-from holdfast.model.revision import Entry, NodeIdentity, Table
+from holdfast.model.revision import NodeIdentity, Table
 from holdfast.model.route import zone_of
-from holdfast.planning import identity, images, overlay, secrets
+from holdfast.planning import images, secrets
 from holdfast.planning.compile import Compiled, compile_revision
 from holdfast.planning.contents import layered
 from holdfast.planning.diff import changes, grade_of
-from holdfast.planning.documents import documents
 from holdfast.planning.drain import drain, marked
-from holdfast.planning.edges import Edges, proxy_of
-from holdfast.planning.placement import Placed, drained_nodes, has_data
+from holdfast.planning.edges import Edges
+from holdfast.planning.kinds.every import documents
+from holdfast.planning.placement import Placed
 from holdfast.planning.table import (
     Drafted,
     draft,
     limited,
-    moved_data,
-    reached,
-    serves_names,
-    serving_metadata,
-    tombstones,
     without,
 )
 
@@ -73,7 +65,7 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
         *secrets.require_readable(table, held, inputs.only),
         *secrets.unused(fleet),
     )
-    return _between(table, applied, fresh, drafted.placed, warnings)
+    return between(table, applied, fresh, drafted.placed, warnings)
 
 
 def _draft(fleet: Fleet, texts: Mapping[str, bytes], applied: Applied | None, inputs: Inputs) -> Drafted:
@@ -98,7 +90,7 @@ def plan_undeploy(address: str, applied: Applied | None) -> Plan:
     """Retire one address, whether or not its file is still there."""
     if applied is None or address not in applied.table.entries:
         raise _nothing_to_undeploy(address, table_of(applied))
-    return _between(without(applied.table, address, applied.head.number + 1), applied, {}, {}, ())
+    return between(without(applied.table, address, applied.head.number + 1), applied, {}, {}, ())
 
 
 def _nothing_to_undeploy(address: str, table: Table) -> Conflict | Invalid:
@@ -122,85 +114,12 @@ def plan_drain(node: str, applied: Applied, seen: Mapping[str, NodeObservation],
     """Mark a node as drained and move away what may move; `undo` only lifts the mark, as nothing moves without need."""
     if undo:
         entries = marked(node, applied, drained=False)
-        return _between(Table(entries, applied.table.tombstones), applied, {}, {}, ())
+        return between(Table(entries, applied.table.tombstones), applied, {}, {}, ())
     found = drain(node, applied, seen)
-    return _between(found.table, applied, {}, found.placed, found.stays)
+    return between(found.table, applied, {}, found.placed, found.stays)
 
 
-def plan_rollback(target: Table, applied: Applied) -> Plan:
-    """A new revision with the content of an older one; epochs and tombstones only ever grow."""
-    reached_by = _Then(target, applied)
-    entries = {}
-    for address, entry in target.entries.items():
-        now, stone = applied.table.entries.get(address), applied.table.tombstones.get(address)
-        if address.startswith("node."):
-            entries[address] = reached_by.node(address, _with_identity(entry, now, applied))
-            continue
-        if not address.startswith("service."):
-            entries[address] = entry
-            continue
-        newest = now.epoch if now else (stone.epoch + 1 if stone else entry.epoch)
-        entry = _off_drained(address, entry, now, applied)
-        if now is not None and now.node != entry.node:
-            _refuse_moving_data(address, now, entry, applied)
-            newest += 1
-        entries[address] = reached_by.service(address, replace(entry, epoch=newest))
-    table = Table(entries, tombstones(applied.table, entries, applied.head.number + 1))
-    return _between(table, applied, {}, {}, secrets.doubts(table, applied.contents))
-
-
-def _with_identity(target: Entry, now: Entry | None, applied: Applied) -> Entry:
-    """A key that was replaced or revoked since does not come back with the settings of that time, and a drained node
-    stays drained."""
-    node = msgspec.json.decode(content(applied.contents, target.digest, "a node"), type=Node)
-    return replace(target, identity=identity.drafted(node, now, None), drained=now is not None and now.drained)
-
-
-class _Then:
-    """How nodes and services of an older revision are reached now: names follow its settings, addresses and edges are
-    those of today. What an older release did not record yet is recorded with it."""
-
-    def __init__(self, target: Table, applied: Applied) -> None:
-        self._contents = applied.contents
-        self._fleet = self._read(target.entries[FLEET].digest, FLEET, FleetDocument)
-        self._nodes = {
-            address[5:]: self._read(entry.digest, address, Node)
-            for address, entry in target.entries.items()
-            if address.startswith("node.")
-        }
-        cidr = self._fleet.settings.overlay_cidr
-        self._addresses = overlay.addresses(self._nodes, applied.table, {}, cidr)
-        self._edges = Edges(self._nodes, applied.table)
-
-    def _read(self, digest: str, what: str, kind: type[T]) -> T:
-        return msgspec.json.decode(content(self._contents, digest, what), type=kind)
-
-    def node(self, address: str, entry: Entry) -> Entry:
-        name = address[5:]
-        answers = serves_names(name, self._fleet.dns)
-        return replace(entry, address=self._addresses[name], proxy=proxy_of(self._nodes[name]), dns=answers)
-
-    def service(self, address: str, entry: Entry) -> Entry:
-        service = self._read(entry.digest, address, Service)
-        declared = replace(entry, hostnames=serving_metadata(service)[2])
-        return reached(address[8:], service, declared, self._fleet.settings, self._edges, must=False)[0]
-
-
-def _off_drained(address: str, target: Entry, now: Entry | None, applied: Applied) -> Entry:
-    """What was moved off a drained node does not go back to it, unless it was pinned there then."""
-    if now is None or now.node == target.node or target.node not in drained_nodes(applied.table):
-        return target
-    service = msgspec.json.decode(content(applied.contents, target.digest, address), type=Service)
-    return target if service.node is not UNSET else replace(target, node=now.node)
-
-
-def _refuse_moving_data(address: str, now: Entry, target: Entry, applied: Applied) -> None:
-    for entry in (now, target):
-        if has_data(msgspec.json.decode(content(applied.contents, entry.digest, address), type=Service)):
-            raise moved_data(address[8:], str(now.node), str(target.node))
-
-
-def _between(
+def between(
     table: Table,
     applied: Applied | None,
     fresh: Mapping[str, bytes],
@@ -243,14 +162,6 @@ def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
         for component in service.components
         if "PORT" in component.env and component.routes
         if component.env["PORT"] not in {str(route.port) for route in component.routes}
-    ]
-    found += [
-        f"service.{name}: volume {volume!r} is backed up in part only (*.toml, *.db, *.pem); "
-        "write it as a table with protect = …, or add [snapshot]"
-        for name, service in fleet.services.items()
-        for component in service.components
-        for volume in component.volumes
-        if isinstance(volume, str) and not service.snapshot
     ]
     return tuple(sorted(found))
 

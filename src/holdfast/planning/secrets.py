@@ -3,7 +3,7 @@
 Nothing here can open a secret. To whom one is addressed is read from its outside (model/sealed.py).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from msgspec import UNSET, Struct
 
@@ -15,8 +15,7 @@ from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry, Table
 from holdfast.model.sealed import NotSealed, Sealed
 from holdfast.model.secret import doubled, names_of
-from holdfast.planning import grades
-from holdfast.planning.header import Unsound
+from holdfast.planning.unsound import Unsound
 
 NOBODY = Sealed(frozenset(), 0, 0)
 
@@ -139,14 +138,24 @@ def demands(
             continue
         owner = next((a for a, e in before.entries.items() if a != address and _keeps(a, e, after, digest)), None)
         if owner is not None:
-            yield grades.destroy(f"gives it the secret {name}, which {owner} has")
+            yield Demand("destroy", f"gives it the secret {name}, which {owner} has")
         if name in known:
             home = str(entry.node)
             tags = frozenset(filter(None, (tag(after, home),)))
             unknown_max = 0 if f"node.{home}" in after.entries else 1
             one, other = _seen(old, known[name]), _seen(new, digest)
             if other is not None:  # what is not sealed at all is refused for that
-                yield from grades.secret_demands(name, one or NOBODY, other, tags, unknown_max)
+                yield from widened(name, one or NOBODY, other, tags, unknown_max)
+
+
+def widened(name: str, before: Sealed, after: Sealed, home: Set[str], unknown_max: int = 0) -> Iterator[Demand]:
+    """A secret may follow its service to another node; every other new recipient widens who can open it.
+
+    Tags name the keys of nodes. Operators are anonymous in what is sealed: more of them are only seen by their number.
+    """
+    more = len(after.tags - before.tags - home)
+    if more > unknown_max or after.anonymous > before.anonymous:
+        yield Demand("destroy", f"seals the secret {name} to more recipients than before")
 
 
 def _keeps(address: str, entry: Entry, after: Table, digest: str) -> bool:

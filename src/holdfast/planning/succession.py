@@ -11,9 +11,10 @@ from holdfast.model.revision import Table
 from holdfast.planning import removals
 from holdfast.planning.diff import changes, grade_of
 from holdfast.planning.documents import removals_max
-from holdfast.planning.entry import check_entry, check_settings, check_table, settings_of
-from holdfast.planning.header import Unsound
+from holdfast.planning.kinds.kind import Proposal, settings_of
+from holdfast.planning.soundness import check_entry, check_settings, check_table
 from holdfast.planning.table import tombstones
+from holdfast.planning.unsound import Unsound
 
 
 class Judged(Struct, frozen=True):
@@ -36,7 +37,7 @@ def judge(
     fleet = settings_of(after, new)
     for address, entry in after.entries.items():
         if before.entries.get(address) != entry:
-            check_entry(address, before, after, new, fleet)
+            check_entry(Proposal(address, before, after, new, fleet))
     if before.entries.get(FLEET) != after.entries[FLEET]:
         check_settings(before, after, new, fleet)
     found = changes(before, after, old, new, {}, detailed)

@@ -10,7 +10,7 @@ from holdfast.model.fleet import Component, FleetDocument, Node, Service, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Entry, Tombstone
 from holdfast.model.trust import Trust
-from holdfast.planning.table import serving_metadata
+from holdfast.planning.service_entry import serving_metadata
 from tests.fleets.build import ALICE, digest_pinned, operator_signer, small_fleet
 
 CAROL, _ = operator_signer("carol", "apply")

@@ -22,7 +22,7 @@ from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Candidate, Entry, NodeIdentity
 from holdfast.model.trust import Trust
 from holdfast.planning.plan import plan
-from holdfast.planning.table import serving_metadata
+from holdfast.planning.service_entry import serving_metadata
 from tests.fleets.agents import Lone, PaperHub, applied_after, turn
 from tests.fleets.build import ALICE, digest_pinned, operator_signer, sign, small_fleet
 from tests.fleets.desks import key_of

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from holdfast.adapters.disk.memory import MemoryDisk
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.cli import agent_run, flags, hub_identity, hub_init, hub_run, session
+from holdfast.cli.watching import Limits, limits_of
 from holdfast.model.cadence import NORMAL
 from holdfast.model.duration import milliseconds
 from holdfast.model.fleet import Backups, FleetDocument, Settings, Timeouts
-from holdfast.planning.documents import documents
-from tests.fleets.build import small_fleet
+from holdfast.planning.kinds.every import documents
+from tests.fleets.build import commit, mailbox, small_fleet
 from tests.specs.declared.declared_fleets import BASE, FLEET, fleet_of, with_fleet
 
 HUB = "https://hub.example.com:9555"
@@ -97,3 +98,11 @@ def test_what_fleet_toml_says_about_timeouts_is_signed_and_reaches_every_node() 
     document = msgspec.json.decode(documents(fleet)["fleet"], type=FleetDocument)
     assert document.timeouts == Timeouts(deploy="7m", undeploy="90s")
     assert documents(fleet_of(BASE))["fleet"] != documents(fleet)["fleet"]
+
+
+def test_a_command_waits_as_long_as_the_timeouts_of_the_applied_fleet_allow() -> None:
+    hub = mailbox()
+    fleet = small_fleet()
+    commit(hub, replace(fleet, timeouts=Timeouts(deploy="7s", undeploy="8s", edge_route="9s")))
+    applied = hub.applied()
+    assert applied is not None and limits_of(applied) == Limits(7, 8, 9)

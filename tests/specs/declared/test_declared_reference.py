@@ -6,7 +6,6 @@ from pathlib import Path
 
 from msgspec import Struct, inspect
 
-from holdfast.declared import later
 from holdfast.declared.meanings import MEANINGS
 from holdfast.declared.reference import SECTIONS, reference
 from holdfast.declared.schema import plain
@@ -44,12 +43,6 @@ def test_every_table_has_a_section() -> None:
 
 def test_the_page_is_what_is_printed() -> None:
     assert PAGE.read_text() == reference(), "python -m holdfast.declared.reference > docs/reference/fleet-directory.md"
-
-
-def test_no_key_is_both_built_and_not_built_yet() -> None:
-    names = {cls.__name__: kind for cls, kind in TABLES.items()}
-    for table, key in later.KEYS:
-        assert key not in {field.encode_name for field in names[table].fields}
 
 
 def test_every_pattern_is_explained_in_words_and_refuses_a_trailing_line_break() -> None:

@@ -241,7 +241,11 @@ def test_a_volume_table_is_read_and_may_lie_on_a_storage_target() -> None:
 def test_a_volume_without_protect_is_told_what_the_three_choices_mean() -> None:
     found = only_problem(with_service(WEB + 'volumes = [{name = "data", path = "/data"}]\n'))
     assert found[:4] == ("services/web.toml", 4, "components[0].volumes[0].protect", "missing key")
-    for choice in ('"backup" (the whole volume is archived)', '"own:NAME"', '"none" (it may be lost)'):
+    for choice in (
+        '"backup" (the whole volume is to be archived; nothing is archived yet)',
+        '"own:NAME"',
+        '"none" (it may be lost)',
+    ):
         assert choice in found[4]
 
 

@@ -6,6 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from holdfast.declared.starter import IMAGE, starter
+from holdfast.declared.without_effect import Judged, judge
 from holdfast.model.fleet import Operator
 from tests.specs.declared.declared_fleets import fleet_of, key_line
 
@@ -50,9 +51,9 @@ def test_its_examples_work_once_their_comment_signs_are_removed() -> None:
     files = starter("home", [ADA], ID)
     text = re.sub(r"(?m)^# (?=\[\[|\w+ = )", "", files["fleet.toml"].decode())
     text = text.replace("ssh-ed25519 AAAA…", HUB_KEY)
-    fleet = fleet_of({**files, "fleet.toml": text.encode(), "policies/base.cedar": b"permit;"})
+    fleet = fleet_of({**files, "fleet.toml": text.encode()})
     assert list(fleet.nodes) == ["hub1", "w1"]
-    assert list(fleet.policies) == ["base"]
+    assert judge(fleet, None) == Judged((), ()), "nothing in it is without effect"
     assert fleet.settings.hub == "https://hub.example.com:9555"
     assert fleet.settings.public_domains == ("example.com",)
     assert fleet.settings.hub_key == HUB_KEY

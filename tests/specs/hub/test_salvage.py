@@ -22,7 +22,7 @@ from holdfast.model.fleet import Fleet
 from holdfast.model.record import Link
 from holdfast.model.revision import NO_HEAD
 from holdfast.model.salvage import SalvageAnswer, SalvagePart
-from holdfast.planning.documents import documents
+from holdfast.planning.kinds.every import documents, holders
 from holdfast.planning.plan import plan
 from holdfast.planning.table import draft
 from tests.fleets.build import START_S, commit, mailbox, operator_signer, signed, small_fleet
@@ -33,8 +33,8 @@ EVE, EVE_SIGNER = operator_signer("eve")
 
 def directory(fleet: Fleet) -> dict[str, Spare]:
     texts = documents(fleet)
-    entries = draft(fleet, texts, EMPTY_TABLE, {}, {}, 1).table.entries
-    return {address: Spare(entry, texts[address]) for address, entry in entries.items()}
+    table = draft(fleet, texts, EMPTY_TABLE, {}, {}, 1).table
+    return {address: Spare(entry, texts[address], holders(address, table)) for address, entry in table.entries.items()}
 
 
 def give(salvage: Salvage, node: str, held: MemoryAcceptance) -> bool:

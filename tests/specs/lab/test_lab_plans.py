@@ -47,6 +47,7 @@ def test_nodes_are_read_with_their_roles() -> None:
         ("a:hub,a:worker", "two nodes are called a"),
         ("a:hub,W1:worker", "'W1' is not a node's name"),
         ("a:hub,b:wroker", "'wroker' is not a role of b"),
+        ("a:hub,b:worker+builder", "'b:worker+builder': not built yet: a builder builds no images"),
         ("hub:hub", "no node may be called hub"),
         (",".join(["h:hub", *(f"w{n}:worker" for n in range(200))]), "1 to 200"),
     ],

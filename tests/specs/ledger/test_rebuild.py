@@ -4,7 +4,7 @@ from hypothesis import given, settings
 
 from holdfast.ledger.rebuild import Spare, rebuild
 from holdfast.model.fleet import Fleet
-from holdfast.planning.documents import documents
+from holdfast.planning.kinds.every import documents, holders
 from holdfast.planning.plan import plan
 from tests.fleets.build import mailbox, signed
 from tests.fleets.strategies import SIGNER, fleets
@@ -24,7 +24,7 @@ def test_manifests_and_the_directory_are_the_whole_table_i_22(first: Fleet, seco
     handed = {node: hub.blob(digest) or b"" for node, digest in applied.header.manifests.items()}
     texts = documents(second)
     alerts = {
-        address: Spare(applied.table.entries[address], text)
+        address: Spare(applied.table.entries[address], text, holders(address, applied.table))
         for address, text in texts.items()
         if address.startswith("alert.")
     }

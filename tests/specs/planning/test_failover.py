@@ -15,6 +15,7 @@ from holdfast.model.fleet import Fleet, Policy, Service, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Table
 from holdfast.planning.compile import compile_revision
+from holdfast.planning.kinds.every import holders
 from tests.fleets.build import (
     ALICE,
     ALICE_SIGNER,
@@ -175,7 +176,10 @@ def test_a_lost_ledger_is_rebuilt_from_a_standby_as_well() -> None:
     handed = {node: applied.contents[digest] for node, digest in applied.header.manifests.items() if node != "w1"}
     lost = [a for a, e in applied.table.entries.items() if a == "node.w1" or (e.node == "w1" and a != "service.web")]
     entries = {address: applied.table.entries[address] for address in lost}
-    spares = {address: Spare(entry, applied.contents[entry.digest]) for address, entry in entries.items()}
+    spares = {
+        address: Spare(entry, applied.contents[entry.digest], holders(address, applied.table))
+        for address, entry in entries.items()
+    }
     found = rebuild(applied.header, handed, applied.contents, spares)
     assert found.table == applied.table and "service.web" not in found.guessed
 

@@ -32,6 +32,8 @@ from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
 from holdfast.model.trust import outside_scope
 from holdfast.planning import grades
+from holdfast.planning.kinds import every
+from holdfast.planning.kinds.kind import Step
 
 IMAGE = "reg.test/x@sha256:" + "0" * 64
 OTHER = "reg.test/x@sha256:" + "1" * 64
@@ -133,11 +135,13 @@ def demanded(address: str, before: Any, after: Any) -> tuple[Demand, ...]:
         return None if value is None else Entry(canonical.digest(canonical.encode(value)))
 
     return grades.demands(
-        address,
-        entry(before),
-        entry(after),
-        lambda: canonical.encode(before),
-        lambda: canonical.encode(after),
+        Step(
+            address,
+            entry(before),
+            entry(after),
+            lambda: canonical.encode(before),
+            lambda: canonical.encode(after),
+        )
     )
 
 
@@ -154,8 +158,7 @@ def test_a_delta_needs_the_grade_of_the_table(address: str, before: Any, after: 
 def test_every_kind_of_resource_has_rows_in_the_table() -> None:
     """A new kind without rules fails here before it can slip through."""
     covered = {address.partition(".")[0] for address, *_ in TABLE} | {"trust", "policy"}
-    assert covered == set(KINDS)
-    assert set(grades._BY_KIND) == covered - {"trust", "policy"}
+    assert covered == set(KINDS) == {kind.name for kind in every.KINDS}
 
 
 def test_adding_a_node_needs_destroy_and_so_does_each_of_its_powers() -> None:
@@ -173,12 +176,14 @@ def test_what_was_buried_counts_as_before() -> None:
     """Undeploying and creating anew must not be a way around the grade: the data may still be there."""
     guarded, loose = service(DATA), service(replace(DATA, protect="none"))
     found = grades.demands(
-        "service.x",
-        None,
-        Entry("0" * 64),
-        lambda: b"",
-        lambda: canonical.encode(loose),
-        lambda: canonical.encode(guarded),
+        Step(
+            "service.x",
+            None,
+            Entry("0" * 64),
+            lambda: b"",
+            lambda: canonical.encode(loose),
+            lambda: canonical.encode(guarded),
+        )
     )
     assert [demand.grade for demand in found] == ["destroy"]
 
@@ -210,7 +215,7 @@ def test_policies_may_be_added_and_widened_only_with_destroy_o_32() -> None:
         (replace(text, applies_to=UNSET), text, 0),
     ]
     for before, after, count in cases:
-        found = grades.demands("policy.p", before, after, lambda: b"", lambda: b"")
+        found = grades.demands(Step("policy.p", before, after, lambda: b"", lambda: b""))
         assert len(found) == count, (before, after)
 
 

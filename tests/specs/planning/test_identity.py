@@ -11,10 +11,12 @@ from holdfast.model.fleet import AlertTarget, Fleet, Node, Service
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, NodeIdentity, Table, decode_table
-from holdfast.planning.entry import check_entry, check_table
-from holdfast.planning.header import Unsound
+from holdfast.planning.kinds.kind import Proposal
 from holdfast.planning.manifests import compile_manifests
-from holdfast.planning.plan import Inputs, plan, plan_rollback
+from holdfast.planning.plan import Inputs, plan
+from holdfast.planning.rollback import plan_rollback
+from holdfast.planning.soundness import check_entry, check_table
+from holdfast.planning.unsound import Unsound
 from tests.fleets.build import commit, mailbox, operator_signer, signed, small_fleet
 
 ISSUER = "ab" * 32
@@ -128,7 +130,7 @@ def test_a_rollback_brings_no_old_key_back() -> None:
 def test_the_hub_takes_no_key_that_is_none(line: str) -> None:
     table, contents = table_with(NodeIdentity(line))
     with pytest.raises(Unsound):
-        check_entry("node.w1", Table({}), table, contents)
+        check_entry(Proposal("node.w1", Table({}), table, contents))
 
 
 def table_with(known: NodeIdentity, fleet: Fleet | None = None) -> tuple[Table, dict[str, bytes]]:
@@ -142,14 +144,14 @@ def table_with(known: NodeIdentity, fleet: Fleet | None = None) -> tuple[Table, 
 def test_the_hub_takes_no_other_key_than_the_declared_one() -> None:
     table, contents = table_with(NodeIdentity(key("two")), declaring(key("one")))
     with pytest.raises(Unsound, match="declares one key"):
-        check_entry("node.w1", Table({}), table, contents)
+        check_entry(Proposal("node.w1", Table({}), table, contents))
 
 
 def test_only_nodes_have_keys_and_no_two_the_same() -> None:
     table, contents = table_with(NodeIdentity(key("one")))
     spoiled = replace(table.entries["service.web"], identity=NodeIdentity(key("one")))
     with pytest.raises(Unsound, match="carries"):
-        check_entry("service.web", Table({}), Table({**table.entries, "service.web": spoiled}), contents)
+        check_entry(Proposal("service.web", Table({}), Table({**table.entries, "service.web": spoiled}), contents))
     twin = {**table.entries, "node.w2": table.entries["node.w1"]}
     with pytest.raises(Unsound, match="both have one key"):
         check_table(Table(twin))
@@ -219,4 +221,4 @@ def test_the_hub_takes_no_alert_that_says_none_or_both(target: AlertTarget) -> N
     found = plan(replace(small_fleet(), alerts={"chat": target}), None)
     assert found.candidate is not None
     with pytest.raises(Unsound, match="exactly one"):
-        check_entry("alert.chat", Table({}), decode_table(found.candidate.table), found.candidate.blobs)
+        check_entry(Proposal("alert.chat", Table({}), decode_table(found.candidate.table), found.candidate.blobs))

@@ -26,7 +26,8 @@ from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Head, decode_header, decode_table, digest_of
 from holdfast.model.trust import of
-from holdfast.planning.plan import Inputs, explain, plan, plan_rollback, plan_undeploy
+from holdfast.planning.plan import Inputs, explain, plan, plan_undeploy
+from holdfast.planning.rollback import plan_rollback
 from tests.fleets.strategies import OPERATOR, fleets
 
 IMAGE = "reg.test/x@sha256:" + "0" * 64
@@ -142,11 +143,6 @@ def test_an_unresolved_tag_is_warned_about() -> None:
 def test_a_service_outside_the_plan_is_not_warned_about() -> None:
     declared = fleet(a=service(), b=service("reg.test/x:1"))
     assert plan(declared, after(plan(fleet(a=service("reg.test/y:1")), None)), Inputs(only="service.a")).warnings == ()
-
-
-def test_a_partial_volume_is_warned_about() -> None:
-    (warning,) = plan(fleet(a=service(volumes=("/srv/a:/srv/a",))), None).warnings
-    assert "in part only" in warning
 
 
 def test_it_looks_like_a_rename_and_is_said() -> None:

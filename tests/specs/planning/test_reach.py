@@ -17,9 +17,10 @@ from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Entry, NodeIdentity, Table
 from holdfast.model.route import EdgeRoute, Place, PublicRoute
 from holdfast.planning import overlay
-from holdfast.planning.documents import documents
-from holdfast.planning.plan import Inputs, plan, plan_rollback
+from holdfast.planning.kinds.every import documents
+from holdfast.planning.plan import Inputs, plan
 from holdfast.planning.reach import complaints, reach
+from holdfast.planning.rollback import plan_rollback
 from holdfast.planning.succession import judge
 from tests.fleets.build import commit, digest_pinned, edge_fleet, joined, mailbox, public_service, signed, small_service
 from tests.fleets.hostnames import PUBLIC_DOMAIN, WRONG, ZONE

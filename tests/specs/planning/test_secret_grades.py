@@ -14,10 +14,11 @@ from holdfast.model.plan import Change, Plan
 from holdfast.model.revision import Candidate, Entry, Table
 from holdfast.model.secret import uses_of
 from holdfast.planning.compile import compile_revision
-from holdfast.planning.entry import check_service
-from holdfast.planning.header import Unsound
-from holdfast.planning.plan import Inputs, plan, plan_rollback
-from holdfast.planning.table import serving_metadata
+from holdfast.planning.kinds.service_check import check_service
+from holdfast.planning.plan import Inputs, plan
+from holdfast.planning.rollback import plan_rollback
+from holdfast.planning.service_entry import serving_metadata
+from holdfast.planning.unsound import Unsound
 from tests.fleets.build import ALICE, commit, digest_pinned, mailbox, operator_signer, sign, small_fleet
 from tests.fleets.sealing import CANARY, node_key, sealed_to
 

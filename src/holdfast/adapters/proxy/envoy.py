@@ -46,6 +46,8 @@ SETTLE_S = 0.03
 SOCKET_BYTES_MAX = 100  # the kernel's limit is 107
 WORDS_MAX = 300
 
+Facts = tuple[Process | None, bool, bool]  # the Envoy that runs, supervised, files as they were written
+
 
 class Envoy:
     def __init__(
@@ -330,16 +332,16 @@ class Envoy:
             left_s = until_s - _now_s()
             if left_s <= 0:
                 return False
-            await self._process.ended(min(CHANGED_LOOK_S, left_s))
+            await self._process.ended(now[0], min(CHANGED_LOOK_S, left_s))
         self._seen = now
         return True
 
-    def _look(self) -> object:
+    def _look(self) -> Facts:
         """Cheap facts of which each change is worth a closer look."""
         state = self._state.load()
         return self._facts(state is not None and self._untouched(state))
 
-    def _facts(self, untouched: bool) -> tuple[Process | None, bool, bool]:
+    def _facts(self, untouched: bool) -> Facts:
         return self._process.envoy(), self._process.supervised(), untouched
 
 

@@ -28,7 +28,8 @@ class EnvoyProcess:
         self._child: subprocess.Popen[bytes] | None = None
 
     def envoy(self) -> Process | None:
-        return self._living(supervisor.noted(self._path(supervisor.CHILD)) or supervisor.running(self._directory))
+        pid, started = supervisor.noted_start(self._path(supervisor.CHILD))
+        return Process(pid, started) if pid else self._living(supervisor.running(self._directory))
 
     def supervised(self) -> bool:
         try:
@@ -43,9 +44,8 @@ class EnvoyProcess:
             os.close(handle)
         return bool(supervisor.watching(self._directory))  # the lock may be another file than it holds
 
-    async def ended(self, at_most_s: float) -> None:
-        """Until Envoy ends, or the time is over."""
-        process = self.envoy()
+    async def ended(self, process: Process | None, at_most_s: float) -> None:
+        """Until this Envoy ends, or the time is over."""
         try:
             handle = os.pidfd_open(process.pid) if process is not None else None
         except OSError:

@@ -49,12 +49,17 @@ def note(path: str, pid: int) -> None:
 
 def noted(path: str) -> int:
     """The process of that file if it still lives, else 0."""
+    return noted_start(path)[0]
+
+
+def noted_start(path: str) -> tuple[int, int]:
+    """The process of that file and the moment of its start if it still lives, else (0, 0)."""
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, "rb") as file:
             pid, then = map(int, file.read().split())
     except (OSError, ValueError):
-        return 0
-    return pid if then and started(pid) == then else 0
+        return 0, 0
+    return (pid, then) if then and started(pid) == then else (0, 0)
 
 
 def running(directory: str) -> int:

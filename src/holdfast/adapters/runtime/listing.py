@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.adapters.runtime import exit_code, process
 from holdfast.adapters.runtime.libpod import Libpod, Refused, stumbled
+from holdfast.adapters.runtime.pid_watch import PidWatch
 from holdfast.adapters.runtime.process import Process
 from holdfast.model.container import Container, ContainerPhase, Published
 
@@ -118,6 +119,7 @@ class Listing:
     def __init__(self, libpod: Libpod) -> None:
         self._libpod = libpod
         self._lives: dict[str, _Life] = {}
+        self._watch = PidWatch()
         self.exits: str | None = None  # the folder of exit codes, learnt from the first living supervisor
 
     async def containers(self) -> list[Container]:
@@ -149,10 +151,12 @@ class Listing:
         raise trouble
 
     def anybody_gone(self) -> bool:
-        """Whether a process that was seen alive is gone; nothing but /proc is asked."""
-        return any(
-            life.process is not None and process.known(life.pid) != life.process for life in self._lives.values()
-        )
+        """Whether a process that was seen alive is gone; podman is not asked."""
+        self._watch.follow({life.process for life in self._lives.values() if life.process is not None})
+        return self._watch.anybody_gone()
+
+    def close(self) -> None:
+        self._watch.close()
 
     def is_alive(self, container: Container) -> bool:
         life = self._lives.get(container.id)

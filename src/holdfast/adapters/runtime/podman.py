@@ -255,6 +255,7 @@ class Podman:
 
     async def close(self) -> None:
         await self._happening.close()
+        self._listing.close()
         await self._libpod.close()
         await self._service.close()
 

@@ -20,9 +20,11 @@ from holdfast.model.plan import Change
 from holdfast.model.report import Parked
 from holdfast.model.revision import Entry, Table, Tombstone
 from holdfast.model.trust import Trust
-from holdfast.planning import entry as soundness
 from holdfast.planning.diff import changes
+from holdfast.planning.kinds.kind import Proposal, read
+from holdfast.planning.kinds.service_check import check_service
 from holdfast.planning.placement import Placed
+from holdfast.planning.soundness import check_entry
 from holdfast.planning.table import tombstones
 from holdfast.trust.approval import missing
 
@@ -154,6 +156,9 @@ def _stays(bound: str, old: Mapping[str, Entry], new: Mapping[str, Entry], parke
     return bound == FLEET or bound in (old if bound in parked else new)
 
 
+_OWN_FIELD = ("fleet", "trust", "node", "service", "policy", "storage")
+
+
 def noted(address: str, grade: Grade, why: str, now_s: float) -> Parked:
     return Parked(address, why, REMEDY.format(grade=grade, address=address), now_s)
 
@@ -183,10 +188,9 @@ def _unsound(address: str, before: Table, after: Table, contents: Mapping[str, b
         return None
     try:
         if kind_of(address) == "service":
-            declared = soundness.read(contents, entry, address, Service)
-            soundness.check_service(address, entry, declared, contents)
+            check_service(address, entry, read(contents, entry, address, Service), contents)
         else:
-            soundness.check_entry(address, before, after, contents)
+            check_entry(Proposal(address, before, after, contents))
     except HoldfastError as trouble:
         return trouble.message
     return None
@@ -199,7 +203,7 @@ def _lacking(address: str, grade: Grade, witnesses: Sequence[Signers]) -> str | 
 
 def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, Parked]) -> NodeManifest:
     def kept(now: Mapping[str, Entry], kind: str, at_home: bool | None = None) -> dict[str, Entry]:
-        held = {a: old[a] for a in parked if a in old and a.startswith(kind)}
+        held = {a: old[a] for a in parked if a in old and kind_of(a) == kind}
         if at_home is not None:
             held = {a: e for a, e in held.items() if (e.node == after.node) == at_home}
         return dict(sorted({**{a: e for a, e in now.items() if a not in parked}, **held}.items()))
@@ -219,12 +223,19 @@ def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, P
         after,
         settings=ground(FLEET, Entry(after.settings)).digest,
         own=ground(f"node.{after.node}", after.own),
-        services=kept(after.services, "service.", at_home=True),
-        standby=kept(after.standby, "service.", at_home=False),
-        policies=kept(after.policies, "policy."),
-        storage=kept(after.storage, "storage."),
+        services=kept(after.services, "service", at_home=True),
+        standby=kept(after.standby, "service", at_home=False),
+        policies=kept(after.policies, "policy"),
+        storage=kept(after.storage, "storage"),
+        more=_kept_others(old, after, parked),
         retired={a: stone for a, stone in after.retired.items() if a not in parked},
     )
+
+
+def _kept_others(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, Parked]) -> dict[str, Entry]:
+    """Of kinds that have no field of their own in a manifest: what is parked stays as it was."""
+    held = {a: old[a] for a in parked if a in old and kind_of(a) not in _OWN_FIELD}
+    return dict(sorted({**{a: e for a, e in after.more.items() if a not in parked}, **held}.items()))
 
 
 def differing(wanted: NodeManifest, in_force: NodeManifest) -> list[str]:

@@ -24,8 +24,9 @@ from holdfast.model.revision import (
 )
 from holdfast.model.trust import Trust
 from holdfast.planning.contents import layered
-from holdfast.planning.header import Unsound, check_header
+from holdfast.planning.header import check_header
 from holdfast.planning.succession import Judged, judge
+from holdfast.planning.unsound import Unsound
 from holdfast.ports.clock import Clock
 from holdfast.ports.ledger_store import LedgerStore, Moved, Reading, Transaction
 from holdfast.ports.random_source import RandomSource

@@ -134,7 +134,8 @@ class HealthChecks:
                 patient.watch = healthy.probed(patient.watch, verdict.ok)
                 patient.why = "" if verdict.ok else verdict.why
             await self._tell(patient)
-            await asyncio.sleep(healthy.pause_s(patient.watch, patient.health))
+            pause_s = healthy.pause_s(patient.watch, patient.health)
+            await asyncio.sleep(healthy.in_step(pause_s, patient.health, self._clock.monotonic_s()))
 
     async def _tell(self, patient: Probed) -> None:
         word = self._judge(patient)

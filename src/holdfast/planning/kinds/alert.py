@@ -1,0 +1,62 @@
+"""Kind `alert`: where the hub sends alerts. No node learns of it: its URL is often a secret."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import UNSET
+
+from holdfast.model import canonical
+from holdfast.model.fleet import AlertTarget, Fleet
+from holdfast.model.plan import Demand, FieldChange
+from holdfast.model.revision import Entry, Table
+from holdfast.planning import alerts
+from holdfast.planning.fields import differences
+from holdfast.planning.kinds.kind import (
+    Kind,
+    PlainEntry,
+    Proposal,
+    Section,
+    Step,
+    check_name,
+    nothing_to_say,
+    plain_entry,
+)
+from holdfast.planning.unsound import Unsound
+
+
+def documents(fleet: Fleet) -> Mapping[str, bytes]:
+    return {f"alert.{name}": canonical.encode(alert) for name, alert in fleet.alerts.items()}
+
+
+def check(proposal: Proposal) -> None:
+    target = proposal.document(AlertTarget)
+    check_name(proposal.address, target.name)
+    if (target.webhook is UNSET) == (target.apprise is UNSET):
+        raise Unsound(f"{proposal.address} must have exactly one of webhook and apprise")
+
+
+def demands(step: Step) -> Iterator[Demand]:
+    """None: where alerts go neither protects nor endangers anything that could be lost."""
+    return iter(())
+
+
+def fields(step: Step) -> Iterator[FieldChange]:
+    if step.is_other_content:
+        yield from differences(alerts.masked(step.content_before()), alerts.masked(step.content_after()))
+
+
+def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:
+    return ()
+
+
+KIND = Kind(
+    name="alert",
+    schema=AlertTarget,
+    view=PlainEntry,
+    documents=documents,
+    draft=plain_entry,
+    check=check,
+    demands=demands,
+    fields=fields,
+    why=nothing_to_say,
+    project=project,
+)

@@ -1,0 +1,100 @@
+"""Kind `fleet`: settings that every node may know. Each node's manifest names its digest."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from holdfast.model import canonical, duration
+from holdfast.model.applied import plain
+from holdfast.model.fleet import Fleet, FleetDocument, Settings
+from holdfast.model.ids import FLEET
+from holdfast.model.plan import Demand, FieldChange
+from holdfast.model.revision import Entry, Table
+from holdfast.planning import infrastructure
+from holdfast.planning.fields import differences
+from holdfast.planning.kinds.kind import (
+    Kind,
+    PlainEntry,
+    Proposal,
+    Section,
+    Step,
+    destroy,
+    nothing_to_say,
+    plain_entry,
+    refuse,
+)
+
+
+def documents(fleet: Fleet) -> Mapping[str, bytes]:
+    document = FleetDocument(fleet.settings, fleet.backups, fleet.timeouts, fleet.acme, fleet.dns, fleet.overlay)
+    return {FLEET: canonical.encode(document)}
+
+
+def check(proposal: Proposal) -> None:
+    refuse(proposal.address, infrastructure.fleet_complaints(proposal.document(FleetDocument)))
+
+
+def demands(step: Step) -> Iterator[Demand]:
+    if step.is_other_content:
+        yield from fleet_demands(*step.documents(FleetDocument))
+
+
+def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Demand]:
+    yield from settings_demands(before.settings, after.settings)
+    if after.overlay.encrypted and not before.overlay.encrypted:  # only then containers may be reached without TLS
+        yield destroy("says that the overlay network encrypts, so that nodes may do without a proxy")
+    if more := sorted(set(after.dns.upstream) - set(before.dns.upstream)):  # who answers can pose as any host
+        yield destroy(f"asks other servers for names outside the fleet ({', '.join(more)})")
+    if after.settings.removals_max > before.settings.removals_max:
+        yield destroy("raises removals_max")
+    if after.backups.retain < before.backups.retain:
+        yield destroy("keeps fewer backups")
+    for key in ("interval", "drill_interval"):
+        old, new = getattr(before.backups, key), getattr(after.backups, key)
+        if duration.milliseconds(new) > duration.milliseconds(old):
+            yield destroy(f"makes backups.{key} longer ({old} → {new})")
+
+
+def settings_demands(before: Settings, after: Settings) -> Iterator[Demand]:
+    """The reasons are in docs/adr/0015. Not here, so grade apply: name, nodes_max, parallel, and what only narrows."""
+    if after.hub_key != before.hub_key:  # every agent and operator takes the owner of that key for the hub
+        yield destroy("pins another key of the hub" if before.hub_key else "pins the key of the hub")
+    elif after.hub != before.hub and not after.hub_key:  # with a pinned key a wrong address only fails
+        yield destroy("sends every client to another hub while no hub_key pins it")
+    if after.internal_zone != before.internal_zone:  # every node may hold certificates for names in it
+        yield destroy("changes the zone that nodes may hold certificates for")
+    if more := sorted(set(after.public_domains) - set(before.public_domains)):
+        yield destroy(f"adds domains that edges may hold certificates for ({', '.join(more)})")
+    if after.overlay_cidr != before.overlay_cidr and not _within(after.overlay_cidr, before.overlay_cidr):
+        yield destroy(f"lets nodes have addresses outside {before.overlay_cidr} ({after.overlay_cidr})")
+
+
+def _within(inner: str, outer: str) -> bool:
+    from ipaddress import ip_network  # 5 ms that a plan without such a change need not pay
+
+    try:
+        one, other = ip_network(inner), ip_network(outer)
+    except ValueError:
+        return False
+    return one.version == other.version and one.subnet_of(other)  # type: ignore[arg-type]  # same version, checked
+
+
+def fields(step: Step) -> Iterator[FieldChange]:
+    if step.is_other_content:
+        yield from differences(plain(step.content_before()), plain(step.content_after()))
+
+
+def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:
+    return ()  # every manifest names its digest in `settings`
+
+
+KIND = Kind(
+    name="fleet",
+    schema=FleetDocument,
+    view=PlainEntry,
+    documents=documents,
+    draft=plain_entry,
+    check=check,
+    demands=demands,
+    fields=fields,
+    why=nothing_to_say,
+    project=project,
+)

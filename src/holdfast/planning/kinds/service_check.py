@@ -1,0 +1,114 @@
+"""May a table say this about a service? The entry must be what its document and the fleet's settings mean. Pure."""
+
+import re
+from collections.abc import Mapping
+
+from msgspec import UNSET, Struct, UnsetType
+
+from holdfast.model import mounts
+from holdfast.model.fleet import Node, Service, Settings, Volume
+from holdfast.model.revision import Entry, Table
+from holdfast.model.route import PublicRoute
+from holdfast.planning import images, reach, secrets
+from holdfast.planning.kinds.kind import Proposal, check_own_fields, read, refuse, settings_of
+from holdfast.planning.placement import carries_services, has_data, is_public, unproxied
+from holdfast.planning.service_entry import moved_data, serving_metadata
+from holdfast.planning.unsound import Unsound
+
+_IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+
+
+class ServiceEntry(Struct, frozen=True):
+    digest: str
+    node: str | UnsetType
+    epoch: int
+    containers: int
+    protect: bool
+    hostnames: tuple[str, ...]
+    ports: tuple[int, ...]
+    images: dict[str, str]
+    secrets: dict[str, str]
+    failover: tuple[str, ...]
+    names: tuple[str, ...]
+    public: dict[str, PublicRoute]
+
+
+def check(proposal: Proposal) -> None:
+    address, before, after, contents = proposal.address, proposal.before, proposal.after, proposal.contents
+    fleet = proposal.fleet or settings_of(after, contents)
+    entry, was, stone = proposal.entry, before.entries.get(address), before.tombstones.get(address)
+    service = proposal.document(Service)
+    moved = was is not None and was.node != entry.node
+    wanted = was.epoch + moved if was else (stone.epoch + 1 if stone else 1)
+    if entry.epoch != wanted:
+        raise Unsound(f"the epoch of {address} must be {wanted}, not {entry.epoch}")
+    if was is not None and moved and (has_data(service) or has_data(read(contents, was, address, Service))):
+        raise moved_data(address[8:], str(was.node), str(entry.node))
+    check_service(address, entry, service, contents, fleet.settings)
+    _check_place(address, service, entry, after, contents)
+
+
+def check_service(
+    address: str,
+    entry: Entry,
+    service: Service,
+    contents: Mapping[str, bytes],
+    settings: Settings | None = None,
+) -> None:
+    """What an entry and its document must be on their own, in whichever table they stand; with the fleet's settings
+    also which names that means."""
+    check_own_fields(address, entry, ServiceEntry)
+    count, protect, declared, ports = serving_metadata(service)
+    claimed = reach.hostnames(declared, entry.public)
+    if (count, protect, claimed, ports) != (entry.containers, entry.protect, entry.hostnames, entry.ports):
+        raise Unsound(f"the table says something else about {address} than its content")
+    if settings is not None:
+        check_reach(address, entry, service, settings)
+    if entry.failover != service.failover:
+        raise Unsound(f"the table names other failover nodes of {address} than its content")
+    if service.failover and has_data(service):
+        raise Unsound(f"{address} has data and failover nodes, which would run it without that data")
+    _check_names(address, service)
+    _check_images(address, service, entry)
+    secrets.check(address, entry, service, contents)
+
+
+def check_reach(address: str, entry: Entry, service: Service, settings: Settings) -> None:
+    """Names and public routes are exactly what content and settings mean; only the edge was chosen."""
+    refuse(address, reach.complaints(address[8:], service, settings))
+    wanted = reach.reach(address[8:], service, settings)
+    if entry.names != wanted.names or reach.unassigned(entry.public) != wanted.public:
+        raise Unsound(f"the table gives {address} other names or public routes than its content means")
+
+
+def _check_names(address: str, service: Service) -> None:
+    """A second thing of one name would hide behind the first one."""
+    components = [component.name for component in service.components]
+    volumes = [(c.name, v) if isinstance(v, str) else v.name for c in service.components for v in c.volumes]
+    routes = [(c.name, route.name) for c in service.components for route in c.routes]
+    for names in (components, volumes, routes):
+        if len(set(names)) != len(names):
+            raise Unsound(f"{address} has two components, volumes or routes of one name")
+    paths = [v.path if isinstance(v, Volume) else v for c in service.components for v in c.volumes]
+    if any(".." in re.split("[/:]", path) for path in paths):
+        raise Unsound(f"{address} has a volume path that climbs out of its directory")
+    if inside := mounts.nested(service, address[8:]):
+        raise Unsound(f"{address} mounts {inside[0]} from inside {inside[1]}, where a container could put a link")
+
+
+def _check_images(address: str, service: Service, entry: Entry) -> None:
+    known = set(images.unpinned((service,)))
+    if not entry.images.keys() <= known or not all(map(_IMAGE_DIGEST.match, entry.images.values())):
+        raise Unsound(f"the table resolves images that {address} does not use, or to no digest")
+
+
+def _check_place(address: str, service: Service, entry: Entry, after: Table, contents: Mapping[str, bytes]) -> None:
+    if service.node is not UNSET and entry.node != service.node:
+        raise Unsound(f"{address} is pinned to {service.node} and placed elsewhere")
+    for name in (str(entry.node), *(entry.failover if is_public(service) else ())):
+        home = after.entries.get(f"node.{name}")
+        node = None if home is None else read(contents, home, f"node.{name}", Node)
+        if node is None or not carries_services(node):
+            raise Unsound(f"{address} is placed on a node that takes no services")
+        if is_public(service) and (why := unproxied(node)):
+            raise Unsound(f"{address} is public, and {name} {why}")

@@ -1,0 +1,79 @@
+"""Which grade must sign a change of a service: design.md §2 as rules. Pure."""
+
+from collections.abc import Iterator, Set
+
+from msgspec import UNSET
+
+from holdfast.model.fleet import Service, Snapshot, Volume
+from holdfast.model.plan import Demand
+from holdfast.planning.kinds.kind import Step, decode, destroy
+
+
+def demands(step: Step) -> Iterator[Demand]:
+    """Retiring a service keeps its data, so it asks for nothing."""
+    before, after = step.before, step.after
+    if before is None:
+        created = decode(step.content_after(), Service)
+        if step.buried is not None:
+            yield from service_demands(decode(step.buried(), Service), created, step.name)
+        else:
+            yield from host_paths(created, step.name)
+    elif after is not None:
+        if before.protect and before.node != after.node:  # the node it leaves sees a protected service go
+            yield destroy(f"moves a protected service away from {before.node}")
+        if step.is_other_content:
+            yield from service_demands(*step.documents(Service), step.name)
+
+
+def volumes(service: Service) -> dict[tuple[str, str], Volume | str]:
+    """By (component, volume): a v1 string volume is known by the string itself."""
+    return {
+        (component.name, volume if isinstance(volume, str) else volume.name): volume
+        for component in service.components
+        for volume in component.volumes
+    }
+
+
+def service_demands(before: Service, after: Service, name: str = "") -> Iterator[Demand]:
+    if before.protect and not after.protect:
+        yield destroy("lifts protect")
+    if before.custody != after.custody:
+        yield destroy(f"changes custody ({before.custody} → {after.custody})")
+    if set(after.failover) - set(before.failover):
+        yield destroy("adds failover nodes, which may then open its backups and secrets")
+    old_volumes, new_volumes = volumes(before), volumes(after)
+    for key, old in old_volumes.items():
+        yield from volume_demands(f"volume {key[1]} of component {key[0]}", old, new_volumes.get(key))
+    yield from host_paths(after, name, known={v for v in old_volumes.values() if isinstance(v, str)})
+    yield from snapshot_demands(before, after)
+
+
+def volume_demands(label: str, old: Volume | str, new: Volume | str | None) -> Iterator[Demand]:
+    if new is None:
+        yield destroy(f"drops, renames or re-homes {label}", gives_up_data=True)
+    elif isinstance(old, Volume) and isinstance(new, Volume):
+        if old.path != new.path:
+            yield destroy(f"moves {label} to another path ({old.path} → {new.path})")
+        if old.protect != new.protect and new.protect != "backup":
+            yield destroy(f"weakens the protection of {label} ({old.protect} → {new.protect})")
+
+
+def snapshot_demands(before: Service, after: Service) -> Iterator[Demand]:
+    old = Snapshot() if before.snapshot is UNSET else before.snapshot
+    new = Snapshot() if after.snapshot is UNSET else after.snapshot
+    if old.method != new.method and new.method != "full":
+        yield destroy(f"changes how backups are taken ({old.method or 'default'} → {new.method or 'default'})")
+    if set(new.exclude) - set(old.exclude) or set(old.include) - set(new.include):
+        yield destroy("leaves more files out of backups")
+
+
+def host_paths(service: Service, name: str, known: Set[str] = frozenset()) -> Iterator[Demand]:
+    """A v1 string volume reaches into the host: anywhere but its own /srv/<service> it may meet another's data."""
+    for _, volume in sorted(volumes(service).items(), key=lambda pair: pair[0]):
+        if isinstance(volume, str) and volume not in known and not _own_data(volume.partition(":")[0], name):
+            yield destroy(f"mounts a host path outside /srv/{name} ({volume})")
+
+
+def _own_data(path: str, name: str) -> bool:
+    own = f"/srv/{name}"
+    return (path == own or path.startswith(own + "/")) and ".." not in path.split("/")

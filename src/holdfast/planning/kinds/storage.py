@@ -1,0 +1,73 @@
+"""Kind `storage`: a target for backups. Every node learns of it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from holdfast.model import canonical
+from holdfast.model.applied import plain
+from holdfast.model.fleet import Fleet, Storage
+from holdfast.model.plan import Demand, FieldChange
+from holdfast.model.revision import Entry, Table
+from holdfast.planning.fields import differences
+from holdfast.planning.kinds.kind import (
+    EVERY_NODE,
+    Kind,
+    PlainEntry,
+    Proposal,
+    Section,
+    Step,
+    check_name,
+    destroy,
+    nothing_to_say,
+    plain_entry,
+)
+
+
+def documents(fleet: Fleet) -> Mapping[str, bytes]:
+    return {f"storage.{name}": canonical.encode(target) for name, target in fleet.storage.items()}
+
+
+def check(proposal: Proposal) -> None:
+    check_name(proposal.address, proposal.document(Storage).name)
+
+
+def demands(step: Step) -> Iterator[Demand]:
+    if step.before is not None and step.after is None:
+        yield destroy("detaches a storage target", gives_up_data=True)
+    elif step.is_other_content:
+        yield from storage_demands(*step.documents(Storage))
+
+
+def storage_demands(before: Storage, after: Storage) -> Iterator[Demand]:
+    if (before.durable_id, before.type) != (after.durable_id, after.type):
+        yield destroy("points the storage target somewhere else", gives_up_data=True)
+    if before.state == "attached" != after.state:
+        yield destroy(f"detaches the storage target ({after.state})", gives_up_data=True)
+    if before.role != after.role:
+        yield destroy(f"changes the role of the storage target ({before.role} → {after.role})")
+    if after.policy.retain < before.policy.retain:
+        yield destroy("keeps fewer backups on this target")
+    if after.policy.schedule != before.policy.schedule:
+        yield destroy("changes when this target is written")
+
+
+def fields(step: Step) -> Iterator[FieldChange]:
+    if step.is_other_content:
+        yield from differences(plain(step.content_before()), plain(step.content_after()))
+
+
+def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:
+    return ((EVERY_NODE, "storage"),)
+
+
+KIND = Kind(
+    name="storage",
+    schema=Storage,
+    view=PlainEntry,
+    documents=documents,
+    draft=plain_entry,
+    check=check,
+    demands=demands,
+    fields=fields,
+    why=nothing_to_say,
+    project=project,
+)

@@ -1,0 +1,95 @@
+"""A new revision with the content of an older one. Pure."""
+
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from holdfast.model.applied import Applied, content
+from holdfast.model.fleet import FleetDocument, Node, Service
+from holdfast.model.ids import FLEET
+from holdfast.model.plan import Plan
+from holdfast.model.revision import Entry, Table
+from holdfast.planning import identity, overlay, secrets
+from holdfast.planning.edges import Edges, proxy_of
+from holdfast.planning.kinds.node import serves_names
+from holdfast.planning.placement import drained_nodes, has_data
+from holdfast.planning.plan import between
+from holdfast.planning.service_entry import moved_data, reached, serving_metadata
+from holdfast.planning.table import tombstones
+
+T = TypeVar("T")
+
+
+def plan_rollback(target: Table, applied: Applied) -> Plan:
+    """A new revision with the content of an older one; epochs and tombstones only ever grow."""
+    reached_by = _Redrafted(target, applied)
+    entries = {}
+    for address, entry in target.entries.items():
+        now, stone = applied.table.entries.get(address), applied.table.tombstones.get(address)
+        if address.startswith("node."):
+            entries[address] = reached_by.node(address, _with_identity(entry, now, applied))
+            continue
+        if not address.startswith("service."):
+            entries[address] = entry
+            continue
+        newest = now.epoch if now else (stone.epoch + 1 if stone else entry.epoch)
+        entry = _off_drained(address, entry, now, applied)
+        if now is not None and now.node != entry.node:
+            _refuse_moving_data(address, now, entry, applied)
+            newest += 1
+        entries[address] = reached_by.service(address, replace(entry, epoch=newest))
+    table = Table(entries, tombstones(applied.table, entries, applied.head.number + 1))
+    return between(table, applied, {}, {}, secrets.doubts(table, applied.contents))
+
+
+def _with_identity(target: Entry, now: Entry | None, applied: Applied) -> Entry:
+    """A key that was replaced or revoked since does not come back with the settings of that time, and a drained node
+    stays drained."""
+    node = msgspec.json.decode(content(applied.contents, target.digest, "a node"), type=Node)
+    return replace(target, identity=identity.drafted(node, now, None), drained=now is not None and now.drained)
+
+
+class _Redrafted:
+    """How nodes and services of an older revision are reached now: names follow its settings, addresses and edges are
+    those of today. What an older release did not record yet is recorded with it."""
+
+    def __init__(self, target: Table, applied: Applied) -> None:
+        self._contents = applied.contents
+        self._fleet = self._read(target.entries[FLEET].digest, FLEET, FleetDocument)
+        self._nodes = {
+            address[5:]: self._read(entry.digest, address, Node)
+            for address, entry in target.entries.items()
+            if address.startswith("node.")
+        }
+        cidr = self._fleet.settings.overlay_cidr
+        self._addresses = overlay.addresses(self._nodes, applied.table, {}, cidr)
+        self._edges = Edges(self._nodes, applied.table)
+
+    def _read(self, digest: str, what: str, kind: type[T]) -> T:
+        return msgspec.json.decode(content(self._contents, digest, what), type=kind)
+
+    def node(self, address: str, entry: Entry) -> Entry:
+        name = address[5:]
+        answers = serves_names(name, self._fleet.dns)
+        return replace(entry, address=self._addresses[name], proxy=proxy_of(self._nodes[name]), dns=answers)
+
+    def service(self, address: str, entry: Entry) -> Entry:
+        service = self._read(entry.digest, address, Service)
+        declared = replace(entry, hostnames=serving_metadata(service)[2])
+        return reached(address[8:], service, declared, self._fleet.settings, self._edges, must=False)[0]
+
+
+def _off_drained(address: str, target: Entry, now: Entry | None, applied: Applied) -> Entry:
+    """What was moved off a drained node does not go back to it, unless it was pinned there then."""
+    if now is None or now.node == target.node or target.node not in drained_nodes(applied.table):
+        return target
+    service = msgspec.json.decode(content(applied.contents, target.digest, address), type=Service)
+    return target if service.node is not UNSET else replace(target, node=now.node)
+
+
+def _refuse_moving_data(address: str, now: Entry, target: Entry, applied: Applied) -> None:
+    for entry in (now, target):
+        if has_data(msgspec.json.decode(content(applied.contents, entry.digest, address), type=Service)):
+            raise moved_data(address[8:], str(now.node), str(target.node))

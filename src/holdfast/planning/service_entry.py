@@ -1,0 +1,54 @@
+"""The table entry of a service: what it repeats of its document, its names and its edges. Pure."""
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from holdfast.errors import NotPermitted
+from holdfast.model.fleet import Service, Settings
+from holdfast.model.revision import Entry
+from holdfast.planning.edges import Edges
+from holdfast.planning.placement import Placed, containers
+from holdfast.planning.reach import hostnames, reach
+
+
+def serving_metadata(service: Service) -> tuple[int, bool, tuple[str, ...], tuple[int, ...]]:
+    """What an entry repeats of its content so that serving and planning need not open it."""
+    routes = [route for component in service.components for route in component.routes]
+    return (
+        containers(service) if service.active else 0,
+        service.protect,
+        tuple(sorted({str(route.hostname) for route in routes if route.hostname is not UNSET})),
+        tuple(sorted({route.port for route in routes})),
+    )
+
+
+def reached(
+    name: str, service: Service, entry: Entry, settings: Settings, edges: Edges, must: bool = True
+) -> tuple[Entry, dict[str, Placed]]:
+    """The entry with its names, and an edge for every public hostname; with the reasons.
+
+    `must`: a public route that no edge would serve is refused, unless the service is inactive.
+    """
+    found = reach(name, service, settings)
+    if not found.public:
+        return replace(entry, names=found.names, public={}) if found.names or entry.public else entry, {}
+    chosen: dict[str, Placed] = {}
+    public = dict(found.public)
+    for hostname, route in found.public.items():
+        edge = edges.choose(hostname)
+        if edge is not None:
+            chosen[hostname] = edge
+            public[hostname] = replace(route, edge=edge.node)
+        elif must and service.active:
+            raise edges.no_edge(name, hostname)
+    claimed = hostnames(entry.hostnames, public)
+    return replace(entry, names=found.names, public=public, hostnames=claimed), chosen
+
+
+def moved_data(name: str, source: str, target: str) -> NotPermitted:
+    return NotPermitted(
+        f"service.{name} keeps data on {source}; moving it to {target} means moving its volumes, "
+        "and `holdfast migrate` is not built yet",
+        remedy=f'keep it there: set node = "{source}" in services/{name}.toml',
+        code="moves_data",
+    )

@@ -1,0 +1,217 @@
+"""Every key that a fleet directory may have does something that a test shows, or is in the table `declared/later`."""
+
+import ast
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec import Struct, inspect
+
+from holdfast.declared import later
+from holdfast.declared.reference import below_idle_keys
+from holdfast.declared.schema import plain
+from tests.specs.declared.test_declared_reference import TABLES
+
+TESTS = Path(__file__).parents[2]
+Key = tuple[str, str]
+
+# Key → the test that shows its effect, by name: tests move between files more often than they are renamed.
+EFFECTS: dict[str, dict[str, str]] = {
+    "FleetFile": {
+        "fleet": "test_a_plain_fleet_file_is_read",
+        "operators": "test_an_operator_who_leaves_the_trust_is_out_with_his_next_request",
+        "nodes": "test_fewest_containers_then_the_alphabet_m_37",
+        "trust": "test_a_threshold_of_two_collects_two_signatures",
+        "timeouts": "test_the_limit_is_the_fleets_own",
+        "alerts": "test_an_alert_target_is_applied_with_grade_apply_and_touches_no_node",
+        "acme": "test_a_public_authority_s_certificate_is_served_and_its_absence_is_told",
+        "dns": "test_whoever_serves_dns_knows_every_internal_name_c20",
+        "overlay": "test_a_public_service_is_never_placed_where_there_is_no_proxy_m48_t32",
+    },
+    "Settings": {
+        "name": "test_validate_names_the_fleet",
+        "hub": "test_which_hub_is_asked",
+        "hub_key": "test_whom_the_command_line_believes",
+        "internal_zone": "test_another_zone_is_another_name_and_the_door_is_told",
+        "public_domains": "test_without_public_domains_nothing_is_public",
+        "overlay_cidr": "test_an_overlay_or_a_domain_that_changed_takes_the_route_away_at_once_i_16",
+        "removals_max": "test_too_many_removals_at_once_are_refused",
+        "nodes_max": "test_the_fleet_has_so_many_nodes_and_no_more",
+        "parallel": "test_a_node_changes_as_many_services_at_a_time_as_the_fleet_says",
+    },
+    "Thresholds": {
+        "apply": "test_where_one_signature_is_not_enough_nothing_is_handed_in",
+        "destroy": "test_thresholds_and_the_fleets_own_id_count_as_well",
+        "root": "test_trust_needs_root_and_founding_it_does_not",
+        "id": "test_thresholds_and_the_fleets_own_id_count_as_well",
+    },
+    "Operator": {
+        "name": "test_a_scope_limits_what_an_operator_signs",
+        "key": "test_an_operator_who_leaves_the_trust_is_out_with_his_next_request",
+        "grade": "test_a_low_grade_signs_and_still_does_not_suffice",
+        "recipient": "test_a_kept_value_is_sealed_to_todays_nodes_and_people",
+        "scope": "test_a_scope_limits_what_an_operator_signs",
+    },
+    "Node": {
+        "name": "test_a_pin_overrides_the_tier_m_36",
+        "roles": "test_core_goes_to_the_hub_node_m_35",
+        "address": "test_an_edge_is_told_where_its_hostnames_lead_and_whom_to_believe_there_m81",
+        "public_address": "test_a_public_record_that_leads_elsewhere_is_a_warning_only_m_80",
+        "key": "test_a_declared_key_wins_and_needs_no_join",
+        "link": "test_a_node_listens_as_the_accepted_revision_says_and_a_poll_node_does_not",
+        "reconcile": "test_an_observing_node_touches_nothing_and_says_what_differs_c_04",
+        "orphans": "test_orphans_are_stopped_or_removed_where_the_node_says_so_c_05",
+        "orphans_foreign": "test_orphans_are_stopped_or_removed_where_the_node_says_so_c_05",
+        "proxy": "test_where_there_is_no_proxy_routes_are_neither_made_nor_looked_at_t_33",
+    },
+    "Timeouts": {
+        "deploy": "test_the_limit_is_the_fleets_own",
+        "edge_route": "test_a_command_waits_as_long_as_the_timeouts_of_the_applied_fleet_allow",
+        "health_check": "test_a_probe_takes_as_long_as_the_applied_revision_says",
+        "undeploy": "test_a_backend_that_does_not_stop_is_not_waited_for_without_end",
+    },
+    "AlertTarget": {
+        "name": "test_what_was_not_delivered_is_said_with_a_remedy_and_without_the_secret",
+        "webhook": "test_a_webhook_gets_the_whole_alert_as_json",
+        "apprise": "test_an_alert_and_its_recovery_arrive_in_order",
+        "on": "test_whoever_is_told_of_a_trouble_is_told_that_it_is_over",
+    },
+    "Acme": {
+        "directory": "test_a_nonce_that_is_over_is_fetched_anew",
+        "contact": "test_the_account_has_the_contact_that_the_fleet_declares",
+        "terms_agreed": "test_nobody_agrees_to_terms_for_the_operator",
+        "ca": "test_an_authority_that_nobody_vouches_for_is_not_asked",
+        "domains": "test_only_the_domains_of_the_authority_are_ordered_there",
+    },
+    "Dns": {
+        "driver": "test_whoever_serves_dns_knows_every_internal_name_c20",
+        "nodes": "test_whoever_serves_dns_knows_every_internal_name_c20",
+        "upstream": "test_names_of_the_zone_are_never_asked_elsewhere_and_others_are",
+    },
+    "Overlay": {
+        "encrypted": "test_a_public_service_is_never_placed_where_there_is_no_proxy_m48_t32",
+    },
+    "Service": {
+        "components": "test_components_of_one_service_share_a_network_and_a_single_one_needs_none",
+        "name": "test_a_name_key_must_repeat_the_file_name_m40",
+        "tier": "test_core_goes_to_the_hub_node_m_35",
+        "node": "test_a_pin_overrides_the_tier_m_36",
+        "active": "test_what_is_stopped_on_purpose_or_lists_nobody_is_never_started_elsewhere",
+        "protect": "test_protection_survives_the_file_that_declared_it",
+        "failover": "test_a_power_cut_is_bridged_by_the_listed_node_and_undone_when_home_serves_again",
+    },
+    "Component": {
+        "name": "test_a_component_with_a_route_has_an_internal_name_and_one_named_like_its_service_a_short_one_m79",
+        "image": "test_the_image_runs_by_the_digest_that_was_resolved_or_written",
+        "cmd": "test_anything_a_container_is_made_of_is_another_spec",
+        "env": "test_the_environment_is_sorted_and_says_who_it_is_whatever_the_file_claims",
+        "volumes": "test_volumes_lie_below_the_data_directory_and_other_host_paths_are_as_written",
+        "routes": "test_ports_are_those_of_the_routes_and_of_the_health_check_each_once",
+        "resources": "test_resources_are_numbers",
+        "update": "test_what_has_data_or_says_so_is_replaced_in_place",
+        "replicas": "test_replicas_are_added_and_taken_away",
+        "health": "test_how_it_is_looked_after_is_beside_the_spec_and_does_not_change_the_container",
+        "secrets": "test_secrets_are_files_named_like_them_unless_said_otherwise_and_a_rotated_one_is_another_spec",
+        "hooks": "test_hooks_run_once_in_the_new_image_and_a_failing_one_stops_the_rollout",
+    },
+    "Volume": {
+        "name": "test_volumes_lie_below_the_data_directory_and_other_host_paths_are_as_written",
+        "path": "test_volumes_lie_below_the_data_directory_and_other_host_paths_are_as_written",
+        "protect": "test_weakening_is_noticed_in_every_combination",
+    },
+    "Route": {
+        "name": "test_a_public_service_has_two_names_m134_m136",
+        "port": "test_ports_are_those_of_the_routes_and_of_the_health_check_each_once",
+        "mode": "test_bytes_are_passed_on_at_the_listener_of_their_port_m13",
+        "hostname": "test_a_hostname_that_is_not_public_is_a_further_internal_name_m41",
+        "public": "test_a_public_service_has_two_names_m134_m136",
+        "protocol": "test_grpc_passes_with_streams_and_trailers",
+    },
+    "Resources": {
+        "cpu": "test_resources_are_numbers",
+        "memory": "test_resources_are_numbers",
+    },
+    "Health": {
+        "type": "test_a_connection_is_enough_for_tcp_and_none_is_not",
+        "path": "test_it_asks_for_the_path_once_and_closes",
+        "port": "test_ports_are_those_of_the_routes_and_of_the_health_check_each_once",
+        "cmd": "test_a_command_is_run_in_the_container_and_its_exit_code_counts",
+        "interval": "test_probes_are_eager_while_it_starts_and_then_keep_the_declared_pace",
+        "timeout": "test_a_command_is_run_in_the_container_and_its_exit_code_counts",
+        "start_period": "test_one_that_is_not_healthy_when_its_start_period_is_over_has_failed_and_may_still_recover",
+    },
+    "SecretRef": {
+        "name": "test_secrets_are_files_named_like_them_unless_said_otherwise_and_a_rotated_one_is_another_spec",
+        "env": "test_secrets_are_files_named_like_them_unless_said_otherwise_and_a_rotated_one_is_another_spec",
+        "file": "test_secrets_are_files_named_like_them_unless_said_otherwise_and_a_rotated_one_is_another_spec",
+    },
+    "Hooks": {
+        "pre_deploy": "test_hooks_run_once_in_the_new_image_and_a_failing_one_stops_the_rollout",
+        "post_deploy": "test_hooks_run_once_in_the_new_image_and_a_failing_one_stops_the_rollout",
+    },
+}
+WITH_EFFECT: dict[Key, str] = {(table, key): test for table, keys in EFFECTS.items() for key, test in keys.items()}
+
+
+def is_idle(table: str, field: inspect.Field) -> bool:
+    """Whether every value but the default is in the table of keys without an effect."""
+    if later.of_key(table, field.encode_name) is not None:
+        return True
+    kind = plain(field.type)
+    others = (
+        [value for value in kind.values if value != field.default] if isinstance(kind, inspect.LiteralType) else [""]
+    )
+    return all(later.of_value(table, field.encode_name, value) is not None for value in others)
+
+
+def keys_without(tables: dict[type, inspect.StructType], shown: dict[Key, str]) -> list[Key]:
+    """Keys that neither have a test nor stand in the table."""
+    return [
+        (cls.__name__, field.encode_name)
+        for cls, kind in tables.items()
+        if cls not in below_idle_keys()
+        for field in kind.fields
+        if (cls.__name__, field.encode_name) not in shown and not is_idle(cls.__name__, field)
+    ]
+
+
+@lru_cache
+def names_of_tests(tests: Path) -> frozenset[str]:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(
+        node.name
+        for path in tests.rglob("test_*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, functions) and node.name.startswith("test_")
+    )
+
+
+def test_every_key_has_an_effect_that_a_test_shows_or_is_in_the_table() -> None:
+    assert keys_without(TABLES, WITH_EFFECT) == [], "name a test in EFFECTS, or write a row in declared/later.py"
+
+
+def test_no_key_is_both_with_and_without_an_effect_and_none_is_unknown() -> None:
+    idle = {
+        (cls.__name__, field.encode_name)
+        for cls, kind in TABLES.items()
+        for field in kind.fields
+        if cls in below_idle_keys() or is_idle(cls.__name__, field)
+    }
+    known = {(cls.__name__, field.encode_name) for cls, kind in TABLES.items() for field in kind.fields}
+    assert WITH_EFFECT.keys() & idle == set()
+    assert WITH_EFFECT.keys() - known == set()
+
+
+def test_every_named_test_exists() -> None:
+    assert sorted(set(WITH_EFFECT.values()) - names_of_tests(TESTS)) == []
+
+
+class _New(Struct):
+    """A table as a later release might have it: one key is new."""
+
+    colour: str = ""
+
+
+def test_a_new_key_without_an_entry_is_found() -> None:
+    kind = inspect.type_info(_New)
+    assert isinstance(kind, inspect.StructType)
+    assert keys_without({_New: kind}, WITH_EFFECT) == [("_New", "colour")]
