@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.fleets.lab import LabUnderTest, command, lab, new_lab, traces
-from tests.lab.product import SOAK
+from tests.lab.product import PYTHON, SOAK
 
 pytestmark = pytest.mark.lab
 
@@ -106,8 +106,39 @@ def test_a_signal_to_exec_reaches_the_command(shared: LabUnderTest) -> None:
     started = subprocess.Popen(words, env=shared.environ, cwd=shared.home, stdout=subprocess.PIPE)
     assert started.stdout is not None and started.stdout.readline() == b"ready\n"
     started.terminate()
-    assert started.wait(10) == 5
+    assert started.wait(60) == 5
     started.stdout.close()
+
+
+AT_THE_FORK = """
+import os, signal, sys
+from holdfast.lab import inside
+
+ready, script = sys.argv[1:]
+os.mkfifo(ready)
+
+def signalled():
+    with open(ready) as pipe:
+        pipe.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+os.register_at_fork(after_in_parent=signalled)
+sys.exit(inside.run(os.getpid(), ["sh", "-c", script, "sh", ready], dict(os.environ)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("trap 'exit 5' TERM; echo ready >\"$1\"; while :; do sleep 0.05; done", 5),
+        ("echo ready >\"$1\"; while :; do sleep 0.05; done", 128 + signal.SIGTERM),
+    ],
+)
+def test_a_signal_in_the_first_instant_of_exec_reaches_the_command(tmp_path: Path, script: str, code: int) -> None:
+    """The signal arrives when the command already runs and `exec` has not yet left its fork; this test needs no lab."""
+    words = [PYTHON, "-c", AT_THE_FORK, str(tmp_path / "ready"), script]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
 
 
 def test_a_container_on_one_node_answers_another_node_and_the_host(shared: LabUnderTest) -> None:
