@@ -130,11 +130,11 @@ class OverHttp:
         thread = threading.Thread(target=lambda: loop.run_until_complete(live()))
         thread.start()
         try:
-            assert ready.wait(20)
+            assert ready.wait(60)
             yield
         finally:
             loop.call_soon_threadsafe(task[0].cancel)
-            thread.join(20)
+            thread.join(60)
             loop.close()
 
 

@@ -245,7 +245,7 @@ def test_killed_at_random_moments_the_mark_only_ever_rises(path: Path) -> None:
         process = climber(path, range(last + 1, 1_000_000))
         time.sleep(0.15 + chance.random() / 5)
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=30)
+        process.wait(timeout=60)
         mark = at(path).read()
         if mark is None:
             continue  # this one was killed before its first raise

@@ -38,7 +38,7 @@ class Server:
             yield self
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(5)
+            self._thread.join(60)
             self._door.close()
 
     def _run(self) -> None:

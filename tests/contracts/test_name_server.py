@@ -304,7 +304,7 @@ def upstream() -> Iterator[list[str]]:
         finally:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ender:
                 ender.sendto(b"end", (own_address(1), 53))
-            thread.join(10)
+            thread.join(60)
 
 
 def test_names_of_the_zone_are_never_asked_elsewhere_and_others_are(real: DnsmasqScene) -> None:

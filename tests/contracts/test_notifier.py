@@ -66,7 +66,7 @@ class Ear:
             yield server.server_address[1]
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(60)
             server.server_close()
 
 

@@ -258,7 +258,7 @@ def test_an_order_can_be_cancelled(caddy: Caddy, port_80: Challenges) -> None:
                 await asyncio.sleep(60)
 
         order = asyncio.create_task(caddy.authority.order(caddy.settings, (NAME,), waiting, AT_MOST_S))
-        await asyncio.wait_for(reached.wait(), 20)
+        await asyncio.wait_for(reached.wait(), 60)
         order.cancel()
         with pytest.raises(asyncio.CancelledError):
             await order

@@ -580,7 +580,7 @@ def test_another_nodes_agent_is_not_believed(ends: Ends, tmp_path: Path) -> None
         listener.start()
         with pytest.raises(StreamForged, match=r"does not speak about streams|no application protocol"):
             caller_end(pipe.caller, key, w1.pinned)
-        listener.join(5)
+        listener.join(60)
 
 
 def _listen(context: Any, sock: Any) -> None:

@@ -27,7 +27,8 @@ from holdfast.adapters.runtime.process import Process, arguments, known, send, w
 from holdfast.errors import Failed, TryLater
 from holdfast.model.container import OUR_LABELS, Container, ContainerSpec, Mount, Published
 from holdfast.ports.runtime import Finished, LogLine, Made, PortTaken, Runtime
-from tests.fleets.podman import IMAGE, ThrowAway, busybox, free_port, throw_away
+from tests.fleets.podman import IMAGE, ThrowAway, busybox, throw_away
+from tests.fleets.ports import free_port
 from tests.fleets.virtual import VirtualLoop
 
 T = TypeVar("T")
@@ -140,7 +141,7 @@ class PodmanScene:
     def end(self) -> None:
         for other in self._others:
             other.kill()
-            other.wait(10)
+            other.wait(60)
         if self.do(self.runtime.containers()):
             self.node.podman("rm", "--all", "--force", "--time", "0")
 
@@ -571,7 +572,7 @@ def test_a_followed_log_ends_with_its_container(scene: Scene) -> None:
         told = [line.text async for line in scene.runtime.logs(id, 1, 0.0, follow=True)]
         assert told[-1] == "four" and len(told) <= 4
 
-    scene.do(asyncio.wait_for(story(), 30.0))
+    scene.do(asyncio.wait_for(story(), 60))
 
 
 def test_whoever_waits_for_a_change_is_woken(scene: Scene) -> None:
@@ -725,7 +726,7 @@ def test_a_container_cannot_fill_the_disk_with_its_log(real: PodmanScene, monkey
         while (found := await real.runtime.container(id)) is not None and found.phase != "exited":
             await asyncio.sleep(0.1)
         lines: list[str] = []
-        async with asyncio.timeout(30):  # conmon may write its last after the container has ended
+        async with asyncio.timeout(60):  # conmon may write its last after the container has ended
             while not lines or not lines[-1].startswith("3999 "):
                 lines = [line.text async for line in real.runtime.logs(id, None, 0.0, False)]
         assert len(lines) < 2000
@@ -996,7 +997,7 @@ class Shelf:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -1126,7 +1127,7 @@ def test_nobody_signals_the_first_process_or_nobody_or_a_namesake() -> None:
         assert known(child.pid) is None, "a zombie is not alive"
     finally:
         child.kill()
-        child.wait(10)
+        child.wait(60)
 
 
 def test_a_program_with_a_loader_is_not_static(tmp_path: Path) -> None:
@@ -1176,7 +1177,7 @@ def sleeper() -> Iterator[int]:
     child = subprocess.Popen(["sleep", "100"])
     yield child.pid
     child.kill()
-    child.wait(10)
+    child.wait(60)
 
 
 def test_a_number_that_is_somebody_elses_by_now_is_no_life(tmp_path: Path, sleeper: int) -> None:

@@ -15,7 +15,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 
 from holdfast.lab import samples
-from tests.fleets.podman import free_port
+from tests.fleets.ports import free_port
 
 LISTENING_S_MAX = 10.0
 ANSWER_S_MAX = 10
@@ -33,7 +33,7 @@ def running(name: str, **env: str) -> Iterator[int]:
         yield port
     finally:
         server.terminate()
-        code = server.wait(10)
+        code = server.wait(60)
     assert code == 0
 
 
@@ -151,6 +151,6 @@ def test_hello_finishes_what_it_was_asked_before_it_stops() -> None:
             return await asked
         finally:
             server.kill()
-            server.wait(10)
+            server.wait(60)
 
     assert '"version"' in asyncio.run(stop_meanwhile())

@@ -21,6 +21,7 @@ from holdfast.model import ssh_key
 from holdfast.model.ssh_key import PublicKey
 from holdfast.ports.signer import Signer
 from holdfast.trust import sshsig
+from tests.fleets.waiting import wait_until
 
 MESSAGE, NAMESPACE, PASSPHRASE, PIN = b"revision 7\0\xff", "holdfast-revision", "correct horse", "1234"
 SOFTWARE = {
@@ -40,7 +41,7 @@ def never(prompt: str) -> str:
 
 
 def keygen(*args: str, env: dict[str, str] | None = None, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(["ssh-keygen", *args], input=stdin, capture_output=True, env=env, timeout=30)
+    return subprocess.run(["ssh-keygen", *args], input=stdin, capture_output=True, env=env, timeout=60)
 
 
 @pytest.fixture(scope="session")
@@ -86,11 +87,11 @@ def running_agent(room: Path, environment: dict[str, str]) -> Iterator[str]:
     path, providers = str(room / "agent"), os.path.dirname(environment["SSH_SK_PROVIDER"]) + "/*"
     process = subprocess.Popen(["ssh-agent", "-D", "-a", path, "-P", providers], stdout=subprocess.DEVNULL)
     try:
-        wait_until(lambda: answers(path))
+        wait_until(lambda: answers(path), "it answers")
         yield path
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def answers(path: str) -> bool:
@@ -99,16 +100,9 @@ def answers(path: str) -> bool:
         return line.connect_ex(path) == 0
 
 
-def wait_until(fact: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 10
-    while not fact():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-
-
 def ssh_add(agent: str, environment: dict[str, str], *args: str) -> None:
     env = {**environment, "SSH_AUTH_SOCK": agent}
-    done = subprocess.run(["ssh-add", *args], env=env, capture_output=True, timeout=30)
+    done = subprocess.run(["ssh-add", *args], env=env, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
@@ -427,13 +421,13 @@ def test_a_person_who_does_not_confirm_is_told_how(
     path = str(tmp_path / "agent")
     process = subprocess.Popen(["ssh-agent", "-D", "-a", path], env=denying, stdout=subprocess.DEVNULL)
     try:
-        wait_until(lambda: os.path.exists(path))
+        wait_until(lambda: os.path.exists(path), "its socket exists")
         ssh_add(path, sk_environment, "-c", made("ed25519"))
         with pytest.raises(NotPermitted, match="refused to sign"):
             AgentSigner(path, public_half(made("ed25519"))).sign(MESSAGE, NAMESPACE)
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def test_no_agent_at_all_is_unreachable(tmp_path: Path) -> None:
@@ -485,7 +479,7 @@ def played(tmp_path: Path) -> Iterator[Callable[..., str]]:
                 peer.recv(65536)
                 peer.sendall(answer)
                 if silent:
-                    done.wait(10)
+                    done.wait(60)
 
     threads: list[threading.Thread] = []
 
@@ -499,7 +493,7 @@ def played(tmp_path: Path) -> Iterator[Callable[..., str]]:
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0\0", b"\0\0\0\x05\x0c", b"\0\0\x01\0\x0c\0\0\0\x01"])

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,8 +20,9 @@ from typing import Any
 
 from holdfast.lab import node as lab_node
 from holdfast.lab import podman_files
-from tests.fleets.fault_scene import Ear, wait_until
+from tests.fleets.fault_scene import Ear
 from tests.fleets.lab import LabUnderTest, command, lab, traces
+from tests.fleets.waiting import wait_until
 from tests.lab.product import Outcome
 
 NODE = "w1"
@@ -282,9 +283,6 @@ class DeployScene:
         finally:
             killer.leave()
 
-    def await_true(self, true: Callable[[], bool], patience_s: float, why: str) -> float:
-        return wait_until(true, patience_s, why)
-
 
 class EventKiller:
     """Kills at steps that leave no trace in the journal: between two calls of the runtime."""
@@ -314,8 +312,8 @@ class EventKiller:
 
     def leave(self) -> None:
         os.killpg(self._events.pid, signal.SIGKILL)  # podman is a child of what entered the node
-        self._events.wait(10)
-        self._thread.join(10)
+        self._events.wait(60)
+        self._thread.join(60)
         assert not self._thread.is_alive() and self._events.stdout is not None
         self._events.stdout.close()
 
@@ -329,7 +327,7 @@ class Meddler:
         words = ["strace", "-f", "-qq", "-e", "signal=none", "-o", str(log), "-e", f"trace={calls}"]
         words += [word for fault in faults for word in ("-e", f"inject={fault}")]
         self._tracer = subprocess.Popen([*words, "-p", str(pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(self._is_there, 10, "strace holds the agent")
+        wait_until(self._is_there, "strace holds the agent")
 
     def _is_there(self) -> bool:
         tasks = Path(f"/proc/{self.pid}/task")
@@ -348,7 +346,7 @@ class Meddler:
             self._tracer.wait(1 if self.has_killed() else 10)
         except subprocess.TimeoutExpired:
             self._tracer.kill()
-            self._tracer.wait(10)
+            self._tracer.wait(60)
 
 
 def is_alive(pid: int) -> bool:

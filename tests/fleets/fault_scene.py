@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fleets.lab import LabUnderTest, command
+from tests.fleets.waiting import wait_until
 from tests.lab.product import IMAGE, Outcome
 
 NODES = ("hub1", "w1", "e1")
@@ -52,7 +53,7 @@ class Ear:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 @dataclass
@@ -171,8 +172,8 @@ class FaultyFleet:
     def settle(self, *names: str) -> None:
         """Whatever was on its way has arrived: what is applied is accepted, and nobody is in the middle of anything.
         Only from then on a change is the work of the fault."""
-        wait_until(lambda: self.agree(*names), SETTLED_S_MAX, f"{names} accepted what is applied")
-        wait_until(lambda: all(self._rests(name) for name in names), SETTLED_S_MAX, f"{names} have nothing under way")
+        wait_until(lambda: self.agree(*names), f"{names} accepted what is applied", SETTLED_S_MAX)
+        wait_until(lambda: all(self._rests(name) for name in names), f"{names} have nothing under way", SETTLED_S_MAX)
 
     def _rests(self, node: str) -> bool:
         life, checked = self._look(node)
@@ -252,12 +253,3 @@ class FaultyFleet:
             if Path(f"/sys/class/net/{link}/ifindex").read_text().strip() == number:
                 return link
         raise AssertionError(f"nobody holds the other end of the wire of {node}")
-
-
-def wait_until(true: Callable[[], bool], patience_s: float, why: str) -> float:
-    """Seconds it took."""
-    began_s = time.monotonic()
-    while not true():
-        assert time.monotonic() - began_s < patience_s, f"not within {patience_s:.0f} s: {why}"
-        time.sleep(0.1)
-    return time.monotonic() - began_s

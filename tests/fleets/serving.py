@@ -291,13 +291,13 @@ def running(hub: Served, listen: str = "") -> Iterator[None]:
 
     thread = threading.Thread(target=live, name="hub")
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     try:
         assert hub.port, trouble
         yield
     finally:
         daemon.stop()
-        thread.join(20)
+        thread.join(60)
     assert not thread.is_alive()
     assert not trouble, trouble
 

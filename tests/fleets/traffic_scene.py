@@ -23,7 +23,7 @@ from dns import exception, message, query, rdatatype
 from holdfast.lab import node as lab_node
 from holdfast.lab import podman_files
 from tests.fleets.deploy_scene import LABEL, stamp
-from tests.fleets.fault_scene import Ear, wait_until
+from tests.fleets.fault_scene import Ear
 from tests.fleets.lab import LabUnderTest, command, lab, traces
 from tests.fleets.load import Visitors, Wrk, trusting
 from tests.lab.product import Outcome
@@ -167,10 +167,6 @@ class TrafficScene:
             return None
         return sorted(str(each) for answer in reply.answer if answer.rdtype == rdatatype.A for each in answer)
 
-    def await_true(self, true: Callable[[], bool], patience_s: float, why: str) -> None:
-        took_s = wait_until(true, patience_s, why)
-        print(f"{took_s:5.1f} s until {why}")  # shown by pytest -s, and with what failed
-
     # ---- traffic
 
     def trust(self) -> Path:
@@ -215,7 +211,7 @@ class Watch:
                 time.sleep(0.01)
         finally:
             self._over.set()
-            self._thread.join(10)
+            self._thread.join(60)
 
     def first(self, wanted: object) -> float:
         """The moment from which on this was seen."""

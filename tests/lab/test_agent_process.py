@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.fleets.waiting import wait_until
 from tests.lab.product import KILLED, PYTHON, SOAK, Outcome, strace
 
 pytestmark = pytest.mark.lab
@@ -58,7 +59,7 @@ class Fleet:
             yield process
         finally:
             process.kill()
-            process.communicate(timeout=10)
+            process.communicate(timeout=60)
 
     def node(self, name: str) -> dict[str, Any]:
         nodes = self.run("node", "list", "--json").ok().json["nodes"]
@@ -74,13 +75,6 @@ def heard(process: "subprocess.Popen[str]", event: str) -> dict[str, Any]:
         if found["event"] == event:
             return found
     raise AssertionError(f"it ended without {event}")
-
-
-def wait(true: Callable[[], object], at_most_s: float = 20) -> None:
-    end = time.monotonic() + at_most_s
-    while not true():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +114,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield made
     finally:
         hub.terminate()
-        hub.communicate(timeout=10)
+        hub.communicate(timeout=60)
 
 
 def test_a_node_joins_runs_says_so_and_leaves_in_time(fleet: Fleet) -> None:
@@ -131,7 +125,7 @@ def test_a_node_joins_runs_says_so_and_leaves_in_time(fleet: Fleet) -> None:
     assert fleet.join("w1", token).ok().json == first  # idempotent
     with fleet.agent("w1") as process:
         assert heard(process, "accepted")["revision"] >= 1
-        wait(lambda: fleet.node("w1")["status"] == "healthy")
+        wait_until(lambda: fleet.node("w1")["status"] == "healthy", "w1 is healthy")
         assert fleet.node("w1")["address"] == "192.0.2.9"
         second = fleet.run("agent", "run", "--state-dir", str(fleet.state("w1")), "--json")
         second.refused(5, "locked")
@@ -246,7 +240,7 @@ def test_orders_are_run_by_a_real_agent_once_and_the_journal_tells(fleet: Fleet)
         assert heard(process, "order_ended")["outcome"] == "done"
         assert not data.exists()
         process.send_signal(signal.SIGKILL)
-        process.wait(5)
+        process.wait(60)
     data.mkdir()
     (data / "file").write_bytes(b"newer")
     with fleet.agent("w1") as process:

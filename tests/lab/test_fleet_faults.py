@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets.fault_scene import CALL_S, Ear, FaultyFleet, wait_until
+from tests.fleets.fault_scene import CALL_S, Ear, FaultyFleet
 from tests.fleets.lab import lab, traces
+from tests.fleets.waiting import wait_until
 from tests.lab.product import SOAK, Outcome
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(7200 if SOAK else 180)]
@@ -78,7 +79,7 @@ def paced(request: pytest.FixtureRequest, fleet: FaultyFleet) -> Pace:
     assert isinstance(pace, Pace)
     if pace.fast:
         fleet.made.lab("fast").ok()
-    wait_until(fleet.are_healthy, 70, "every node is healthy")
+    wait_until(fleet.are_healthy, "every node is healthy")
     return pace
 
 
@@ -89,7 +90,7 @@ def test_an_order_and_a_revision_for_a_dead_line_reach_the_agent_that_comes_back
     fleet: FaultyFleet, tmp_path: Path
 ) -> None:
     """C-01, T-04: nobody is at the other end of a held check-in whose agent was killed; nothing is spent on him."""
-    wait_until(lambda: fleet.nodes()["w1"]["age_s"] > 0.5, 40, "w1 has been held for a while")
+    wait_until(lambda: fleet.nodes()["w1"]["age_s"] > 0.5, "w1 has been held for a while")
     order = str(tmp_path / "ping.order")
     fleet.run("order", "sign", "--node", "w1", "--action", "ping", "-o", order, "--yes").ok()
     fleet.service("book", "w1", "for a dead line")
@@ -98,8 +99,8 @@ def test_an_order_and_a_revision_for_a_dead_line_reach_the_agent_that_comes_back
     head = fleet.apply("--detach").ok().json["applied"]
     began_s = time.monotonic()
     fleet.made.lab("start", "w1").ok()
-    wait_until(lambda: fleet.nodes()["w1"]["accepted"] == head, 8, "w1 has the revision")
-    wait_until(lambda: _order_state(fleet, id) == "done", 8, "w1 has done the order")
+    wait_until(lambda: fleet.nodes()["w1"]["accepted"] == head, "w1 has the revision")
+    wait_until(lambda: _order_state(fleet, id) == "done", "w1 has done the order")
     print(f"order and revision {time.monotonic() - began_s:.2f} s after the agent's start")
     entries = fleet.inside("w1", "holdfast", "agent", "journal", "--json").ok().json["operations"]
     assert [entry["outcome"] for entry in entries if entry["order"] == id] == ["done"]
@@ -128,7 +129,7 @@ def hopeless(fleet: FaultyFleet, paced: Pace) -> Iterator[Future[tuple[Outcome, 
     try:
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(applied)
-            wait_until(lambda: fleet.head()["number"] > number, 20, "it is applied, and waits")
+            wait_until(lambda: fleet.head()["number"] > number, "it is applied, and waits")
             yield future
     finally:
         fleet.silent.discard("hub1")
@@ -145,14 +146,14 @@ def test_r07_a_cut_node_is_missed_once_left_alone_and_taken_back(
     with fleet.cut("w1"):
         began_s = time.monotonic()
         applying = fleet.begin("apply", "--yes", "--json")
-        missed_s = wait_until(lambda: fleet.status("w1") == "unhealthy", paced.unhealthy_max_s + 20, "w1 is missed")
+        missed_s = wait_until(lambda: fleet.status("w1") == "unhealthy", "w1 is missed", paced.unhealthy_max_s)
         assert paced.unhealthy_min_s <= missed_s <= paced.unhealthy_max_s
-        wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_silent"], 10, "somebody is told")
+        wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_silent"], "somebody is told")
         told_s = time.monotonic() - began_s
         time.sleep(max(0.0, paced.cut_s - told_s))
         assert fleet.life("w1") == before, "a node nobody hears goes on as it was"
-    back_s = wait_until(lambda: fleet.status("w1") == "healthy", paced.back_max_s, "w1 is back")
-    wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_back"], 10, "somebody is told that it is over")
+    back_s = wait_until(lambda: fleet.status("w1") == "healthy", "w1 is back", paced.back_max_s)
+    wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_back"], "somebody is told that it is over")
     print(f"missed after {missed_s:.1f} s, told after {told_s:.1f} s, healthy {back_s:.1f} s after healing")
     others = ("node_silent", "node.hub1")  # whose agent is dead, and stays so
     assert [one for one in fleet.ear.heard[heard:] if one != others] == [
@@ -160,7 +161,7 @@ def test_r07_a_cut_node_is_missed_once_left_alone_and_taken_back(
     ]
     assert fleet.ear.about("hub1")[-1:] == ["node_silent"] and fleet.ear.heard[heard:].count(others) <= 1
     _check_apply(fleet.outcome(applying), "w1")
-    wait_until(lambda: fleet.agree("w1", "e1"), AGREED_S_MAX, "they accepted what was applied meanwhile")
+    wait_until(lambda: fleet.agree("w1", "e1"), "they accepted what was applied meanwhile", AGREED_S_MAX)
     assert fleet.pid("w1") == before["pid"] and fleet.life("w1")["journal"] == before["journal"]
 
 
@@ -193,10 +194,10 @@ def test_r08_over_bad_wires_an_apply_succeeds_or_says_whom_it_missed(
     with fleet.dropping("w1", incoming=100), fleet.dropping("e1", outgoing=100):
         applying = fleet.begin("apply", "--yes", "--json")
         both = {"w1": "unhealthy", "e1": "unhealthy"}
-        wait_until(lambda: fleet.statuses(*both) == both, paced.unhealthy_max_s + 4, "the deaf and the dumb are missed")
+        wait_until(lambda: fleet.statuses(*both) == both, "the deaf and the dumb are missed", paced.unhealthy_max_s)
         if SOAK:
             fleet.outcome(applying, RECEIPTS_S + 10).refused(UNREACHABLE, "receipts_missing")
-    healed_s = wait_until(lambda: set(fleet.statuses("w1", "e1").values()) == {"healthy"}, 65, "both are back")
+    healed_s = wait_until(lambda: set(fleet.statuses("w1", "e1").values()) == {"healthy"}, "both are back")
     print(f"one way: healthy {healed_s:.1f} s after healing")
     if not SOAK:
         _check_apply(fleet.outcome(applying), "w1")
@@ -204,7 +205,7 @@ def test_r08_over_bad_wires_an_apply_succeeds_or_says_whom_it_missed(
     assert "hub1" in ended.refused(UNREACHABLE, "receipts_missing")["message"]
     assert RECEIPTS_S <= took <= RECEIPTS_S + 5
     fleet.made.lab("start", "hub1").ok()
-    wait_until(fleet.agree, AGREED_S_MAX, "everybody accepted what is applied")
+    wait_until(fleet.agree, "everybody accepted what is applied", AGREED_S_MAX)
     assert fleet.stray_commands() == []
     fleet.check_audits()
 
@@ -239,8 +240,8 @@ def test_without_a_hub_nothing_changes_and_its_return_alarms_nobody(fleet: Fault
     assert fleet.lives() == before, "an agent without its hub goes on as it was"
     time.sleep(max(0.0, died_s + paced.dead_s - time.monotonic()))
     answers_s = _restarted_hub_s(fleet)
-    back_s = wait_until(fleet.are_healthy, paced.back_max_s, "everybody is back")
-    wait_until(lambda: bool(fleet.run("node", "list", "--json").ok().json["ready"]), 100, "alarms are on again")
+    back_s = wait_until(fleet.are_healthy, "everybody is back", paced.back_max_s)
+    wait_until(lambda: bool(fleet.run("node", "list", "--json").ok().json["ready"]), "alarms are on again")
     print(f"dead for {paced.dead_s:.0f} s, answered after {answers_s:.1f} s, all healthy {back_s:.1f} s later")
     assert fleet.lives() == before
     fleet.check_audits()
@@ -299,7 +300,7 @@ def test_r03_no_apply_that_succeeded_is_lost_however_often_the_hub_is_killed(fle
     assert len(attempts) >= APPLIES_MIN and {a.outcome.code for a in attempts} <= {0, UNREACHABLE}
     _check_history(fleet, start["number"], attempts)
     assert {node: life["pid"] for node, life in fleet.lives().items()} == before
-    wait_until(fleet.agree, AGREED_S_MAX, "every node accepted the newest revision")
+    wait_until(fleet.agree, "every node accepted the newest revision", AGREED_S_MAX)
     assert fleet.inside("hub1", "holdfast", "hub", "check", "--state-dir", "/var/lib/holdfast/hub").code == 0
     fleet.check_audits()
     assert fleet.ear.heard[heard:] == [], "a hub that was away misses nobody"
@@ -308,7 +309,7 @@ def test_r03_no_apply_that_succeeded_is_lost_however_often_the_hub_is_killed(fle
 def _restarted_hub_s(fleet: FaultyFleet) -> float:
     began_s = time.monotonic()
     fleet.made.lab("start", "hub").ok()
-    wait_until(lambda: fleet.run("status", "--json").code == 0, 30, "the hub answers")
+    wait_until(lambda: fleet.run("status", "--json").code == 0, "the hub answers")
     return time.monotonic() - began_s
 
 
@@ -347,7 +348,7 @@ def test_a_revoked_node_is_shut_out_at_once_and_the_others_go_on(fleet: FaultyFl
     others = {node: fleet.life(node)["pid"] for node in ("hub1", "e1")}
     fleet.run("node", "revoke", "w1", "--yes").ok()
     began_s = time.monotonic()
-    wait_until(lambda: _denied(fleet), 10, "its next check-in is refused, and that is written down")
+    wait_until(lambda: _denied(fleet), "its next check-in is refused, and that is written down")
     print(f"refused {time.monotonic() - began_s:.2f} s after the revocation")
     assert fleet.nodes()["w1"]["revoked"] and fleet.nodes()["w1"]["status"] != "healthy"
     assert {fleet.status("hub1"), fleet.status("e1")} == {"healthy"}

@@ -10,13 +10,14 @@ import subprocess
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.fleets.lab import LabUnderTest, command, lab, new_lab, traces
+from tests.fleets.waiting import wait_until
 from tests.lab.product import PYTHON, SOAK
 
 pytestmark = pytest.mark.lab
@@ -93,11 +94,11 @@ def test_what_exec_started_ends_with_it(shared: LabUnderTest) -> None:
     mark = f"54321.{os.getpid()}"
     started = subprocess.Popen(command("lab", "exec", "w1", "--", "sleep", mark), env=shared.environ, cwd=shared.home)
     try:
-        wait_until(lambda: shared.inside("w1", "pgrep", "-f", f"^sleep {mark}").code == 0)
+        wait_until(lambda: shared.inside("w1", "pgrep", "-f", f"^sleep {mark}").code == 0, "the command runs")
     finally:
         started.kill()
         started.wait()
-    wait_until(lambda: shared.inside("w1", "pgrep", "-f", f"^sleep {mark}").code == 1)
+    wait_until(lambda: shared.inside("w1", "pgrep", "-f", f"^sleep {mark}").code == 1, "the command is gone")
 
 
 def test_a_signal_to_exec_reaches_the_command(shared: LabUnderTest) -> None:
@@ -131,7 +132,7 @@ sys.exit(inside.run(os.getpid(), ["sh", "-c", script, "sh", ready], dict(os.envi
     ("script", "code"),
     [
         ("trap 'exit 5' TERM; echo ready >\"$1\"; while :; do sleep 0.05; done", 5),
-        ("echo ready >\"$1\"; while :; do sleep 0.05; done", 128 + signal.SIGTERM),
+        ('echo ready >"$1"; while :; do sleep 0.05; done', 128 + signal.SIGTERM),
     ],
 )
 def test_a_signal_in_the_first_instant_of_exec_reaches_the_command(tmp_path: Path, script: str, code: int) -> None:
@@ -156,7 +157,7 @@ def test_a_container_on_one_node_answers_another_node_and_the_host(shared: LabUn
 def test_sick_starts_and_never_answers_broken_exits_at_once(shared: LabUnderTest) -> None:
     hello(shared, "w1", "sick", 8081)
     hello(shared, "w1", "broken", 8082)
-    wait_until(lambda: state(shared, "hello-8082") == "exited 1")
+    wait_until(lambda: state(shared, "hello-8082") == "exited 1", "the broken one exits")
     assert state(shared, "hello-8081") == "running 0"
     assert shared.inside("w1", "curl", "-s", "-m", "1", f"http://{shared.address('w1')}:8081/health").code != 0
     shared.inside("w1", "podman", "rm", "-f", "-t", "1", "hello-8081", "hello-8082").ok()
@@ -329,7 +330,7 @@ def test_missing_packages_and_hidden_directories_are_named(tmp_path: Path) -> No
 def test_only_root_makes_labs(tmp_path: Path) -> None:
     made = new_lab(tmp_path)
     words = ["setpriv", "--reuid=65534", "--clear-groups", *command("lab", "up", "--json")]
-    done = subprocess.run(words, env=made.environ, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(words, env=made.environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == 3 and "sudo" in json.loads(done.stderr.splitlines()[-1])["remedy"]
 
 
@@ -342,7 +343,7 @@ def test_what_belongs_to_root_is_not_permitted_to_others(words: tuple[str, ...],
     hidden.parent.chmod(0o700)
     where = ["--state-dir", str(hidden)] if words[0] == "agent" else []
     run = ["setpriv", "--reuid=65534", "--clear-groups", *command(*words[:2], *where, "--json")]
-    done = subprocess.run(run, env=made.environ, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(run, env=made.environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == 3 and "sudo" in json.loads(done.stderr)["remedy"], done
 
 
@@ -397,7 +398,7 @@ def kill_half_way(made: LabUnderTest, lines: int) -> None:
     words = command("lab", "up", "--bare", "--nodes", "h:hub,w:worker")
     up = subprocess.Popen(words, env=made.environ, cwd=made.home, stderr=subprocess.PIPE, text=True)
     assert up.stderr is not None
-    wait_until((made.dir / "lab.json").exists)
+    wait_until((made.dir / "lab.json").exists, "the lab is recorded")
     for _ in range(lines):
         up.stderr.readline()
     os.kill(up.pid, signal.SIGKILL)
@@ -421,13 +422,6 @@ def test_after_single_processes_were_killed_down_leaves_nothing(tmp_path: Path) 
         made.lab("down").ok()
         assert traces(made.dir, lab_id) == [] and not is_alive(process)
         assert not is_alive(stranger)
-
-
-def wait_until(true: Callable[[], bool], patience_s: float = 10) -> None:
-    give_up_s = time.monotonic() + patience_s
-    while not true():
-        assert time.monotonic() < give_up_s, "waited too long"
-        time.sleep(0.02)
 
 
 def test_down_leaves_what_is_mounted_beside_the_lab(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from tests.fleets.deploy_scene import DeployScene, deploy_scene
 from tests.fleets.lab import command
+from tests.fleets.waiting import wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -44,18 +44,11 @@ def following(scene: DeployScene, room: Path, *words: str) -> Iterator[tuple[sub
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
     try:
-        wait(lambda: shown.stat().st_size > 0)
+        wait_until(lambda: shown.stat().st_size > 0, "it shows something")
         yield process, shown.read_text
     finally:
         process.kill()
-        process.wait(10)
-
-
-def wait(true: Callable[[], object], at_most_s: float = 20.0) -> None:
-    until_s = time.monotonic() + at_most_s
-    while not true():
-        assert time.monotonic() < until_s, "it never came true"
-        time.sleep(0.05)
+        process.wait(60)
 
 
 def texts(shown: str) -> list[str]:
@@ -77,9 +70,9 @@ def test_following_goes_on_over_an_update_and_ends_with_ctrl_c(scene: DeployScen
     with following(scene, tmp_path, "calm") as (process, shown):
         scene.hello("calm", "hello:2")
         scene.deploy("calm").ok()
-        wait(lambda: "hello 2" in shown())
+        wait_until(lambda: "hello 2" in shown(), "it shows the new one")
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
+        assert process.wait(60) == 130
     assert texts(shown()) == ["hello 1 serves on 8080", "hello 2 serves on 8080"]
 
 
@@ -88,10 +81,10 @@ def test_whoever_dies_in_between_ends_the_stream_with_exit_6(scene: DeployScene,
     with following(scene, tmp_path, "calm") as (process, _):
         try:
             scene.run("lab", "kill", *(("hub",) if dies == "hub" else ("w1", "--agent"))).ok()
-            assert process.wait(30) == 6
+            assert process.wait(60) == 6
         finally:
             scene.run("lab", "start", "hub" if dies == "hub" else "w1").ok()
     assert process.stderr is not None
     said = process.stderr.read()
     assert "was cut" in said and "remedy: repeat the command" in said
-    scene.await_true(lambda: scene.run("logs", "calm", "--tail", "1").code == 0, 30.0, "it never came back")
+    wait_until(lambda: scene.run("logs", "calm", "--tail", "1").code == 0, "it never came back")

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.fleets.ports import free_port
+from tests.fleets.waiting import wait_until
 from tests.lab.product import SOAK, Outcome, Place, Warm, end, new_place, warm
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
@@ -41,7 +43,7 @@ class Fleet:
         self.clock_file.write_text("+0")
         self.data.mkdir()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
 
     def found(self) -> None:
@@ -106,11 +108,8 @@ class Fleet:
         for name in list(self.processes):
             self.stop(name, signal.SIGKILL)
 
-    def wait(self, true: Callable[[], bool], patience_s: float = 30.0) -> None:
-        give_up_s = time.monotonic() + patience_s
-        while not true():
-            assert time.monotonic() < give_up_s, self.log.read_text()[-3000:]
-            time.sleep(0.05)
+    def wait(self, true: Callable[[], bool]) -> None:
+        wait_until(true, lambda: self.log.read_text()[-3000:])
 
     # ---- looking
 
@@ -147,12 +146,6 @@ class Fleet:
     def state_of(self, order: str) -> str:
         found = self.run("order", "list", "--node", NODE, "--json").ok().json["orders"]
         return next((str(view["state"]) for view in found if view["id"] == order), "")
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _listens(port: int) -> bool:
@@ -241,7 +234,7 @@ def test_killed_in_the_middle_of_it_an_order_ends_with_one_effect_s08(fleet: Fle
         time.sleep(delay_s)  # not a wait for something: where the cut falls
         fleet.stop("agent", signal.SIGKILL)
         fleet.start_agent()
-        fleet.wait(lambda taken=taken: fleet.state_of(taken) == "done", LEASE_S)  # type: ignore[misc]
+        fleet.wait(lambda taken=taken: fleet.state_of(taken) == "done")  # type: ignore[misc]
         assert not (fleet.data / "web").exists() and not list(fleet.data.glob(".purging-*"))
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from holdfast.lab import node as lab_node
 from tests.fleets.deploy_scene import NODE, DeployScene, deploy_scene, is_alive
+from tests.fleets.waiting import wait_until
 from tests.lab.product import PYTHON
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -80,7 +81,7 @@ def test_a_crash_heals_by_itself_with_the_agent_dead(scene: DeployScene) -> None
     scene.kill_agent()
     try:
         scene.inside("kill", "-9", str(one.pid))
-        scene.await_true(lambda: scene.one("crash").pid != one.pid, 5, "it runs again")
+        wait_until(lambda: scene.one("crash").pid != one.pid, "it runs again")
         assert scene.one("crash").id == one.id
     finally:
         scene.start_agent()
@@ -94,12 +95,11 @@ def test_a_container_whose_supervisor_died_is_not_believed_to_run(scene: DeployS
     (conmon,) = [pid for pid in host_pids(scene, "conmon", one.id) if is_alive(pid)]
     os.kill(conmon, signal.SIGKILL)
     scene.inside("kill", "-9", str(one.pid))
-    scene.await_true(
+    wait_until(
         lambda: any(each.running and each.identity != one.identity for each in scene.containers("orphaned")),
-        30,
         "another one runs",
     )
-    scene.await_true(lambda: scene.answers(scene.one("orphaned")), 10, "and answers")
+    wait_until(lambda: scene.answers(scene.one("orphaned")), "and answers")
 
 
 def test_podmans_service_may_die_at_any_time(scene: DeployScene) -> None:
@@ -188,9 +188,9 @@ def test_without_podman_a_node_says_so(scene: DeployScene, tmp_path: Path) -> No
     try:
         scene.start_agent()
         scene.run("apply", "--yes", "--detach").ok()
-        scene.await_true(lambda: "podman" in scene.status(), 30, "somebody says that podman is away")
+        wait_until(lambda: "podman" in scene.status(), "somebody says that podman is away")
         said = scene.status()
         assert "remedy" in said
     finally:
         scene.inside("umount", podman)
-    scene.await_true(lambda: any(one.running for one in scene.containers("late")), 60, "and it goes on by itself")
+    wait_until(lambda: any(one.running for one in scene.containers("late")), "and it goes on by itself")

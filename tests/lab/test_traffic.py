@@ -119,6 +119,6 @@ def test_a_restart_of_the_agents_in_the_midst_of_an_update_drops_nothing(scene: 
             assert update.wait(90) == 0
         finally:
             update.kill()
-            update.wait(10)
+            update.wait(60)
         crowd.visitors.await_answer('"version":"2"', 5)
     assert crowd.failed == []

@@ -22,6 +22,7 @@ from cryptography import x509
 from tests.fleets.acme_lab import public_authority
 from tests.fleets.load import h2load, trusting
 from tests.fleets.traffic_scene import DOMAIN, EDGE, ZONE, TrafficScene, traffic_scene
+from tests.fleets.waiting import wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -191,7 +192,7 @@ def test_a_service_that_moves_to_another_node_keeps_its_url(scene: TrafficScene)
             scene.run("apply", "--yes").ok()
             visitors.await_answer(f'"version":"{image[-1]}"', 15)
             for asked in ("hub1", "w1", EDGE):
-                scene.await_true(partial(moved, scene, internal, asked, node), 15, f"{asked} knows where it is")
+                wait_until(partial(moved, scene, internal, asked, node), f"{asked} knows where it is")
             visitors.await_visits(50)
     assert visitors.failures == []
     assert scene.doors("w1", "move") and not scene.doors("hub1", "move")
@@ -212,7 +213,7 @@ def test_updates_drop_nothing_over_http_2(scene: TrafficScene) -> None:
         assert update.wait(60) == 0
     finally:
         update.kill()
-        update.wait(10)
+        update.wait(60)
     assert tally.failed == {} and tally.asked == 1500
     assert scene.says("shop")["version"] == "2"
 
@@ -239,7 +240,7 @@ def test_a_public_authority_s_certificate_is_served_and_its_absence_is_told(scen
         assert scene.edge_status(hosts[1])["status"] != "live"
         assert shown(scene, root, hosts[0]), "what is there stays"
         authority.start()
-        scene.await_true(lambda: scene.edge_status(hosts[1])["status"] == "live", 60, "it was ordered again")
+        wait_until(lambda: scene.edge_status(hosts[1])["status"] == "live", "it was ordered again")
         assert shown(scene, root, hosts[1]) == [hosts[1]]
         for name in ("paid", "unpaid"):
             scene.run("undeploy", name, "--yes").ok()

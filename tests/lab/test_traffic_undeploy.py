@@ -9,6 +9,7 @@ import pytest
 
 from tests.fleets.load import Visit
 from tests.fleets.traffic_scene import EDGE, TRUTH_S, ZONE, TrafficScene, Watch, traffic_scene
+from tests.fleets.waiting import wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -53,7 +54,7 @@ def test_an_undeployed_service_leaves_in_order(scene: TrafficScene) -> None:
     with scene.visitors("leaver", rate=100).at_work() as visitors, records.at_work():
         visitors.await_visits(20)
         scene.run("undeploy", "leaver", "--yes").ok()
-        scene.await_true(lambda: scene.asked(name) == [], TRUTH_S, "the record is gone")
+        wait_until(lambda: scene.asked(name) == [], "the record is gone", TRUTH_S)
         visitors.await_visits(20)
     assert {outcome(visit) for visit in visitors.visits} <= PHASES.keys(), visitors.tally
     assert went_back(visitors.visits) == []
@@ -75,23 +76,23 @@ def test_while_its_edge_cannot_let_go_the_name_says_502_and_its_record_stays(sce
     try:
         scene.run("undeploy", "stuck", "--yes", "--detach").ok()
         scene.gone("stuck")
-        scene.await_true(lambda: scene.doors(WORKER, "stuck") == set(), 30, "the worker stopped it")
-        scene.await_true(lambda: scene.fetch("stuck")[0] == "502", TRUTH_S, "502")
+        wait_until(lambda: scene.doors(WORKER, "stuck") == set(), "the worker stopped it")
+        wait_until(lambda: scene.fetch("stuck")[0] == "502", "502", TRUTH_S)
         scene.hello("heir", "hello:1")
         scene.run("deploy", "heir", "--yes", "--detach").ok()
-        scene.await_true(lambda: scene.doors(WORKER, "heir") != set(), 30, "another service runs there")
+        wait_until(lambda: scene.doors(WORKER, "heir") != set(), "another service runs there")
         assert {scene.fetch("stuck")[0] for _ in range(20)} == {"502"}
         for node in (EDGE, WORKER, "hub1"):
             assert scene.asked(name, node) == [scene.addresses[WORKER]], f"{node} dropped the record, which goes last"
         route, record = Watch(lambda: scene.fetch("stuck")[0]), Watch(lambda: scene.asked(name, WORKER))
         with route.at_work(), record.at_work():
             scene.made.lab("start", EDGE).ok()
-            scene.await_true(lambda: scene.fetch("stuck")[0] == "closed", 30, "the edge let go")
-            scene.await_true(lambda: scene.asked(name, WORKER) == [], 30, "and then the record went")
+            wait_until(lambda: scene.fetch("stuck")[0] == "closed", "the edge let go")
+            wait_until(lambda: scene.asked(name, WORKER) == [], "and then the record went")
         assert [seen for _, seen in route.changes if seen != "404"] == ["502", "closed"], route.changes
         assert record.first([]) > route.first("closed") - LOOK_S, "the record went before the edge had let go"
     finally:
         scene.made.lab("start", EDGE).ok()
-    scene.await_true(lambda: scene.answers("heir"), 30, "the heir has its own name")
+    wait_until(lambda: scene.answers("heir"), "the heir has its own name")
     scene.run("undeploy", "heir", "--yes").ok()
     scene.gone("heir")

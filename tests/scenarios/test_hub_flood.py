@@ -72,7 +72,7 @@ def test_a_flood_of_one_node_and_a_thousand_slow_strangers_delay_no_other_node()
             took_s.append(time.monotonic() - started_s)
             time.sleep(max(0.0, 1 / HEARTBEATS_PER_S - took_s[-1]))
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
         assert statuses == {200: len(took_s)}, "every heartbeat of w1 is taken"
         assert sorted(took_s)[int(len(took_s) * 0.99) - 1] <= 0.5, sorted(took_s)[-5:]
         assert seen[429] > 100, seen

@@ -83,7 +83,7 @@ def test_no_request_that_can_be_made_from_the_description_breaks_the_hub() -> No
                     session=session,
                     verify=False,
                     auth=lambda prepared: signed(hub, who, prepared),
-                    timeout=20,
+                    timeout=60,
                 )
                 statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
                 case.validate_response(answer, checks=CHECKED)
