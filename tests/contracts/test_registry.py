@@ -29,6 +29,7 @@ from holdfast.adapters.registry.memory import MemoryRegistry
 from holdfast.adapters.registry.oci import MANIFEST_BYTES_MAX, MANIFEST_TYPES, OciRegistry
 from holdfast.ports.registry import Registry
 from tests.fleets.ports import free_port
+from tests.fleets.waiting import Stopwatch
 
 OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST = MANIFEST_TYPES
 LIMIT_S = 5.0
@@ -40,9 +41,9 @@ def digest_of(content: bytes) -> str:
 
 @contextmanager
 def in_time() -> Iterator[None]:
-    began = time.monotonic()
+    watch = Stopwatch()
     yield
-    assert time.monotonic() - began < LIMIT_S
+    assert watch.within(LIMIT_S)
 
 
 # ---- shelves: something to push to, and the registry that looks there -----------------------------------------------

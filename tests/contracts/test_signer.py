@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from holdfast.model import ssh_key
 from holdfast.model.ssh_key import PublicKey
 from holdfast.ports.signer import Signer
 from holdfast.trust import sshsig
-from tests.fleets.waiting import wait_until
+from tests.fleets.waiting import Stopwatch, wait_until
 
 MESSAGE, NAMESPACE, PASSPHRASE, PIN = b"revision 7\0\xff", "holdfast-revision", "correct horse", "1234"
 SOFTWARE = {
@@ -504,10 +503,10 @@ def test_an_agent_that_vanishes_in_its_reply_is_unreachable(played: Callable[...
 
 def test_an_agent_that_stays_silent_is_given_up(played: Callable[..., str]) -> None:
     path = played(b"\0\0", silent=True)
-    started_s = time.monotonic()
+    watch = Stopwatch()
     with pytest.raises(Unreachable, match=r"within 0\.2 s"):
         AgentSigner(path, MemorySigner(bytes(32)).public_key, timeout_s=0.2).sign(MESSAGE, NAMESPACE)
-    assert time.monotonic() - started_s < 2
+    assert watch.within(2)
 
 
 NONSENSE = {
@@ -579,10 +578,10 @@ def pretending(room: Path, script: str) -> dict[str, str]:
 
 
 def test_a_touch_that_does_not_come_ends_the_wait(made: Callable[..., str], tmp_path: Path) -> None:
-    environment, started_s = pretending(tmp_path, "exec sleep 30"), time.monotonic()
+    environment, watch = pretending(tmp_path, "exec sleep 30"), Stopwatch()
     with pytest.raises(Unreachable, match=r"not touched within 0\.3 s"):
         SshKeygenSigner(made("sk-ed25519"), timeout_s=0.3, environment=environment).sign(MESSAGE, NAMESPACE)
-    assert time.monotonic() - started_s < 3
+    assert watch.within(3)
 
 
 def test_an_ssh_keygen_that_leaves_no_signature_or_a_wrong_one_is_not_believed(

@@ -23,6 +23,8 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from tests.fleets.waiting import PATIENCE_S
+
 REQUEST_S_MAX = 10.0
 END_S_MAX = 15.0
 
@@ -101,13 +103,13 @@ class Visitors:
             failed[visit.trouble] = failed.get(visit.trouble, 0) + 1
         return Tally(len(self.visits), (self._ended_s or time.time()) - self._began_s, failed)
 
-    def await_visits(self, more: int, patience_s: float = 30.0) -> None:
+    def await_visits(self, more: int, patience_s: float = PATIENCE_S) -> None:
         """Until so many more requests are over, well or not."""
         wanted = len(self.visits) + more
         with self._told:
             assert self._told.wait_for(lambda: len(self.visits) >= wanted, patience_s), "the visitors are stuck"
 
-    def await_answer(self, text: str, patience_s: float = 30.0) -> Visit:
+    def await_answer(self, text: str, patience_s: float = PATIENCE_S) -> Visit:
         """Until somebody is told this, in an answer to a question asked from now on."""
         now_s, seen = time.time(), len(self.visits)
         found: list[Visit] = []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 PATIENCE_S = 120.0  # far more than an idle machine needs: a wait ends as soon as its condition holds
 PAUSE_S_MIN, PAUSE_S_MAX = 0.02, 0.25
+STRETCH_MAX = 4
 PRESSURE = Path("/proc/pressure/cpu")
 
 
@@ -17,10 +18,9 @@ def wait_until(true: Callable[[], object], why: str | Callable[[], object], limi
     `limit_s` is a time that the product promises on a machine without other work: see Stopwatch.
     """
     watch = Stopwatch()
-    patience_s = PATIENCE_S if limit_s is None else PATIENCE_S + 2 * limit_s
     while not _looked(true):
-        late = watch.wall_s >= patience_s or (limit_s is not None and watch.unhurried_s >= limit_s)
-        assert not late, f"not within {limit_s or patience_s:.0f} s ({watch}): {why() if callable(why) else why}"
+        in_time = watch.wall_s < PATIENCE_S if limit_s is None else watch.within(limit_s)
+        assert in_time, f"not within {limit_s or PATIENCE_S:.0f} s ({watch}): {why() if callable(why) else why}"
     if isinstance(why, str):
         print(f"{watch} until {why}")  # pytest shows it with -s, and for a test that failed
     return watch.wall_s
@@ -38,7 +38,8 @@ def _looked(true: Callable[[], object]) -> bool:
 class Stopwatch:
     """Measures a time limit that the product promises on a machine without other work.
 
-    The time in which some process waited for a processor does not count. On an idle machine that is none of it.
+    The time in which some process waited for a processor does not count, so that load stretches a limit; it does so
+    fourfold at most. On an idle machine the limit is exact.
     """
 
     def __init__(self) -> None:
@@ -51,6 +52,9 @@ class Stopwatch:
     @property
     def unhurried_s(self) -> float:
         return self.wall_s - (_busy_s() - self._began_busy_s)
+
+    def within(self, limit_s: float) -> bool:
+        return self.unhurried_s < limit_s and self.wall_s < STRETCH_MAX * limit_s
 
     def __str__(self) -> str:
         return f"{self.wall_s:.1f} s, {self.unhurried_s:.1f} s of it without a queue for the processors"

@@ -106,7 +106,7 @@ class Place:
         return [PYTHON, "-m", "holdfast", *words]
 
     def run(
-        self, *words: str, wrap: Sequence[str] = (), env: Mapping[str, str] | None = None, timeout_s: float = 60
+        self, *words: str, wrap: Sequence[str] = (), env: Mapping[str, str] | None = None, timeout_s: float = 180
     ) -> Outcome:
         """A cold start, as from a shell. `wrap` is a command that runs it, strace for example."""
         done = subprocess.run(
@@ -203,7 +203,7 @@ class Warm:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._wire = ours
         self._streams = TemporaryDirectory(prefix="holdfast-streams-")
-        self._wire.settimeout(60)
+        self._wire.settimeout(180)
         self._process = subprocess.Popen(
             [PYTHON, str(INTERPRETER), str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
@@ -228,7 +228,7 @@ class Warm:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return "TracerPid:\t0\n" not in status
 
-    def run(self, place: Place, *words: str, idle: Mapping[str, int] | None = None, timeout_s: float = 60) -> Outcome:
+    def run(self, place: Place, *words: str, idle: Mapping[str, int] | None = None, timeout_s: float = 180) -> Outcome:
         """`idle` names how many calls of each kind are used up before the command begins."""
         folder = Path(self._streams.name)
         cwd = place.fleet if place.fleet.is_dir() else place.root

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.fleets.waiting import wait_until
+from tests.fleets.waiting import Stopwatch, wait_until
 from tests.lab.product import KILLED, PYTHON, SOAK, Outcome, strace
 
 pytestmark = pytest.mark.lab
@@ -134,9 +133,9 @@ def test_a_node_joins_runs_says_so_and_leaves_in_time(fleet: Fleet) -> None:
         status = Path(f"/proc/{process.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         assert found and int(found[1]) <= RSS_KB_MAX, found
-        began = time.monotonic()
+        watch = Stopwatch()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 0 and time.monotonic() - began <= 5
+        assert process.wait(60) == 0 and watch.within(5)
     state = fleet.state("w1")
     assert state.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in state.iterdir()} == {0o600}

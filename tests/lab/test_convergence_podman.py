@@ -18,7 +18,7 @@ from tests.fleets.build import small_fleet
 from tests.fleets.deploying import Scene
 from tests.fleets.podman import IMAGE, ThrowAway, throw_away
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 SOAK = bool(os.environ.get("HOLDFAST_SOAK"))
 SEEDS = range(20 if SOAK else 1)

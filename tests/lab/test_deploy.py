@@ -16,7 +16,7 @@ import pytest
 from tests.fleets.deploy_scene import DeployScene, Running, deploy_scene, web
 from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 SLOW_S = 1.5
@@ -222,7 +222,7 @@ def test_a_secret_is_a_file_in_the_container_and_in_no_other_place(scene: Deploy
     assert scene.podman("exec", one.id, "cat", "/run/secrets/rhyme") == "three blind mice"
     assert "blind" not in scene.podman("inspect", one.id)
     assert "blind" not in scene.run("plan").out + scene.run("ps", "--json").out + scene.status()
-    assert b"blind" not in (scene.fleet / "secrets" / "rhyme.age").read_bytes()
+    assert b"blind" not in (scene.made.fleet / "secrets" / "rhyme.age").read_bytes()
 
 
 def test_two_components_find_each_other_by_name(scene: DeployScene, room: Path) -> None:

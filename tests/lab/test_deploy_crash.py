@@ -20,7 +20,7 @@ from tests.fleets.deploy_scene import NODE, DeployScene, deploy_scene
 from tests.fleets.waiting import wait_until
 from tests.lab.product import SOAK
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(14400 if SOAK else 300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(14400 if SOAK else 600)]
 
 CALLS = ("fdatasync", "fsync", "pwrite64", "rename", "renameat", "unlink") if SOAK else ("fdatasync",)
 FLUSHES: Sequence[int] = range(1, 400) if SOAK else (1, 4)

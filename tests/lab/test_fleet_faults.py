@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets.fault_scene import CALL_S, Ear, FaultyFleet
-from tests.fleets.lab import lab, traces
-from tests.fleets.waiting import wait_until
+from tests.fleets.fault_scene import Ear, FaultyFleet
+from tests.fleets.lab import CALL_S, lab
+from tests.fleets.waiting import PATIENCE_S, Stopwatch, wait_until
 from tests.lab.product import SOAK, Outcome
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(7200 if SOAK else 180)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(7200 if SOAK else 600)]
 
 SEED = 20260703
 KILLS, APPLIES_MIN = (100, 300) if SOAK else (4, 8)
@@ -36,16 +36,12 @@ UNREACHABLE = 6
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyFleet]:
     with lab(tmp_path_factory.mktemp("faults")) as made:
-        lab_id = made.id
         scene = FaultyFleet(made, Ear(made.registry.partition(":")[0]))
         try:
-            path = made.dir / "fleet" / "fleet.toml"
-            path.write_text(f'{path.read_text()}\n[[alerts]]\nname = "ear"\napprise = "{scene.ear.url}"\n')
-            scene.apply().ok()
+            made.alert(scene.ear.url)
             yield scene
         finally:
             scene.close()
-    assert traces(made.dir, lab_id) == []
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +66,7 @@ class Pace:
 
 
 ORDINARY = Pace(False, 60, 110, 600, 600, 65)
-FAST = Pace(True, 2, 7, 5, 6, 10)  # 5 s, and what asking costs on a busy machine
+FAST = Pace(True, 2, 7, 5, 6, 10)  # 5 s, and what asking costs
 
 
 @pytest.fixture(scope="module", params=[ORDINARY, FAST] if SOAK else [FAST], ids=lambda pace: "fast"[: 4 * pace.fast])
@@ -115,16 +111,18 @@ def _order_state(fleet: FaultyFleet, id: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def hopeless(fleet: FaultyFleet, paced: Pace) -> Iterator[Future[tuple[Outcome, float]]]:
+def hopeless(fleet: FaultyFleet, paced: Pace) -> Iterator[Future[tuple[Outcome, bool]]]:
     """An apply that needs the signature of hub1, whose agent is dead: it goes on while others are cut and healed."""
     number = fleet.head()["number"]
     fleet.service("quiet", "hub1", f"nobody there {paced.fast}")
     fleet.silent.add("hub1")
     os.kill(fleet.pid("hub1"), signal.SIGKILL)
 
-    def applied() -> tuple[Outcome, float]:
-        began_s = time.monotonic()
-        return fleet.apply(), time.monotonic() - began_s
+    def applied() -> tuple[Outcome, bool]:
+        """Its outcome, and whether it ended in its time."""
+        watch = Stopwatch()
+        outcome = fleet.apply()
+        return outcome, watch.wall_s >= RECEIPTS_S and watch.within(RECEIPTS_S + 5)
 
     try:
         with ThreadPoolExecutor(1) as pool:
@@ -136,7 +134,7 @@ def hopeless(fleet: FaultyFleet, paced: Pace) -> Iterator[Future[tuple[Outcome, 
 
 
 def test_r07_a_cut_node_is_missed_once_left_alone_and_taken_back(
-    fleet: FaultyFleet, paced: Pace, hopeless: Future[tuple[Outcome, float]]
+    fleet: FaultyFleet, paced: Pace, hopeless: Future[tuple[Outcome, bool]]
 ) -> None:
     """R07, I-30, I-31: unhealthy in its time, one alert, nothing moved, healthy after healing, one recovery notice."""
     fleet.settle("w1", "e1")  # what waits for hub1 is a revision for them, too
@@ -147,7 +145,7 @@ def test_r07_a_cut_node_is_missed_once_left_alone_and_taken_back(
         began_s = time.monotonic()
         applying = fleet.begin("apply", "--yes", "--json")
         missed_s = wait_until(lambda: fleet.status("w1") == "unhealthy", "w1 is missed", paced.unhealthy_max_s)
-        assert paced.unhealthy_min_s <= missed_s <= paced.unhealthy_max_s
+        assert paced.unhealthy_min_s <= missed_s
         wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_silent"], "somebody is told")
         told_s = time.monotonic() - began_s
         time.sleep(max(0.0, paced.cut_s - told_s))
@@ -178,7 +176,7 @@ def _check_apply(outcome: Outcome, node: str) -> None:
 
 
 def test_r08_over_bad_wires_an_apply_succeeds_or_says_whom_it_missed(
-    fleet: FaultyFleet, paced: Pace, hopeless: Future[tuple[Outcome, float]]
+    fleet: FaultyFleet, paced: Pace, hopeless: Future[tuple[Outcome, bool]]
 ) -> None:
     """R08. Meanwhile one node answers nobody at all, and the apply that needs it ends in its time, naming it."""
     fleet.silent.discard("hub1")  # the last test that wants it dead, however it ends
@@ -201,9 +199,9 @@ def test_r08_over_bad_wires_an_apply_succeeds_or_says_whom_it_missed(
     print(f"one way: healthy {healed_s:.1f} s after healing")
     if not SOAK:
         _check_apply(fleet.outcome(applying), "w1")
-    ended, took = hopeless.result(CALL_S)
+    ended, in_time = hopeless.result(CALL_S)
     assert "hub1" in ended.refused(UNREACHABLE, "receipts_missing")["message"]
-    assert RECEIPTS_S <= took <= RECEIPTS_S + 5
+    assert in_time
     fleet.made.lab("start", "hub1").ok()
     wait_until(fleet.agree, "everybody accepted what is applied", AGREED_S_MAX)
     assert fleet.stray_commands() == []
@@ -213,16 +211,16 @@ def test_r08_over_bad_wires_an_apply_succeeds_or_says_whom_it_missed(
 def _apply_to_w1(fleet: FaultyFleet, mark: str, inside: bool) -> float:
     """From the host, which has good wires, or from the machine whose wires are bad."""
     fleet.service("book", "w1", mark)
-    began_s = time.monotonic()
+    watch = Stopwatch()
     words = ("apply", "--yes", "--json")
     done = fleet.inside("w1", "holdfast", *words) if inside else fleet.run(*words)
-    took_s = time.monotonic() - began_s
+    in_time = watch.within(RECEIPTS_S + 35)
     if not inside or done.code == 0 or done.error["code"] == "receipts_missing":
         _check_apply(done, "w1")
     else:
         done.refused(UNREACHABLE)
-    assert took_s < RECEIPTS_S + 35, "longer than an answer and the receipts may take together"
-    return took_s
+    assert in_time, "longer than an answer and the receipts may take together"
+    return watch.wall_s
 
 
 # ---- no hub
@@ -239,10 +237,10 @@ def test_without_a_hub_nothing_changes_and_its_return_alarms_nobody(fleet: Fault
     time.sleep(max(0.0, died_s + paced.dead_s - 3 - time.monotonic()))
     assert fleet.lives() == before, "an agent without its hub goes on as it was"
     time.sleep(max(0.0, died_s + paced.dead_s - time.monotonic()))
-    answers_s = _restarted_hub_s(fleet)
+    answers = _restarted_hub(fleet)
     back_s = wait_until(fleet.are_healthy, "everybody is back", paced.back_max_s)
     wait_until(lambda: bool(fleet.run("node", "list", "--json").ok().json["ready"]), "alarms are on again")
-    print(f"dead for {paced.dead_s:.0f} s, answered after {answers_s:.1f} s, all healthy {back_s:.1f} s later")
+    print(f"dead for {paced.dead_s:.0f} s, answered after {answers}, all healthy {back_s:.1f} s later")
     assert fleet.lives() == before
     fleet.check_audits()
     assert fleet.ear.heard[heard:] == [], "a storm of alerts"
@@ -279,24 +277,23 @@ def test_r03_no_apply_that_succeeded_is_lost_however_often_the_hub_is_killed(fle
                 time.sleep(0.2)  # as anybody would before trying again
         return done
 
-    answers_s = []
+    answers_s: list[float] = []
     with ThreadPoolExecutor(1) as pool:
         client = pool.submit(keep_applying)
         try:
             for at in range(KILLS):
                 good.clear()
-                assert at % 2 or good.wait(60), "nothing can be applied any more"
+                assert at % 2 or good.wait(PATIENCE_S), "nothing can be applied any more"
                 begun.clear()
-                assert begun.wait(60)
+                assert begun.wait(PATIENCE_S)
                 time.sleep(dice.uniform(0.05, 0.3))  # an apply takes a quarter of a second
                 os.kill(fleet.pid("hub1", "hub"), signal.SIGKILL)
                 time.sleep(dice.uniform(0.5, 1.0))
-                answers_s.append(_restarted_hub_s(fleet))
+                answers_s.append(_restarted_hub(fleet).wall_s)
         finally:
             over.set()
         attempts = client.result(300)
     print(f"answers after {max(answers_s):.2f} s at most; {_told(attempts)}")
-    assert max(answers_s) < ANSWERS_S_MAX
     assert len(attempts) >= APPLIES_MIN and {a.outcome.code for a in attempts} <= {0, UNREACHABLE}
     _check_history(fleet, start["number"], attempts)
     assert {node: life["pid"] for node, life in fleet.lives().items()} == before
@@ -306,11 +303,13 @@ def test_r03_no_apply_that_succeeded_is_lost_however_often_the_hub_is_killed(fle
     assert fleet.ear.heard[heard:] == [], "a hub that was away misses nobody"
 
 
-def _restarted_hub_s(fleet: FaultyFleet) -> float:
-    began_s = time.monotonic()
+def _restarted_hub(fleet: FaultyFleet) -> Stopwatch:
+    """The hub answers in its time (R03)."""
+    watch = Stopwatch()
     fleet.made.lab("start", "hub").ok()
     wait_until(lambda: fleet.run("status", "--json").code == 0, "the hub answers")
-    return time.monotonic() - began_s
+    assert watch.within(ANSWERS_S_MAX), watch
+    return watch
 
 
 def _told(attempts: list[Attempt]) -> str:

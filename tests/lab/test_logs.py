@@ -14,7 +14,7 @@ from tests.fleets.deploy_scene import DeployScene, deploy_scene
 from tests.fleets.lab import command
 from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 LINES = 3_000
 CHATTY = f"""ARG REGISTRY

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +16,10 @@ import pytest
 
 from holdfast.lab import node as lab_node
 from tests.fleets.deploy_scene import NODE, DeployScene, deploy_scene, is_alive
-from tests.fleets.waiting import wait_until
+from tests.fleets.waiting import Stopwatch, wait_until
 from tests.lab.product import PYTHON
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 PORTS = range(20_000, 32_000)  # of which the agent chooses
 HOLD = """
@@ -158,14 +157,14 @@ def test_an_image_that_left_the_registry_is_a_clear_error(scene: DeployScene, tm
     made = scene.build(tmp_path / "lost", "lost:1", "ARG REGISTRY\nFROM $REGISTRY/hello:1\nENV LOST=1\n")
     name = made.rpartition("/")[2].partition(":")[0]
     accepted = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
-    with urlopen(Request(f"http://{scene.registry}/v2/{name}/manifests/1", headers=accepted), timeout=5) as answer:
+    with urlopen(Request(f"http://{scene.registry}/v2/{name}/manifests/1", headers=accepted), timeout=60) as answer:
         digest = answer.headers["Docker-Content-Digest"]
-    with urlopen(Request(f"http://{scene.registry}/v2/{name}/manifests/{digest}", method="DELETE"), timeout=5):
+    with urlopen(Request(f"http://{scene.registry}/v2/{name}/manifests/{digest}", method="DELETE"), timeout=60):
         pass
     scene.hello("lost", f"{name}@{digest}")
-    began_s = time.monotonic()
+    watch = Stopwatch()
     failed = scene.deploy("lost")
-    assert failed.code == 1 and time.monotonic() - began_s < 60
+    assert failed.code == 1 and watch.within(60)
     said = failed.out + failed.err
     assert "pull" in said and name in said and "remedy" in said, said
     assert scene.containers("lost") == []

@@ -75,7 +75,7 @@ def serving(log: Path) -> re.Match[str] | None:
 def fetch(hub: Hub, target: str) -> bytes:
     asked = urllib.request.Request(hub.url + target, headers={"Authorization": f"Bearer {hub.token}"})
     context = pinned_context(hub.key, "127.0.0.1", time.time)
-    with urllib.request.urlopen(asked, timeout=5, context=context) as answer:
+    with urllib.request.urlopen(asked, timeout=60, context=context) as answer:
         content: bytes = answer.read()
     return content
 

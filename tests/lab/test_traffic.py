@@ -15,7 +15,7 @@ import pytest
 from tests.fleets.load import Tally, Visitors
 from tests.fleets.traffic_scene import TrafficScene, traffic_scene
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 UNKNOWN = "hello@sha256:" + "0" * 64
 RATE_MIN = 200

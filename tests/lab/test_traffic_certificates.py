@@ -31,7 +31,7 @@ from tests.fleets.load import trusting
 from tests.fleets.traffic_scene import DOMAIN, EDGE, ZONE, Watch
 from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 WORKER = "w1"
 PUBLIC, INTERNAL = f"shop.{DOMAIN}", f"web.shop.{ZONE}"

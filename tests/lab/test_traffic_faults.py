@@ -18,7 +18,7 @@ import pytest
 from tests.fleets.traffic_scene import DOMAIN, EDGE, TRUTH_S, ZONE, TrafficScene, traffic_scene
 from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 WORKER = "w1"
 SHOP = f"shop.{DOMAIN}"

@@ -26,7 +26,7 @@ from tests.fleets.load import Visitors, h2load, trusting
 from tests.fleets.traffic_scene import DOMAIN, ZONE, TrafficScene, traffic_scene
 from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 EDGES = ("e1", "e2")
 NODES = "hub1:hub+worker,w1:worker,e1:edge,e2:edge"

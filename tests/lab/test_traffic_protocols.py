@@ -24,7 +24,7 @@ from tests.fleets.load import h2load, trusting
 from tests.fleets.traffic_scene import DOMAIN, EDGE, ZONE, TrafficScene, traffic_scene
 from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 PATIENCE_S = 10
 SSLYZE = Path(__file__).parents[2] / "build" / "sslyze" / "bin" / "python"

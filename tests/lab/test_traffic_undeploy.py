@@ -11,10 +11,9 @@ from tests.fleets.load import Visit
 from tests.fleets.traffic_scene import EDGE, TRUTH_S, ZONE, TrafficScene, Watch, traffic_scene
 from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 WORKER = "w1"
-LOOK_S = 0.5  # how late a change may be seen on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +59,11 @@ def test_an_undeployed_service_leaves_in_order(scene: TrafficScene) -> None:
     assert went_back(visitors.visits) == []
     assert {visit.body.partition(",")[0] for visit in visitors.visits if not visit.trouble} == {'{"version":"2"'}
     let_go = [visit for visit in visitors.visits if PHASES[outcome(visit)] == 2]
-    let_go_s = min(visit.began_s for visit in let_go)
     ended_s = scene.ended_s(WORKER, "leaver", began_s)
     assert ended_s < min(visit.began_s + visit.took_s for visit in let_go), "the edge let go before the backend stopped"
-    assert records.first([]) > let_go_s, "the record went before the edge had let go"
+    gone_s = records.first([])
+    late = {outcome(visit) for visit in visitors.visits if visit.began_s > gone_s}
+    assert {PHASES[each] for each in late} <= {2}, "the record went before the edge had let go"
     scene.gone("leaver")
 
 
@@ -90,7 +90,8 @@ def test_while_its_edge_cannot_let_go_the_name_says_502_and_its_record_stays(sce
             wait_until(lambda: scene.fetch("stuck")[0] == "closed", "the edge let go")
             wait_until(lambda: scene.asked(name, WORKER) == [], "and then the record went")
         assert [seen for _, seen in route.changes if seen != "404"] == ["502", "closed"], route.changes
-        assert record.first([]) > route.first("closed") - LOOK_S, "the record went before the edge had let go"
+        late = route.begun_after(record.first([]))
+        assert late <= {"404", "closed"}, "the record went before the edge had let go"
     finally:
         scene.made.lab("start", EDGE).ok()
     wait_until(lambda: scene.answers("heir"), "the heir has its own name")

@@ -18,6 +18,7 @@ from holdfast.ports.ledger_store import Transaction
 from holdfast.wire import codec, messages
 from tests.fleets.build import START_S, commit, grown_mailbox, mailbox, next_candidate, small_fleet
 from tests.fleets.serving import Served, connected, get, parts_of, post, reply, running, served
+from tests.fleets.waiting import Stopwatch
 
 READS = (
     "/healthz",
@@ -114,9 +115,9 @@ def test_reading_does_not_wait_for_a_commit() -> None:
     with served(hub) as far, ThreadPoolExecutor(1) as threads:
         writing = threads.submit(post, far, "/v1/revisions", body)
         assert hub.begun.wait(60)
-        started_s = time.monotonic()
+        watch = Stopwatch()
         assert [get(far, target).status for target in READS] == [200] * len(READS)
-        assert time.monotonic() - started_s < 3
+        assert watch.within(3)
         hub.go.set()
         assert writing.result().status == 200
 
@@ -139,8 +140,8 @@ def test_a_hub_told_to_stop_closes_idle_connections_and_its_door() -> None:
         for line in idle[:10]:
             line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert reply(line).status == 200
-        started_s = time.monotonic()
-    assert time.monotonic() - started_s < 2
+        watch = Stopwatch()
+    assert watch.within(2)
     with pytest.raises(ConnectionError):
         connected(far)
     for line in idle:
@@ -157,8 +158,8 @@ def test_a_hub_told_to_stop_holds_nobody_any_longer() -> None:
             held = threads.submit(far.check_in, w1, "w1", seen=head, wait_s=60.0)
             time.sleep(0.5)
             assert not held.done()
-            started_s = time.monotonic()
-        assert time.monotonic() - started_s < 2
+            watch = Stopwatch()
+        assert watch.within(2)
         assert held.result(60).status == 0
 
 
@@ -167,9 +168,9 @@ def test_a_check_in_is_held_past_every_idle_clock() -> None:
     head = commit(mail, small_fleet())
     with served(mail) as far:
         w1 = far.joined("w1")
-        started_s = time.monotonic()
+        watch = Stopwatch()
         assert far.check_in(w1, "w1", seen=head, wait_s=6.5).status == 200
-        assert 6 < time.monotonic() - started_s < 9
+        assert watch.wall_s > 6 and watch.within(9)
 
 
 def test_editing_the_fleet_directory_changes_no_answer(tmp_path: Path) -> None:
