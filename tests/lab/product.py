@@ -27,7 +27,6 @@ from tests.fleets.waiting import wait_until
 PYTHON = sys.executable
 KILLED = -signal.SIGKILL
 INTERPRETER = Path(__file__).with_name("warm_interpreter.py")
-SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 
 IDLE_MAX = 2000
 

@@ -16,17 +16,17 @@ from typing import Protocol
 import apsw
 import pytest
 
+from tests.fleets.counts import SOAK
 from tests.fleets.deploy_scene import NODE, DeployScene, deploy_scene
 from tests.fleets.waiting import wait_until
-from tests.lab.product import SOAK
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(14400 if SOAK else 600)]
 
 CALLS = ("fdatasync", "fsync", "pwrite64", "rename", "renameat", "unlink") if SOAK else ("fdatasync",)
-FLUSHES: Sequence[int] = range(1, 400) if SOAK else (1, 4)
-EVENTS: Sequence[int] = range(1, 60) if SOAK else (1, 3)
+FLUSHES: Sequence[int] = range(1, 400) if SOAK else (4,)
+EVENTS: Sequence[int] = range(1, 60) if SOAK else (2,)
 CONVERGED_S_MAX = 60.0
-SETTLE_S = 20.0
+SETTLE_S = 60.0
 TOLD_S_MAX = 30.0  # R06 says 10, on a machine of its own
 SERVICE = "witness"
 Wanted = Callable[[], Callable[[], bool]]  # asks for something; what it returns tells whether it is there
@@ -132,13 +132,13 @@ def is_quiet(scene: DeployScene) -> bool:
 def test_an_agent_killed_at_any_flush_while_it_deploys_ends_with_one_copy(scene: DeployScene, call: str) -> None:
     """R02: every step of the journal is a flush."""
     hits = killed_everywhere(scene, lambda n: scene.meddled(f"{call}:signal=SIGKILL:when={n}"), call, FLUSHES)
-    assert call != "fdatasync" or all(count >= 2 for count in hits.values()), hits
+    assert call != "fdatasync" or all(count >= (2 if SOAK else 1) for count in hits.values()), hits
 
 
 def test_an_agent_killed_between_two_calls_of_podman_ends_with_one_copy(scene: DeployScene) -> None:
     """R01: made, started, stopped, removed, and nobody is there who could write it down."""
     hits = killed_everywhere(scene, scene.killing_at_event, "event", EVENTS)
-    assert all(hits.values()) and sum(hits.values()) >= 5, hits
+    assert all(hits.values()) and sum(hits.values()) >= (5 if SOAK else 3), hits
 
 
 @pytest.mark.parametrize(

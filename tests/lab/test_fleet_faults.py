@@ -18,10 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleets.counts import SOAK
 from tests.fleets.fault_scene import Ear, FaultyFleet
 from tests.fleets.lab import CALL_S, lab
 from tests.fleets.waiting import PATIENCE_S, Stopwatch, wait_until
-from tests.lab.product import SOAK, Outcome
+from tests.lab.product import Outcome
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(7200 if SOAK else 600)]
 

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleets.counts import SOAK
 from tests.fleets.lab import LabUnderTest, command, lab, new_lab, traces
 from tests.fleets.waiting import Stopwatch, wait_until
-from tests.lab.product import PYTHON, SOAK, Outcome
+from tests.lab.product import PYTHON, Outcome
 
 pytestmark = pytest.mark.lab
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.fleets.counts import SOAK
 from tests.fleets.lab import LabUnderTest, command, lab, new_lab, traces
 from tests.fleets.waiting import Stopwatch, wait_until
-from tests.lab.product import SOAK
 
 pytestmark = pytest.mark.lab
 

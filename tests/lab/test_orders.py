@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from tests.fleets.counts import SOAK
 from tests.fleets.ports import free_port
 from tests.fleets.waiting import wait_until
-from tests.lab.product import SOAK, Outcome, Place, Warm, end, new_place, warm
+from tests.lab.product import Outcome, Place, Warm, end, new_place, warm
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 

@@ -1,6 +1,5 @@
 """S05: a node that floods and strangers that hold connections delay nobody else (limits: M-28, D5, D6)."""
 
-import os
 import socket
 import ssl
 import threading
@@ -14,10 +13,10 @@ from holdfast.hub.limiter import Rate, Rates
 from holdfast.model.checkin import CheckIn
 from holdfast.wire import codec
 from tests.fleets.build import commit, mailbox, small_fleet
+from tests.fleets.counts import SOAK
 from tests.fleets.serving import NOBODY, Machine, Served, connected, reply, request, served
 from tests.fleets.waiting import Stopwatch
 
-SOAK = bool(os.environ.get("HOLDFAST_SOAK"))
 FLOOD_S = 60.0 if SOAK else 5.0
 SLOW_HEADS = 1_000 if SOAK else 300
 SLOW_BODIES = 200 if SOAK else 40
