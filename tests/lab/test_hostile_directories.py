@@ -27,7 +27,6 @@ import os, sys
 from holdfast.adapters.fleet_directory.posix import PosixFleetDirectory
 from holdfast.declared.load import load
 from holdfast.errors import HoldfastError
-from tests.fleets.waiting import STRETCH_MAX, Stopwatch
 
 class Meddled(PosixFleetDirectory):
     def read(self, path, bytes_max):

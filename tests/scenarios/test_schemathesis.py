@@ -24,7 +24,7 @@ from tests.fleets.build import grown_mailbox
 from tests.fleets.counts import SOAK
 from tests.fleets.serving import ALICE, NOBODY, Caller, Machine, Served, get, served
 
-EXAMPLES_PER_OPERATION = 220 if SOAK else 6
+EXAMPLES_PER_OPERATION = 220 if SOAK else 12
 CHECKED = [
     not_a_server_error,
     response_schema_conformance,
