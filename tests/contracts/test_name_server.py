@@ -465,7 +465,7 @@ def test_what_is_served_instead_is_told_truly(real: DnsmasqScene, content: str) 
 async def _settled(real: DnsmasqScene, name: str, content: str) -> str:
     """What it answers once it has read that file."""
     expected = next((line.split()[0] for line in content.splitlines() if line.endswith(f" {name}")), "")
-    for _ in range(500):
+    for _ in range(6000):
         if real.answer(name) == expected:
             break
         await asyncio.sleep(0.01)

@@ -125,7 +125,7 @@ class DockerShelf:
     def _call(
         self, method: str, target: str, wanted: int, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> HTTPResponse:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, target, body, headers or {})
             response = connection.getresponse()
@@ -136,7 +136,7 @@ class DockerShelf:
         return response
 
     def _wait(self) -> None:
-        until = time.monotonic() + 15
+        until = time.monotonic() + 60
         while time.monotonic() < until and self._process.poll() is None:
             try:
                 self._call("GET", "/v2/", 200)

@@ -28,7 +28,7 @@ from tests.fleets.ports import free_port
 CADDY = Path(sys.executable).parent / "caddy"
 CHALLENGES = "/.well-known/acme-challenge/"
 FORBIDDEN = "forbidden.example.test"  # it signs for any other name
-START_S = 30.0
+START_S = 120.0
 
 
 # Its `resolvers` are for DNS-01 alone; for HTTP-01 it looks names up as the machine does. So it gets a resolv.conf of

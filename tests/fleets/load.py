@@ -25,8 +25,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tests.fleets.waiting import PATIENCE_S
 
-REQUEST_S_MAX = 10.0
-END_S_MAX = 15.0
+REQUEST_S_MAX = 30.0
+END_S_MAX = 60.0
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class Wrk:
         # Of different lengths, so that the connections do not ask all at once.
         script.write_text(f"function delay() return math.random(1, {2 * pause_ms - 1}) end\n")
         hosts.write_text(f"127.0.0.1 localhost\n{self.address} {urlsplit(self.url).hostname}\n")
-        wrk = f"exec wrk --threads 1 --connections {self.connections} --duration 3600s --timeout 10s"
+        wrk = f"exec wrk --threads 1 --connections {self.connections} --duration 3600s --timeout {REQUEST_S_MAX:.0f}s"
         shell = f'mount --bind "$1" /etc/hosts && {wrk} --script "$2" "$3"'
         return ["unshare", "--mount", "sh", "-c", shell, "sh", str(hosts), str(script), self.url]
 

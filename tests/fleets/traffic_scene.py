@@ -58,7 +58,7 @@ class TrafficScene:
     def curl(self, url: str, *words: str, patience_s: int = 60) -> Outcome:
         return self.made.lab("curl", url, "--max-time", str(patience_s), *words)
 
-    def fetch(self, name: str, patience_s: float = 3.0) -> tuple[str, str]:
+    def fetch(self, name: str, patience_s: float = 10.0) -> tuple[str, str]:
         """Status and body, by way of the edge over verified TLS; "closed" and "silent" are answers, too. Without curl
         and a command of ours, so that it can be asked often."""
         host = f"{name}.{DOMAIN}"
@@ -144,7 +144,7 @@ class TrafficScene:
         """What a node's DNS says: addresses, [] for no such name, None if nobody answers."""
         question = message.make_query(name, rdatatype.A)
         try:
-            reply = query.udp(question, self.addresses[node], timeout=1.0)
+            reply = query.udp(question, self.addresses[node], timeout=3.0)
         except (OSError, exception.DNSException):
             return None
         return sorted(str(each) for answer in reply.answer if answer.rdtype == rdatatype.A for each in answer)

@@ -53,6 +53,11 @@ class Stopwatch:
     def unhurried_s(self) -> float:
         return self.wall_s - (_busy_s() - self._began_busy_s)
 
+    @property
+    def stretch(self) -> float:
+        """How many times longer this took than on an idle machine, as far as that counts."""
+        return min(STRETCH_MAX, self.wall_s / max(self.unhurried_s, self.wall_s / STRETCH_MAX))
+
     def within(self, limit_s: float) -> bool:
         return self.unhurried_s < limit_s and self.wall_s < STRETCH_MAX * limit_s
 

@@ -33,7 +33,7 @@ NODES = "hub1:hub+worker,w1:worker,e1:edge,e2:edge"
 WORKER = "w1"
 VAULT, STREAM, INTERNAL = f"vault.{DOMAIN}", f"stream.{DOMAIN}", f"web.vault.{ZONE}"
 LISTENERS = (443, 8443, 9443)
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 CONTAINERFILE = """ARG REGISTRY
 FROM $REGISTRY/hello:1
