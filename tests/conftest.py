@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests.fleets.counts import SOAK
 from tests.fleets.soak import Passed, ResumedSoak
@@ -19,11 +21,12 @@ LONGEST_FIRST = (
     "lab/test_traffic_faults.py",
     "lab/test_traffic_certificates.py",
     "lab/test_traffic_protocols.py",
+    "lab/test_traffic.py",
+    "lab/test_traffic_undeploy.py",
     "lab/test_deploy.py",
     "lab/test_runtime_faults.py",
     "lab/test_lab.py",
     "lab/test_lab_fleet.py",
-    "lab/test_traffic.py",
     "lab/test_tour.py",
     "lab/test_traffic_l4.py",
     "lab/test_agent_process.py",
@@ -36,6 +39,27 @@ LONGEST_FIRST = (
     "scenarios/test_schemathesis.py",
     "lab/test_power_cut.py",
 )
+
+
+# Files that share a lab run in one worker, one after the other.
+SHARED = {
+    "tests/lab/test_traffic.py": "traffic_lab",
+    "tests/lab/test_traffic_undeploy.py": "traffic_lab",
+    "tests/lab/test_traffic_protocols.py": "traffic_lab",
+}
+
+
+class ByFile(LoadFileScheduling):  # type: ignore[misc]
+    """As `--dist loadfile`, with files that share a lab as one; in the order in which they were collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return SHARED.get(file, file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    return ByFile(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -7,13 +7,12 @@ certificate, and wrk, which everybody knows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
 from tests.fleets.load import Tally, Visitors
-from tests.fleets.traffic_scene import TrafficScene, traffic_scene
+from tests.fleets.traffic_scene import TrafficScene
 from tests.fleets.waiting import Stopwatch
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
@@ -23,11 +22,10 @@ RATE_MIN = 200
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrafficScene]:
-    with traffic_scene(tmp_path_factory.mktemp("traffic")) as made:
-        made.hello("shop", "hello:1")
-        made.deploy("shop").ok()
-        yield made
+def scene(traffic_lab: TrafficScene) -> TrafficScene:
+    traffic_lab.hello("shop", "hello:1")
+    traffic_lab.deploy("shop").ok()
+    return traffic_lab
 
 
 class Crowd:

@@ -9,7 +9,6 @@ import signal
 import socket
 import ssl
 import subprocess
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from cryptography import x509
 
 from tests.fleets.acme_lab import public_authority
 from tests.fleets.load import h2load, trusting
-from tests.fleets.traffic_scene import DOMAIN, EDGE, ZONE, TrafficScene, traffic_scene
+from tests.fleets.traffic_scene import DOMAIN, EDGE, ZONE, TrafficScene
 from tests.fleets.waiting import wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
@@ -32,11 +31,10 @@ HEALTH, SERVING = "/grpc.health.v1.Health/Check", b"\x08\x01"
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrafficScene]:
-    with traffic_scene(tmp_path_factory.mktemp("protocols")) as made:
-        made.hello("shop", "hello:1")
-        made.deploy("shop").ok()
-        yield made
+def scene(traffic_lab: TrafficScene) -> TrafficScene:
+    traffic_lab.hello("shop", "hello:1")
+    traffic_lab.deploy("shop").ok()
+    return traffic_lab
 
 
 # ---- protocols

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.fleets.load import Visit
-from tests.fleets.traffic_scene import EDGE, TRUTH_S, ZONE, TrafficScene, Watch, traffic_scene
+from tests.fleets.traffic_scene import EDGE, TRUTH_S, ZONE, TrafficScene, Watch
 from tests.fleets.waiting import wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
@@ -17,9 +16,8 @@ WORKER = "w1"
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrafficScene]:
-    with traffic_scene(tmp_path_factory.mktemp("undeploy")) as made:
-        yield made
+def scene(traffic_lab: TrafficScene) -> TrafficScene:
+    return traffic_lab
 
 
 PHASES = {"200": 0, "502": 1, "504": 1, "404": 2, "421": 2, "closed": 2}
