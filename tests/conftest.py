@@ -23,6 +23,7 @@ LONGEST_FIRST = (
     "lab/test_traffic_protocols.py",
     "lab/test_traffic.py",
     "lab/test_traffic_undeploy.py",
+    "lab/test_logs.py",
     "lab/test_deploy.py",
     "lab/test_runtime_faults.py",
     "lab/test_lab.py",
@@ -32,7 +33,6 @@ LONGEST_FIRST = (
     "lab/test_agent_process.py",
     "lab/test_deploy_crash.py",
     "lab/test_agent_crash.py",
-    "lab/test_logs.py",
     "lab/test_dial.py",
     "scenarios/test_simulation.py",
     "lab/test_convergence_podman.py",
@@ -43,6 +43,8 @@ LONGEST_FIRST = (
 
 # Files that share a lab run in one worker, one after the other.
 SHARED = {
+    "tests/lab/test_logs.py": "deploy_lab",
+    "tests/lab/test_deploy.py": "deploy_lab",
     "tests/lab/test_traffic.py": "traffic_lab",
     "tests/lab/test_traffic_undeploy.py": "traffic_lab",
     "tests/lab/test_traffic_protocols.py": "traffic_lab",

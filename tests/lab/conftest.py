@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleets.deploy_scene import DeployScene, deploy_scene
 from tests.fleets.traffic_scene import TrafficScene, traffic_scene
 
 OURS = ("supervisor.py", "envoy", "dnsmasq")  # the supervisor first: it would start the others again
@@ -24,6 +25,13 @@ def of_this_run(base: str, program: str) -> list[int]:
             if any(base in word for word in words) and any(os.path.basename(word) == program for word in words):
                 found.append(int(name))
     return found
+
+
+@pytest.fixture(scope="session")
+def deploy_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployScene]:
+    """A test leaves the hub and the agents running, and the foreign container as it was."""
+    with deploy_scene(tmp_path_factory.mktemp("deploy")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets.deploy_scene import DeployScene, Running, deploy_scene, web
+from tests.fleets.deploy_scene import DeployScene, Running, web
 from tests.fleets.waiting import wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
@@ -23,17 +23,11 @@ SLOW_S = 1.5
 UNKNOWN = "hello@sha256:" + "0" * 64
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployScene]:
-    with deploy_scene(tmp_path_factory.mktemp("deploy")) as scene:
-        yield scene
-
-
 @pytest.fixture
-def scene(lab: DeployScene) -> Iterator[DeployScene]:
+def scene(deploy_lab: DeployScene) -> Iterator[DeployScene]:
     """Whatever a test did, a container that is none of ours is as it was (W10)."""
-    yield lab
-    assert lab.foreign_untouched()
+    yield deploy_lab
+    assert deploy_lab.foreign_untouched()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets.deploy_scene import DeployScene, deploy_scene
+from tests.fleets.deploy_scene import DeployScene
 from tests.fleets.lab import command
 from tests.fleets.waiting import wait_until
 
@@ -25,14 +25,13 @@ ENTRYPOINT ["/bin/sh", "-c", "i=0; while [ $i -lt {LINES} ]; do echo line $i; i=
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployScene]:
-    with deploy_scene(tmp_path_factory.mktemp("logs")) as lab:
-        lab.build(tmp_path_factory.mktemp("chatty"), "chatty:1", CHATTY)
-        lab.hello("chatty", "chatty:1")
-        lab.deploy("chatty").ok()
-        lab.hello("calm", "hello:1")
-        lab.deploy("calm").ok()
-        yield lab
+def scene(deploy_lab: DeployScene, tmp_path_factory: pytest.TempPathFactory) -> DeployScene:
+    deploy_lab.build(tmp_path_factory.mktemp("chatty"), "chatty:1", CHATTY)
+    deploy_lab.hello("chatty", "chatty:1")
+    deploy_lab.deploy("chatty").ok()
+    deploy_lab.hello("calm", "hello:1")
+    deploy_lab.deploy("calm").ok()
+    return deploy_lab
 
 
 @contextmanager
