@@ -59,7 +59,7 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
 
 def test_openssh_and_the_library_read_it(tmp_path: Path) -> None:
     key = file.make(str(tmp_path / "k"), PosixDisk(), SystemRandom())
-    said = subprocess.run(["ssh-keygen", "-y", "-f", tmp_path / "k"], capture_output=True, text=True, timeout=20)
+    said = subprocess.run(["ssh-keygen", "-y", "-f", tmp_path / "k"], capture_output=True, text=True, timeout=60)
     assert said.stdout.split()[:2] == key.line.split(), said.stderr
     assert load_ssh_private_key((tmp_path / "k").read_bytes(), None)
 

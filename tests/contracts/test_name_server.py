@@ -304,7 +304,7 @@ def upstream() -> Iterator[list[str]]:
         finally:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ender:
                 ender.sendto(b"end", (own_address(1), 53))
-            thread.join(10)
+            thread.join(60)
 
 
 def test_names_of_the_zone_are_never_asked_elsewhere_and_others_are(real: DnsmasqScene) -> None:
@@ -465,7 +465,7 @@ def test_what_is_served_instead_is_told_truly(real: DnsmasqScene, content: str) 
 async def _settled(real: DnsmasqScene, name: str, content: str) -> str:
     """What it answers once it has read that file."""
     expected = next((line.split()[0] for line in content.splitlines() if line.endswith(f" {name}")), "")
-    for _ in range(500):
+    for _ in range(6000):
         if real.answer(name) == expected:
             break
         await asyncio.sleep(0.01)

@@ -52,6 +52,7 @@ from holdfast.wiring import cli as wiring
 from tests.fleets.agents import AnyImage, Wires
 from tests.fleets.build import ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.serving import Served, key_of, served
+from tests.fleets.waiting import wait_until
 
 NODES = ("w1", "w2")
 
@@ -84,7 +85,7 @@ class AgentThread:
         self.agent: Agent
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), name=node, daemon=True)
         self._thread.start()
-        assert self._ready.wait(20)
+        assert self._ready.wait(60)
 
     async def _live(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -152,7 +153,7 @@ class AgentThread:
             found = what()
             return await found if asyncio.iscoroutine(found) else found
 
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(60)
 
     def says(self, id: str, *texts: str, error: bool = False) -> None:
         for text in texts:
@@ -179,7 +180,7 @@ class AgentThread:
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._told.set)
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
 
@@ -221,7 +222,7 @@ class Command(threading.Thread):
 
     def lines(self, count: int) -> list[str]:
         """Once there are so many."""
-        wait(lambda: self.out.count("\n") >= count or self.code is not None, str(self))
+        wait_until(lambda: self.out.count("\n") >= count or self.code is not None, lambda: self)
         return self.out.splitlines()
 
     def ended(self, code: int) -> "Command":
@@ -265,7 +266,7 @@ class LogScene:
         self.hub.link().commit(signed(plan(self.fleet, applied, Inputs(identities=known))))
 
     def _issuer(self, node: str) -> str:
-        wait(lambda: self.agents[node].agent.world.certificates.shown()[0], node)
+        wait_until(lambda: self.agents[node].agent.world.certificates.shown()[0], node)
         return canonical.digest(self.agents[node].agent.world.certificates.shown()[0])
 
     def web(self, but: str = "") -> tuple[AgentThread, str]:
@@ -281,12 +282,12 @@ class LogScene:
             ]
             return bool(found)
 
-        wait(there, "web never ran")
+        wait_until(there, "web never ran")
         return found[0]
 
     def reported(self, node: str, count: int) -> None:
         """Once the hub shows so many containers of `web` there."""
-        wait(lambda: self._shown(node) == count, f"{node} never told of {count} containers")
+        wait_until(lambda: self._shown(node) == count, f"{node} never told of {count} containers")
 
     def _shown(self, node: str) -> int:
         (view,) = [view for view in self.hub.link().nodes().nodes if view.name == node]
@@ -313,10 +314,3 @@ def log_scene(home: Path, pinned: bool = True) -> Iterator[LogScene]:
             yield scene
         finally:
             scene.stop()
-
-
-def wait(true: Callable[[], object], why: str, at_most_s: float = 20.0) -> None:
-    until_s = time.monotonic() + at_most_s
-    while not true():
-        assert time.monotonic() < until_s, why
-        time.sleep(0.02)

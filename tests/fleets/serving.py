@@ -226,7 +226,7 @@ class Served:
         lines = self.parts.audit.lines(0, 1_000_000)
         return [msgspec.json.decode(line, type=AuditEntry).event for line in lines]
 
-    def denials(self, count: int, wait_s: float = 10.0) -> list[Event]:
+    def denials(self, count: int, wait_s: float = 60.0) -> list[Event]:
         """Once there are so many: they are written beside the answering."""
         deadline_s = time.monotonic() + wait_s
         while True:
@@ -291,13 +291,13 @@ def running(hub: Served, listen: str = "") -> Iterator[None]:
 
     thread = threading.Thread(target=live, name="hub")
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     try:
         assert hub.port, trouble
         yield
     finally:
         daemon.stop()
-        thread.join(20)
+        thread.join(60)
     assert not thread.is_alive()
     assert not trouble, trouble
 

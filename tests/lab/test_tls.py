@@ -105,7 +105,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
         yield HubProcess(place, door, HubKey(private), place.ledger)
     finally:
         process.terminate()
-        process.wait(15)
+        process.wait(60)
 
 
 # ---- a node's listener, in a thread
@@ -153,7 +153,7 @@ class Listening:
         return self.certificates.serving((NAME,), time.time() + self.shift_s)
 
     def refresh(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._refresh(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._refresh(), self.loop).result(60)
 
     async def _refresh(self) -> None:
         self.listener.refresh()
@@ -177,11 +177,11 @@ def a_listener(state: Path) -> Iterator[Listening]:
     thread = threading.Thread(target=lambda: mine.loop.run_until_complete(live()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         yield mine
     finally:
         mine.loop.call_soon_threadsafe(task[0].cancel)
-        thread.join(20)
+        thread.join(60)
         mine.loop.close()
     assert not thread.is_alive()
 
@@ -311,7 +311,7 @@ def agent_calls(port: int, key: str) -> None:
         finally:
             await link.close()
 
-    asyncio.run(asyncio.wait_for(work(), 30))
+    asyncio.run(asyncio.wait_for(work(), 60))
 
 
 @pytest.mark.parametrize("impostor", list(impostors()))

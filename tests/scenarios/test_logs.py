@@ -49,9 +49,10 @@ from holdfast.ports.stream_link import Channel, Pinned, StreamCut
 from holdfast.trust import orders
 from holdfast.wire.stream import Frames, written
 from tests.fleets.build import ALICE, START_S, operator_signer
-from tests.fleets.log_scene import Command, LogScene, log_scene, two_services, wait
+from tests.fleets.log_scene import Command, LogScene, log_scene, two_services
 from tests.fleets.streams import Certified, logs_order
 from tests.fleets.virtual import VirtualLoop, run
+from tests.fleets.waiting import Stopwatch, wait_until
 
 FLEET = "f" * 64
 TRUST = of((ALICE,), Thresholds())
@@ -612,7 +613,7 @@ def test_nodes_are_merged_in_order_of_time_and_one_can_be_chosen(whole: LogScene
 def test_following_goes_on_over_an_update_until_somebody_ends_it(whole: LogScene) -> None:
     agent, id = whole.web()
     following = whole.begin("logs", "web", "-f", "--tail", "0")
-    wait(lambda: agent.streams == 1, "it never opened")
+    wait_until(lambda: agent.streams == 1, "it never opened")
     time.sleep(0.5)
     agent.says(id, "before")
     following.lines(1)
@@ -622,7 +623,7 @@ def test_following_goes_on_over_an_update_until_somebody_ends_it(whole: LogScene
     found = following.lines(2)
     assert [text.rpartition("| ")[2] for text in found] == ["before", "after"]
     stop(following)
-    wait(lambda: agent.streams == 0, "the agent never heard that nobody listens")
+    wait_until(lambda: agent.streams == 0, "the agent never heard that nobody listens")
 
 
 def stop(following: Command) -> None:
@@ -692,9 +693,9 @@ def test_a_node_that_is_away_is_named_and_the_others_are_shown(
     other.agent.orders.opening.is_meant = lambda delivered: True  # type: ignore[method-assign]
     other.agent.orders.take = lambda delivered: None  # type: ignore[method-assign]
     try:
-        began_s = time.monotonic()
+        watch = Stopwatch()
         found = whole.begin("logs", "web", "--tail", "1", "--json")
-        assert "I am here" in found.lines(1)[0] and time.monotonic() - began_s < 4
+        assert "I am here" in found.lines(1)[0] and watch.within(4)
         assert found.ended(6).trouble()["code"] == "no_answer"
     finally:
         opening.streams = streams_
@@ -706,7 +707,7 @@ def test_a_hub_that_dies_ends_a_stream_with_a_clear_word(tmp_path: Path) -> None
     with log_scene(tmp_path) as scene:
         agent, id = scene.web()
         following = scene.begin("logs", "web", "-f", "--json")
-        wait(lambda: agent.streams == 1, "it never opened")
+        wait_until(lambda: agent.streams == 1, "it never opened")
         agent.says(id, "last words")
         following.lines(1)
         scene.stop_hub()
