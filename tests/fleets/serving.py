@@ -28,7 +28,6 @@ from holdfast.adapters.tls import client
 from holdfast.adapters.tls.hub import HubTls
 from holdfast.errors import Unauthenticated
 from holdfast.hub.daemon import Daemon, Parts
-from holdfast.hub.fleet import HubFleet
 from holdfast.hub.http.limiter import Rate, Rates
 from holdfast.hub.http.tokens import Tokens
 from holdfast.hub.ledger.legacy import LegacySource
@@ -57,6 +56,7 @@ from holdfast.ports.nonces import Nonces
 from holdfast.ports.sessions import Session
 from holdfast.trust import own_signature
 from holdfast.wire import codec, http_signature, session_header
+from holdfast.wiring import hub as wiring
 from tests.fleets.build import ALICE_SIGNER
 
 HOST = "127.0.0.1"
@@ -256,7 +256,7 @@ def parts_of(
         nonces or MemoryNonces(clock),
         audit,
         Tokens(store, clock, random),
-        HubFleet(hub, store, clock, random, audit, pace),
+        wiring.fleet(hub=hub, store=store, clock=clock, random=random, audit=audit, pace=pace).desk,
         clock,
         rates=rates,
         declared=hub.trust if isinstance(hub, LegacySource) else None,
