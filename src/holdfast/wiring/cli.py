@@ -127,10 +127,10 @@ class SystemToolbox:
         if not os.path.lexists(os.path.join(target, LEDGER_FILE)):
             return None
         from holdfast.hub.ledger import reading
-        from holdfast.hub.ledger.revisions import ReadingMailbox
+        from holdfast.hub.ledger.revision_reader import RevisionReader
 
         store = self.store_for_reading(target)
-        return ReadingMailbox(store, self.clock, reading.load(store))
+        return RevisionReader(store, self.clock, reading.load(store))
 
     def hub_for_writing(self, target: str) -> "HubLink":
         if is_url(target):
