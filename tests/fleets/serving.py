@@ -27,7 +27,6 @@ from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.adapters.tls import client
 from holdfast.adapters.tls.hub import HubTls
 from holdfast.errors import Unauthenticated
-from holdfast.hub.daemon import Daemon, Parts
 from holdfast.hub.http.limiter import Rate, Rates
 from holdfast.hub.http.tokens import Tokens
 from holdfast.hub.ledger.legacy import LegacySource
@@ -157,7 +156,7 @@ CLOSED = Reply(0, {}, b"")  # the hub hung up without a word
 class Served:
     """One daemon: where it listens, what it is made of, and ways to ask it."""
 
-    def __init__(self, parts: Parts, store: LedgerStore, host: str = HOST) -> None:
+    def __init__(self, parts: wiring.Parts, store: LedgerStore, host: str = HOST) -> None:
         self.parts = parts
         self.store = store
         self.host = host
@@ -243,13 +242,13 @@ def parts_of(
     names: Sequence[str] = (HOST, "localhost"),
     key: bytes | None = None,
     nonces: Nonces | None = None,
-) -> tuple[Parts, LedgerStore]:
+) -> tuple[wiring.Parts, LedgerStore]:
     """What wiring chooses for a hub, over memory; `key` is the content of a hub's key file."""
     clock, random = SystemClock(), SystemRandom()
     store: LedgerStore = hub._writable if isinstance(hub, Revisions) else MemoryStore(clock)
     audit = MemoryAuditLog(clock)
     content = key or key_file.made(random)[1]
-    return Parts(
+    return wiring.Parts(
         hub,
         key_file.read(content, "hub.key"),
         HubTls(content, names, "", clock, MemoryDisk()),
@@ -273,7 +272,7 @@ def served(hub: HubLink, rates: Rates = GENEROUS, **chosen: Any) -> Iterator[Ser
 
 @contextmanager
 def running(hub: Served, listen: str = "") -> Iterator[None]:
-    daemon = Daemon(hub.parts, listen or hub.host, 0)
+    daemon = wiring.daemon(hub.parts, listen or hub.host, 0)
     ready = threading.Event()
     trouble: list[BaseException] = []
 

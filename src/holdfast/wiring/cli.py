@@ -254,17 +254,16 @@ class SystemToolbox:
     def serve(self, hub: "HubLink", serving: "Serving", ready: Callable[[int, str], None]) -> None:
         import gc
 
-        from holdfast.hub.daemon import Daemon
-        from holdfast.wiring.hub import HubParts
+        from holdfast.wiring.hub import HubParts, daemon
 
         building = HubParts(
             disk=self.disk, clock=self.clock, random=self.random, served=self._served, ends_with=self.ends_with
         )
         parts = building.build(hub, serving)
-        daemon = Daemon(parts, serving.host, serving.port)
+        process = daemon(parts, serving.host, serving.port)
         gc.freeze()  # what is loaded by now stays until the end
         gc.enable()  # off in commands (ADR 0003), but a hub goes on
-        daemon.run(lambda port: ready(port, parts.key.line))
+        process.run(lambda port: ready(port, parts.key.line))
 
     def certificate_facts(self, der: bytes) -> "CertificateFacts":
         from holdfast.adapters.certificates import x509
