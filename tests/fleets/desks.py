@@ -105,12 +105,8 @@ class Rig:
             notifiers=(self.told,),
             knock=knock,
         )
-        self.desk, self.watched, self.registry, self.standby = (
-            built.desk,
-            built.watched,
-            built.registry,
-            built.standby,
-        )
+        self.desk, self.watched = built.desk, built.watched
+        self.registry, self.standby = built.registry, built.standby
 
     def restarted(self, pace: Cadence = NORMAL) -> "Rig":
         return Rig(self.loop, pace=pace, before=self)
