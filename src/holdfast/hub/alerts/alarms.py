@@ -1,4 +1,4 @@
-"""Deliver alerts to their targets: store, send, retry for an hour, and show a finding if a target has none.
+"""Deliver alerts to their targets: store, send, retry for an hour. Shows a finding for what is not delivered.
 
 The caller does not wait for the delivery (H-38).
 """
@@ -196,7 +196,7 @@ class Alarms:
                 return
             if loop.time() + pause_s > until_s:
                 line.lost += 1
-                log.error("%s was told nothing of %s: %s", line.notifier.name, outgoing.alert.code, line.trouble)
+                log.error("%s did not receive %s: %s", line.notifier.name, outgoing.alert.code, line.trouble)
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, RETRY_S_MAX)

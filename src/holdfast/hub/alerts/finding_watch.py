@@ -127,7 +127,7 @@ class FindingWatch:
 
     def _tell(self, place: Place, is_over: bool) -> None:
         key = keys.TOLD_FINDINGS + "/".join(place)
-        about = f"what was told of {place[1]} on {place[0]}"
+        about = f"the alert {place[1]} of {place[0]}"
         if is_over:
             self._alerts.write(about, [_recovery(place)], {}, (key,))
         else:
@@ -138,7 +138,7 @@ class FindingWatch:
 def _recovery(place: Place) -> Alert:
     node, code, address = place
     about = f" ({plain(address)})" if address else ""
-    text = f"{node} does not report {code}{about} any more"
+    text = f"{node} no longer reports {code}{about}"
     return Alert(OVER[code], "recovery", "", _where(place), text, "nothing to do: holdfast edge status", 0.0)
 
 

@@ -145,7 +145,7 @@ class ServiceWatch:
         self._told[node, service] = record
         if record == NOTHING:
             del self._told[node, service]
-        self._alerts.write(f"what was told of {service} on {node}", alerts, put, () if put else (key,))
+        self._alerts.write(f"the alert about {service} on {node}", alerts, put, () if put else (key,))
 
 
 def _is_standby(member: Member | None, service: str) -> bool:
@@ -168,7 +168,7 @@ def _failed(service: str, node: str, state: ServiceState) -> Alert:
     serves = f"revision {state.serving_revision} still serves" if state.serving else "nothing serves"
     text = (
         f"revision {state.applied_revision} of {service} failed on {node} at step {plain(state.step)!r}: "
-        f"{plain(state.message) or plain(state.code) or 'it did not say why'}; {serves}"
+        f"{plain(state.message) or plain(state.code) or 'it gave no reason'}; {serves}"
     )
     remedy = plain(state.remedy) or f"holdfast logs {service}; holdfast rollback"
     return _alarm("rollout_failed", service, text, remedy)
@@ -176,20 +176,22 @@ def _failed(service: str, node: str, state: ServiceState) -> Alert:
 
 def _recovered(service: str, node: str, state: ServiceState | None) -> Alert:
     converged = state is not None and state.phase == "converged"
-    text = f"{service} converged on {node}" if converged else f"what failed on {node} is not what is applied any more"
+    text = (
+        f"{service} converged on {node}" if converged else f"the deployment that failed on {node} is no longer applied"
+    )
     return _recovery("rollout_recovered", service, text)
 
 
 def _unwell(service: str, node: str, episode: Episode, limit_s: float) -> Alert:
-    text = (
-        f"{service} on {node} has not been well for more than {limit_s:.0f} s: {plain(episode.why) or 'it is not well'}"
-    )
+    text = f"{service} on {node} has been unhealthy for more than {limit_s:.0f} s"
+    if episode.why:
+        text += f": {plain(episode.why)}"
     return _alarm("service_unhealthy", service, text, f"holdfast logs {service}; holdfast ps")
 
 
 def _well(service: str, node: str) -> Alert:
-    return _recovery("service_healthy", service, f"{service} on {node} is well again")
+    return _recovery("service_healthy", service, f"{service} on {node} is healthy again")
 
 
 def _gone(service: str, node: str) -> Alert:
-    return _recovery("service_healthy", service, f"{service} is not applied on {node} any more")
+    return _recovery("service_healthy", service, f"{service} is no longer applied on {node}")

@@ -10,7 +10,7 @@ from holdfast.ports.ledger_store import LedgerStore, Transaction
 
 def sweep(store: LedgerStore) -> list[str]:
     """Settle each of them; return what was done."""
-    return [said for record in reading.recoveries(store) if (said := settle(store, record))]
+    return [done for record in reading.recoveries(store) if (done := settle(store, record))]
 
 
 def settle(store: LedgerStore, record: Recovery) -> str | None:

@@ -96,7 +96,7 @@ class Revisions(RevisionReader):
 
 
 def _still_true(found: Finding, before: Applied | None, after: Applied) -> bool:
-    """A finding about one resource is over once it was applied anew; about a content, once it is another."""
+    """A finding about a resource ends when it is applied again; one about a content ends when the content changes."""
     if not found.address or before is None:
         return True
     if found.code in (*CONTENT_CODES, *MANIFEST_CODES):

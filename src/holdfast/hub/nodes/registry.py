@@ -198,7 +198,7 @@ def check_roles(member: Member, asserted: tuple[str, ...]) -> None:
     if asserted and asserted != member.roles and set(asserted) != set(member.roles):
         said, known = ", ".join(asserted)[:200], ", ".join(member.roles)
         raise Conflict(
-            f"{member.name} says its roles are {said}, the applied revision says {known}",
+            f"{member.name} claims the roles {said}, the applied revision has {known}",
             remedy=f"change roles of {member.name} in fleet.toml and apply, then invite it again",
             code="failed_precondition",
         )
