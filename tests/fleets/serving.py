@@ -27,8 +27,6 @@ from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.adapters.tls import client
 from holdfast.adapters.tls.hub import HubTls
 from holdfast.errors import Unauthenticated
-from holdfast.hub.daemon import Daemon, Parts
-from holdfast.hub.fleet import HubFleet
 from holdfast.hub.http.limiter import Rate, Rates
 from holdfast.hub.http.tokens import Tokens
 from holdfast.hub.ledger.legacy import LegacySource
@@ -57,6 +55,7 @@ from holdfast.ports.nonces import Nonces
 from holdfast.ports.sessions import Session
 from holdfast.trust import own_signature
 from holdfast.wire import codec, http_signature, session_header
+from holdfast.wiring import hub as wiring
 from tests.fleets.build import ALICE_SIGNER
 
 HOST = "127.0.0.1"
@@ -157,7 +156,7 @@ CLOSED = Reply(0, {}, b"")  # the hub hung up without a word
 class Served:
     """One daemon: where it listens, what it is made of, and ways to ask it."""
 
-    def __init__(self, parts: Parts, store: LedgerStore, host: str = HOST) -> None:
+    def __init__(self, parts: wiring.Parts, store: LedgerStore, host: str = HOST) -> None:
         self.parts = parts
         self.store = store
         self.host = host
@@ -243,20 +242,20 @@ def parts_of(
     names: Sequence[str] = (HOST, "localhost"),
     key: bytes | None = None,
     nonces: Nonces | None = None,
-) -> tuple[Parts, LedgerStore]:
+) -> tuple[wiring.Parts, LedgerStore]:
     """What wiring chooses for a hub, over memory; `key` is the content of a hub's key file."""
     clock, random = SystemClock(), SystemRandom()
     store: LedgerStore = hub._writable if isinstance(hub, Revisions) else MemoryStore(clock)
     audit = MemoryAuditLog(clock)
     content = key or key_file.made(random)[1]
-    return Parts(
+    return wiring.Parts(
         hub,
         key_file.read(content, "hub.key"),
         HubTls(content, names, "", clock, MemoryDisk()),
         nonces or MemoryNonces(clock),
         audit,
         Tokens(store, clock, random),
-        HubFleet(hub, store, clock, random, audit, pace),
+        wiring.fleet(hub=hub, store=store, clock=clock, random=random, audit=audit, pace=pace).desk,
         clock,
         rates=rates,
         declared=hub.trust if isinstance(hub, LegacySource) else None,
@@ -273,7 +272,7 @@ def served(hub: HubLink, rates: Rates = GENEROUS, **chosen: Any) -> Iterator[Ser
 
 @contextmanager
 def running(hub: Served, listen: str = "") -> Iterator[None]:
-    daemon = Daemon(hub.parts, listen or hub.host, 0)
+    daemon = wiring.daemon(hub.parts, listen or hub.host, 0)
     ready = threading.Event()
     trouble: list[BaseException] = []
 

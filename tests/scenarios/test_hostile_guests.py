@@ -184,7 +184,7 @@ def test_no_container_can_make_its_node_fall_silent(how: str) -> None:
             scene.apply({"web": service(), **many})
         await asyncio.sleep(300)
         assert scene.agent is not None and len(scene.agent.reporter.content) <= REPORT_BYTES_MAX
-        member = scene.rig.desk._registry.members["w1"]
+        member = scene.rig.registry.members["w1"]
         assert member.condition.status == "healthy" and member.pulse_report == member.report_digest
         assert member.report is not None and any(one.service == "web" for one in member.report.containers)
         assert any(one.code == "report_cut" for one in member.report.findings)

@@ -268,8 +268,8 @@ def test_a_revoked_key_is_out_with_the_next_request_and_its_held_check_in_ends()
         line.sendall(request(hub, "GET", asking, as_=machine))
         assert reply(line).status == 200
         held = threads.submit(hub.check_in, machine, "w1", seen=applied.head, wait_s=30.0)
-        bell = hub.parts.fleet._registry.members["w1"].bell  # type: ignore[attr-defined]
-        wait_until(lambda: bell.is_held, "its check-in is held")
+        watched = hub.parts.fleet.node_of_key.__self__  # type: ignore[attr-defined]
+        wait_until(lambda: watched.members["w1"].bell.is_held, "its check-in is held")
         watch = Stopwatch()
         hub.revoked("w1")
         assert held.result(60).json()["registered"] is False

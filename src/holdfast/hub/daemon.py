@@ -1,4 +1,4 @@
-"""The hub as a process: listen once everything is ready, serve, and leave politely when told to."""
+"""The hub as a process: listen, serve, watch the fleet, and end in order on a signal. Builds no handlers."""
 
 from __future__ import annotations
 
@@ -8,29 +8,17 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
-from msgspec import Struct
-
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid
-from holdfast.hub.http import limits, openapi
-from holdfast.hub.http.api import Api, Handlers
-from holdfast.hub.http.authentication import Authentication
+from holdfast.hub.http import limits
+from holdfast.hub.http.api import Api
 from holdfast.hub.http.connection import Listener
-from holdfast.hub.http.counter import Counter, FleetCore
 from holdfast.hub.http.denials import Denials
-from holdfast.hub.http.desk import Desk, SalvageDesk, TokenBook
-from holdfast.hub.http.limiter import Limiter, Rates
 from holdfast.hub.service_manager import notify
-from holdfast.model.trust import Trust
-from holdfast.ports.audit_log import AuditLog
-from holdfast.ports.clock import Clock
-from holdfast.ports.hub_link import HubLink
-from holdfast.ports.identity_key import IdentityKey
-from holdfast.ports.nonces import Nonces
 
 log = logging.getLogger("holdfast.hub")
 
@@ -41,62 +29,57 @@ RENEWAL_S = 3_600.0  # how often the certificate is looked at
 
 
 class Shown(Protocol):
-    """What the hub shows in a handshake: TLS 1.3 with a certificate of its own key."""
+    """The hub's side of a TLS 1.3 handshake: a certificate of its own key."""
 
     @property
     def context(self) -> ssl.SSLContext: ...
 
     def renew(self) -> bool:
-        """A new certificate for the same context if the old one is due; blocking. True if there is a new one."""
+        """Make a new certificate for the same context if the old one is due; blocking. True if there is a new one."""
         ...
 
 
-class Parts(Struct, frozen=True):
-    """Everything a hub is made of, chosen by wiring. `hub` has booted: there is something to say before we listen."""
-
-    hub: HubLink
-    key: IdentityKey
-    shown: Shown
-    nonces: Nonces
-    audit: AuditLog
-    tokens: TokenBook
-    fleet: FleetCore
-    clock: Clock
-    salvage: SalvageDesk | None = None
-    rates: Rates = Rates()
-    founding: str = ""  # the fleet this ledger is pinned to
-    declared: Trust | None = None  # of a fleet directory that is served unsigned
-
-
 class Daemon:
-    def __init__(self, parts: Parts, host: str, port: int) -> None:
-        self._parts = parts
+    """Runs once. `make_api` gets the threads for reads and the one thread for writes; `watch` watches the fleet."""
+
+    def __init__(
+        self,
+        *,
+        make_api: Callable[[Executor, Executor], Api],
+        denials: Denials,
+        shown: Shown,
+        watch: Callable[[], Awaitable[None]],
+        host: str,
+        port: int,
+    ) -> None:
+        self._make_api = make_api
+        self._denials = denials
+        self._shown = shown
+        self._watch = watch
         self._host = plain_host(host)
         self._port = port
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._told = asyncio.Event()
+        self._stop = asyncio.Event()
 
     def run(self, ready: Callable[[int], None]) -> None:
-        """Serve until SIGTERM, SIGINT or `stop`. `ready` hears the port, chosen by the system if 0 was asked for."""
+        """Serve until SIGTERM, SIGINT or `stop`. Calls `ready` with the port; the system chooses one for port 0."""
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(self._live(ready))
 
     def stop(self) -> None:
         """From any thread; a second call changes nothing."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._told.set)
+            self._loop.call_soon_threadsafe(self._stop.set)
 
     async def _live(self, ready: Callable[[int], None]) -> None:
         loop = self._loop = asyncio.get_running_loop()
-        parts = self._parts
-        with _threads(READERS, "hub-read") as reads, _threads(1, "hub-write") as writes, _signals(loop, self._told.set):
-            denials = Denials(parts.audit)
-            api = Api(_staff(parts, denials), reads, writes)
+        with _threads(READERS, "hub-read") as reads, _threads(1, "hub-write") as writes, _signals(loop, self._stop.set):
+            api = self._make_api(reads, writes)
             listener = Listener(api, loop)
             try:
                 with _listen(self._host, self._port) as door:
                     async with _running(
-                        listener.listen(door, parts.shown.context), self._renewing(reads), self._watching()
+                        listener.listen(door, self._shown.context), self._renewing(reads), self._watching()
                     ) as tasks:
                         notify("READY=1")
                         ready(door.getsockname()[1])
@@ -105,65 +88,43 @@ class Daemon:
                 await _drain(api, listener)
             finally:
                 await listener.shutdown(0.1)
-                await denials.close()
+                await self._denials.close()
 
     async def _ended(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Told to stop; or something that should run for ever did not, and then the process must not pretend."""
-        told = asyncio.ensure_future(self._told.wait())
+        """Wait for the stop, or for the end of a task that should run for ever: then raise what ended it."""
+        stop = asyncio.ensure_future(self._stop.wait())
         try:
-            await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            stop.cancel()
         for task in tasks:
             if task.done():
                 task.result()
 
     async def _watching(self) -> None:
-        """The fleet is watched over for as long as we live: trouble with that is no reason to stop answering."""
+        """Watch the fleet until the end. An error there is logged; the hub goes on answering."""
         while True:
             try:
-                await self._parts.fleet.run()
+                await self._watch()
             except HoldfastError as trouble:
                 log.error("nodes are not watched for a moment: %s; %s", trouble.message, trouble.remedy)
             except Exception:
-                log.exception("nodes are not watched for a moment, for a reason nobody foresaw")
+                log.exception("nodes are not watched for a moment: unexpected error")
             await asyncio.sleep(WATCH_AGAIN_S)
 
     async def _renewing(self, reads: ThreadPoolExecutor) -> None:
         while True:
             await asyncio.sleep(RENEWAL_S)
             try:
-                if await asyncio.get_running_loop().run_in_executor(reads, self._parts.shown.renew):
+                if await asyncio.get_running_loop().run_in_executor(reads, self._shown.renew):
                     log.info("the hub shows a new certificate, made with the same key")
             except HoldfastError as trouble:
                 log.error("the certificate could not be renewed: %s; %s", trouble.message, trouble.remedy)
 
 
-def _staff(parts: Parts, denials: Denials) -> Handlers:
-    limiter = Limiter(parts.rates)
-    return Handlers(
-        Desk(parts.hub, openapi.document(), parts.tokens, parts.fleet, parts.audit, parts.salvage),
-        Counter(parts.fleet, limiter, parts.clock),
-        Authentication(
-            parts.key.line,
-            parts.hub.applied,
-            parts.fleet,
-            parts.tokens,
-            parts.nonces,
-            parts.clock,
-            parts.founding,
-            parts.declared,
-        ),
-        limiter,
-        denials,
-        parts.key,
-        parts.clock,
-    )
-
-
 @asynccontextmanager
 async def _running(*work: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """These run beside us, and have ended when the block is left."""
+    """Run these as tasks; they have ended when the block is left."""
     tasks = [asyncio.get_running_loop().create_task(each) for each in work]
     try:
         yield tasks
@@ -178,7 +139,7 @@ def plain_host(host: str) -> str:
 
 
 async def _drain(api: Api, listener: Listener) -> None:
-    """The door is closed; idle callers and held check-ins are dismissed; there is time for what is under way."""
+    """No new connections: end idle ones and held check-ins, and wait for the requests under way."""
     listener.pre_shutdown()
     api.let_go()
     loop = asyncio.get_running_loop()
@@ -189,7 +150,7 @@ async def _drain(api: Api, listener: Listener) -> None:
 
 @contextmanager
 def _threads(count: int, name: str) -> Iterator[ThreadPoolExecutor]:
-    """A commit that already writes is waited for at the end: it is either in the ledger or was never begun."""
+    """Wait for a commit that is being written: at the end it is either in the ledger or was never begun."""
     executor = ThreadPoolExecutor(count, thread_name_prefix=name)
     try:
         yield executor
@@ -234,7 +195,7 @@ def _cannot_listen(host: str, port: int, trouble: OSError) -> HoldfastError:
 
     what = f"cannot listen on {host} port {port}: {trouble.strerror}"
     if trouble.errno == errno.EADDRINUSE:
-        return Conflict(what, remedy="stop whoever listens there, or choose another --listen", code="address_in_use")
+        return Conflict(what, remedy="stop the other process, or choose another --listen", code="address_in_use")
     return Failed(what, remedy="choose another --listen address", code="listen_failed")
 
 

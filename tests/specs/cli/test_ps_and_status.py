@@ -177,7 +177,7 @@ def test_status_says_applied_x_serving_y_and_why(tmp_path: Path) -> None:
 
     async def story(one: Scene) -> None:
         one.rig.commit(changed(one.operator.fleet, web=2))
-        one.rig.desk._follow()
+        one.rig.watched.follow()
         step = StepResult("healthy main 0", "failed", START_S - 20, 8.0, "not healthy after 8 s")
         one.says(
             one.state(
@@ -274,7 +274,7 @@ def test_copies_are_what_runs_stands_still_or_is_left_as_data(tmp_path: Path) ->
 def test_retired_data_is_listed_with_its_purge(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
         one.rig.commit(changed(one.operator.fleet, web=0))
-        one.rig.desk._follow()
+        one.rig.watched.follow()
         one.says(retired=(RetiredData("web", "/srv/web", 3 * 1024 * 1024, 12),))
         document = one.operator.shows("retired")
         (row,) = document["retired"]

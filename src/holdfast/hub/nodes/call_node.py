@@ -1,4 +1,4 @@
-"""Call a node that lets itself be called: as the applied revision pins it, or not at all (C-01)."""
+"""Call a node that accepts calls of the hub, and verify it by the key in the applied revision (C-01)."""
 
 import logging
 

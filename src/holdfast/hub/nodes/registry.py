@@ -1,7 +1,7 @@
-"""Which key is which node: the applied revision, enrolments proven by operators' signatures, revocations.
+"""Which key is which node: by applied revision, enrolments that operators signed, and revocations.
 
 A node exists if and only if the applied revision has it (C-10). Its key is the one recorded there, or one that joined
-since by an invite. Names come from keys, never from what somebody writes into a message (I-12).
+since with an invite. A node's name comes from its key, never from the text of a message (I-12).
 """
 
 import logging
@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Conflict, Corrupt, HoldfastError, NotPermitted
+from holdfast.hub import settings
 from holdfast.hub.nodes.member import Member
 from holdfast.ledger import keys
 from holdfast.model import ssh_key
@@ -42,12 +43,13 @@ class EnrolmentRecord(Struct, frozen=True):
 
 
 class Registry:
-    """Plain dictionaries, rebuilt when the revision changes; asking them costs nothing."""
+    """Plain dictionaries, built again when the revision changes, so that lookups are cheap."""
 
     def __init__(self, hub: HubReader, store: LedgerStore, pace: Cadence, newcomer: Callable[[str], Member]) -> None:
         self._hub = hub
         self._store = store
         self._pace = pace
+        self._paced = pace
         self._newcomer = newcomer
         self.members: dict[str, Member] = {}
         self.applied: Applied | None = None
@@ -65,17 +67,18 @@ class Registry:
         return self._hub.applied() is self.applied
 
     def refresh(self) -> list[Member]:
-        """Follow the applied revision; answers the members it no longer has."""
+        """Follow the applied revision; return the members it no longer has."""
         applied = self._hub.applied()
         before, self.applied = self.members, applied
         if applied is None:
             return []
-        self.nodes_max = _nodes_max(applied, self.nodes_max)
+        self.nodes_max = settings.nodes_max(applied, self.nodes_max)
+        self._paced = settings.paced(self._pace, applied)
         here = {address[5:]: entry for address, entry in applied.table.entries.items() if address.startswith("node.")}
         self.members = {name: before.get(name) or self._newcomer(name) for name in here}
         for name, entry in here.items():
             self._describe(self.members[name], entry, applied)
-        # A name that left the fleet and comes back some day is another machine: its old key must not come with it.
+        # A name that leaves the fleet and returns later is another machine: its old key must not return with it.
         gone = [name for name in self._enrolments if name not in here]
         if gone:
             self._store.submit(Transaction(expect={}, put={}, delete=[keys.enrolment(name) for name in gone]))
@@ -98,7 +101,7 @@ class Registry:
         member.key = "" if member.revocation is not None else key
 
     def _node(self, name: str, applied: Applied) -> Node | None:
-        """None if its content is damaged: status says so already, and what was known of it stays."""
+        """None if its content is damaged: status shows that, and the member keeps what was known of it."""
         try:
             return applied.node(name)
         except HoldfastError as trouble:
@@ -111,10 +114,11 @@ class Registry:
             for name, member in self.members.items()
             if member.key
         }
-        self.cadence = stretched(self._pace, len(self._by_key))
+        self.cadence = stretched(self._paced, len(self._by_key))
 
     def set_pace(self, pace: Cadence) -> None:
         self._pace = pace
+        self._paced = settings.paced(pace, self.applied)
         self._index()
 
     # ---- asking
@@ -126,7 +130,7 @@ class Registry:
         return fingerprint(line) in self._revoked
 
     def revoked_s(self, name: str) -> float | None:
-        """When a key of this node was shut out last; what operators signed before that lets nobody in any more."""
+        """When a key of this node was revoked last; invites that were signed before that are no longer valid."""
         statements = (decode_revocation(signed.revocation) for signed in self._revoked.values())
         return max((float(said.revoked_s) for said in statements if said.node == name), default=None)
 
@@ -151,6 +155,11 @@ class Registry:
     def joined(self) -> int:
         return len(self._by_key)
 
+    @property
+    def has_lost_ledger(self) -> bool:
+        """Nothing is applied, but this hub was set up for a fleet: its nodes still have the revisions."""
+        return self.applied is None and self._store.get(keys.PIN) is not None
+
     def key_in_revision(self, name: str) -> str:
         entry = self.applied.table.entries[f"node.{name}"] if self.applied else None
         return entry.identity.key if entry is not None and entry.identity is not UNSET else ""
@@ -164,7 +173,7 @@ class Registry:
             self._index()
 
     def shut_out(self, key: str, signed: SignedRevocation) -> Member | None:
-        """The member it hit, if that key was in force."""
+        """Record the revocation; return the member whose key it was, if that key was in force."""
         self._revoked[fingerprint(key)] = signed
         hit = next((member for member in self.members.values() if member.key == key), None)
         if hit is not None:
@@ -174,7 +183,7 @@ class Registry:
 
 
 def key_in_force(in_revision: str, record: EnrolmentRecord | None) -> str:
-    """The revision's, unless somebody joined since on top of exactly that."""
+    """The revision's key, unless a machine joined since and replaced exactly that key."""
     if record is not None and in_revision in ("", record.over, record.key):
         return record.key
     return in_revision
@@ -185,21 +194,14 @@ def fingerprint(line: str) -> str:
 
 
 def check_roles(member: Member, asserted: tuple[str, ...]) -> None:
-    """The revision says what a node is; whoever asserts something else is told both (C-36)."""
+    """The revision says which roles a node has; a request with other roles is refused (C-36)."""
     if asserted and asserted != member.roles and set(asserted) != set(member.roles):
         said, known = ", ".join(asserted)[:200], ", ".join(member.roles)
         raise Conflict(
-            f"{member.name} says its roles are {said}, the applied revision says {known}",
+            f"{member.name} claims the roles {said}, the applied revision has {known}",
             remedy=f"change roles of {member.name} in fleet.toml and apply, then invite it again",
             code="failed_precondition",
         )
-
-
-def _nodes_max(applied: Applied, before: int) -> int:
-    try:
-        return applied.fleet().settings.nodes_max
-    except HoldfastError:
-        return before  # damage is shown by status
 
 
 def _stored(store: LedgerStore) -> Iterator[tuple[str, EnrolmentRecord]]:
@@ -213,7 +215,7 @@ def _revocations(store: LedgerStore) -> Iterator[tuple[str, SignedRevocation]]:
 
 
 def _read(record: Record, kind: type[T]) -> T:
-    """Who is who must not be guessed: a damaged record keeps the hub from starting."""
+    """Identities must not be guessed: with a damaged record the hub does not start."""
     try:
         return msgspec.json.decode(record.value, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
