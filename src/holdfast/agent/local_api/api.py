@@ -1,12 +1,13 @@
-"""What a node answers about itself, and to whom: a closed list, deny by default. Knows no socket and no HTTP library.
+"""A node's own HTTP interface: a closed list of answers, denied by default. Knows no socket and no HTTP library.
 
-The hub's own key may ask how the node is and may knock (M-113); operators of the trust this node accepted may read. Who
-proves neither learns nothing, and every refusal is in the audit log.
+The hub's key may read the status and may knock (M-113); operators of the trust this node accepted may read. A caller
+that proves neither learns nothing, and every refusal is in the audit log.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from holdfast.agent.link.denials import Denials
 from holdfast.errors import (
+    Failed,
     HoldfastError,
     Invalid,
     Limited,
@@ -25,6 +27,7 @@ from holdfast.errors import (
 from holdfast.model import ssh_key
 from holdfast.model.principal import Kind, Principal
 from holdfast.model.revision import NO_HEAD, Head
+from holdfast.ports.http_server import Request, Response
 from holdfast.trust import sessions
 from holdfast.wire import codec, faults, http_signature, session_header
 
@@ -35,12 +38,14 @@ if TYPE_CHECKING:
     from holdfast.ports.identity_key import IdentityKey
     from holdfast.ports.nonces import Nonces
 
+log = logging.getLogger("holdfast.agent")
+
 REQUESTS_PER_MINUTE = 60  # of one key
 BODY_BYTES_MAX = 4096
 
 
 class Holding(Struct, frozen=True):
-    """A handle in use here that somebody else provides."""
+    """A handle in use on this node that another node provides."""
 
     handle: str
     provider: str
@@ -70,7 +75,7 @@ class LocalNode(Protocol):
     def holdings(self) -> tuple[Holding, ...]: ...
 
     def knock(self) -> None:
-        """Check in now. Knocking twice is knocking once."""
+        """Check in now. Two knocks in a row make one check-in."""
         ...
 
     def hub_key(self) -> str: ...
@@ -80,19 +85,6 @@ class LocalNode(Protocol):
         ...
 
     def trust(self) -> Trust | None: ...
-
-
-class Asked(Struct, frozen=True):
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    source: str
-
-
-class Answer(Struct, frozen=True):
-    status: int
-    body: bytes
-    headers: dict[str, str] = {}
 
 
 class ManifestAnswer(Struct, frozen=True):
@@ -125,6 +117,8 @@ ALLOWED: Mapping[str, frozenset[Kind]] = {
 
 
 class LocalApi:
+    body_bytes_max = BODY_BYTES_MAX
+
     def __init__(self, node: LocalNode, key: IdentityKey, nonces: Nonces, audit: AuditLog, clock: Clock) -> None:
         self._node = node
         self._key = key
@@ -133,9 +127,19 @@ class LocalApi:
         self._denials = Denials(audit, clock)
         self._clock = clock
         self._asked: dict[str, deque[float]] = {}
+        self.malformed = refusal(
+            Invalid("this is not an HTTP request that a node accepts", remedy="send HTTP/1.1 within the limits")
+        )
 
-    async def answer(self, asked: Asked, body: Callable[[], Awaitable[bytes]]) -> Answer:
-        """`body` reads at most BODY_BYTES_MAX and is called only for somebody who may ask."""
+    async def answer(self, asked: Request, body: Callable[[], Awaitable[bytes]]) -> Response:
+        """`body` reads at most BODY_BYTES_MAX and is called only for a caller who may ask."""
+        try:
+            return await self._answer(asked, body)
+        except Exception:  # a defect of the agent: the caller learns nothing, the log has the details
+            log.exception("%s %s failed", asked.method, asked.path)
+            return refusal(Failed("this node failed to answer", remedy="read its log: journalctl -u holdfast-agent"))
+
+    async def _answer(self, asked: Request, body: Callable[[], Awaitable[bytes]]) -> Response:
         extra: dict[str, str] = {}
         who = Principal("anonymous")
         try:
@@ -146,7 +150,7 @@ class LocalApi:
             self._limit(parsed.line)
             await self._once(parsed)
             http_signature.check_body(parsed, await body())
-            return Answer(200, self._carry_out(operation))
+            return Response(200, self._carry_out(operation))
         except HoldfastError as trouble:
             self._denials.note(str(who), f"{asked.method} {asked.target}", asked.source, trouble)
             return refusal(trouble, extra)
@@ -173,7 +177,7 @@ class LocalApi:
         return sessions.verify_session(session_header.read(certificate), parsed.line, fleet, trust, self._clock.now_s())
 
     def _time_told(self, parsed: http_signature.Parsed) -> dict[str, str]:
-        """For a caller whose clock is off: ours, signed, so that he can tell which one is wrong."""
+        """For a caller whose clock differs: the time of this node, signed, so that the caller can compare."""
         now_s = self._clock.now_s()
         if abs(parsed.created_s - now_s) <= http_signature.WINDOW_S:
             return {}
@@ -182,7 +186,7 @@ class LocalApi:
     # ---- bounds
 
     def _limit(self, line: str) -> None:
-        """Only keys that may ask get here, so the table stays as small as the trust."""
+        """Only keys that may ask are counted, so the table stays as small as the trust."""
         now_s = self._clock.monotonic_s()
         recent = self._asked.setdefault(line, deque())
         while recent and now_s - recent[0] >= 60.0:
@@ -224,14 +228,14 @@ class LocalApi:
         return codec.write(ManifestAnswer(status.accepted, status.manifest, msgspec.Raw(content)))
 
 
-def _permitted(who: Principal, asked: Asked) -> str:
+def _permitted(who: Principal, asked: Request) -> str:
     path = asked.target.partition("?")[0]
     operation = ROUTES.get((asked.method, path))
     if operation is None:
         known = any(path == there for _, there in ROUTES)
         code = "method_not_allowed" if known else "not_found"
         ways = ", ".join(" ".join(route) for route in ROUTES)
-        raise Invalid("there is nothing to be had here", remedy=f"this node answers: {ways}", code=code)
+        raise Invalid("unknown path", remedy=f"this node answers: {ways}", code=code)
     if who.kind not in ALLOWED[operation]:
         raise NotPermitted(
             f"a node gives {operation} to {' and '.join(sorted(ALLOWED[operation]))}, not to {who}",
@@ -240,12 +244,12 @@ def _permitted(who: Principal, asked: Asked) -> str:
     return operation
 
 
-def refusal(trouble: HoldfastError, extra: Mapping[str, str] | None = None) -> Answer:
+def refusal(trouble: HoldfastError, extra: Mapping[str, str] | None = None) -> Response:
     headers = dict(extra or {}) | {faults.EXIT_HEADER: str(trouble.exit_code)}
     status = faults.status(trouble, writing=True)
     if isinstance(trouble, Limited):
         headers["Retry-After"] = str(max(int(trouble.retry_after_s + 0.999), 1))
-    return Answer(status, codec.write(faults.fault(trouble)), headers)
+    return Response(status, codec.write(faults.fault(trouble)), headers)
 
 
 def _stranger(why: str, code: str) -> Unauthenticated:
