@@ -27,7 +27,6 @@ from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.adapters.tls import client
 from holdfast.adapters.tls.hub import HubTls
 from holdfast.errors import Unauthenticated
-from holdfast.hub.daemon import Daemon, Parts
 from holdfast.hub.fleet import HubFleet
 from holdfast.hub.http.limiter import Rate, Rates
 from holdfast.hub.http.tokens import Tokens
@@ -57,6 +56,8 @@ from holdfast.ports.nonces import Nonces
 from holdfast.ports.sessions import Session
 from holdfast.trust import own_signature
 from holdfast.wire import codec, http_signature, session_header
+from holdfast.wiring import hub_http
+from holdfast.wiring.hub_http import Parts
 from tests.fleets.build import ALICE_SIGNER
 
 HOST = "127.0.0.1"
@@ -273,7 +274,7 @@ def served(hub: HubLink, rates: Rates = GENEROUS, **chosen: Any) -> Iterator[Ser
 
 @contextmanager
 def running(hub: Served, listen: str = "") -> Iterator[None]:
-    daemon = Daemon(hub.parts, listen or hub.host, 0)
+    daemon = hub_http.daemon(hub.parts, listen or hub.host, 0)
     ready = threading.Event()
     trouble: list[BaseException] = []
 

@@ -13,10 +13,11 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.hub.http.routes import ROUTES, Route
+from holdfast.hub.http import permissions
+from holdfast.hub.http.route import Route
+from holdfast.hub.http.routes import ROUTES
 from holdfast.model.fleet import Fleet
 from holdfast.model.principal import KINDS, Kind
-from holdfast.trust import permissions
 from holdfast.wire import codec, messages
 from tests.fleets.build import commit, mailbox, next_candidate, operator_signer, small_fleet
 from tests.fleets.serving import (
@@ -268,7 +269,7 @@ def test_a_revoked_key_is_out_with_the_next_request_and_its_held_check_in_ends()
         assert reply(line).status == 200
         held = threads.submit(hub.check_in, machine, "w1", seen=applied.head, wait_s=30.0)
         deadline_s = time.monotonic() + 10
-        while not hub.parts.fleet._registry.members["w1"].bell.is_held:  # type: ignore[attr-defined]
+        while not hub.parts.fleet._registry.members["w1"].bell.is_held:
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
         started_s = time.monotonic()

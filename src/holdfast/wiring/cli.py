@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from holdfast.adapters.ledger_store.sqlite import SqliteReader
     from holdfast.adapters.tls.hub import HubTls
     from holdfast.cli.tools import Serving
-    from holdfast.hub.daemon import Parts
     from holdfast.model.certificate import CertificateFacts
     from holdfast.model.fleet import AlertTarget
     from holdfast.ports.audit_log import AuditLog
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.ports.signer import Signer
     from holdfast.ports.stream_link import CallerStreams
     from holdfast.wiring.agent import SystemAgent
+    from holdfast.wiring.hub_http import Parts
 
 LEDGER_FILE = "ledger.db"
 HIGH_WATER_FILE = "high-water"
@@ -283,10 +283,10 @@ class SystemToolbox:
     def serve(self, hub: "HubLink", serving: "Serving", ready: Callable[[int, str], None]) -> None:
         import gc
 
-        from holdfast.hub.daemon import Daemon
+        from holdfast.wiring import hub_http
 
         parts = self._hub_parts(hub, serving)
-        daemon = Daemon(parts, serving.host, serving.port)
+        daemon = hub_http.daemon(parts, serving.host, serving.port)
         gc.freeze()  # what is loaded by now stays until the end
         gc.enable()  # off in commands (ADR 0003), but a hub goes on
         daemon.run(lambda port: ready(port, parts.key.line))
@@ -294,7 +294,6 @@ class SystemToolbox:
     def _hub_parts(self, hub: "HubLink", serving: "Serving") -> "Parts":
         from holdfast.adapters.agent_link.http import HttpAgentLink
         from holdfast.adapters.machine.addresses import own_names
-        from holdfast.hub.daemon import Parts, plain_host
         from holdfast.hub.fleet import HubFleet
         from holdfast.hub.http.limiter import for_pace
         from holdfast.hub.http.tokens import Tokens
@@ -303,6 +302,7 @@ class SystemToolbox:
         from holdfast.hub.ledger.salvage import Salvage
         from holdfast.hub.nodes.call_node import Dialling
         from holdfast.model.cadence import FAST, NORMAL
+        from holdfast.wiring.hub_http import Parts, plain_host
 
         pace = FAST if serving.fast else NORMAL
         in_state = os.path.join(serving.state_dir, HUB_KEY_FILE) if serving.state_dir is not None else None

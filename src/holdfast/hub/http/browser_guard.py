@@ -11,18 +11,26 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError, Invalid, NotPermitted
+from holdfast.ports.http_server import Request
 
 _JSON = re.compile(r"application/json[ \t]*(?:;.*)?", re.ASCII | re.IGNORECASE)
 _OWN_SITES = ("none", "same-origin")  # typed by a person; or from a page of this very hub
 
 
 class Visit(Struct, frozen=True):
-    """What a request says of where it comes from; every header as often as it was sent."""
+    """Headers that show where a request comes from, each as often as it was sent."""
 
     method: str
     origins: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()  # Sec-Fetch-Site
     content_types: tuple[str, ...] = ()
+
+
+def visit(request: Request) -> Visit:
+    def sent(name: str) -> tuple[str, ...]:
+        return tuple(text for field, text in request.fields if field.lower() == name)
+
+    return Visit(request.method, sent("origin"), sent("sec-fetch-site"), sent("content-type"))
 
 
 def is_no_web_page(visit: Visit) -> HoldfastError | None:
@@ -50,5 +58,5 @@ RULES: tuple[Callable[[Visit], HoldfastError | None], ...] = (is_no_web_page, br
 
 
 def refusal(visit: Visit) -> HoldfastError | None:
-    """The first rule that this visit breaks, in words."""
+    """The refusal of the first rule that this visit breaks."""
     return next((trouble for rule in RULES if (trouble := rule(visit)) is not None), None)

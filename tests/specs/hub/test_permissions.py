@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import NotPermitted, Unauthenticated
+from holdfast.hub.http.permissions import ALLOWED, OPERATIONS, PROOFS, PUBLIC, document, may
 from holdfast.model.principal import KINDS, Kind, Principal
-from holdfast.trust.permissions import ALLOWED, OPERATIONS, PROOFS, PUBLIC, document, may
 
 NODE = frozenset({"read-head", "read-links", "read-own-content", "join", "check-in", "salvage", "stream"})
 FOUNDER = frozenset(
@@ -72,7 +72,7 @@ def test_a_stranger_is_told_to_say_who_he_is_and_everybody_else_who_may() -> Non
 def test_the_reference_is_up_to_date() -> None:
     written = Path(__file__).parents[3] / "docs" / "reference" / "permissions.md"
     assert written.read_text() == document(), (
-        "run: .venv/bin/python -m holdfast.trust.permissions > docs/reference/permissions.md"
+        "run: .venv/bin/python -m holdfast.hub.http.permissions > docs/reference/permissions.md"
     )
     for name in OPERATIONS:
         assert f"`{name}`" in written.read_text()
