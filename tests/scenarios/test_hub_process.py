@@ -27,7 +27,7 @@ RSS_MAX_KIB = 70 * 1024
 RUN = """
 import os, sys
 from holdfast.cli.terminal import system_terminal
-from holdfast.cli.toolbox import Serving
+from holdfast.cli.tools import Serving
 from holdfast.wiring.cli import SystemToolbox
 
 state_dir, host = sys.argv[1:]

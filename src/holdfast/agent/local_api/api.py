@@ -16,23 +16,20 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.agent.link.denials import Denials
+from holdfast.agent.local_api.callers import Callers, KnownFleet, stranger
 from holdfast.errors import (
     Failed,
     HoldfastError,
     Invalid,
     Limited,
     NotPermitted,
-    Unauthenticated,
 )
-from holdfast.model import ssh_key
 from holdfast.model.principal import Kind, Principal
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.ports.http_server import Request, Response
-from holdfast.trust import sessions
-from holdfast.wire import codec, faults, http_signature, session_header
+from holdfast.wire import codec, faults, http_signature
 
 if TYPE_CHECKING:
-    from holdfast.model.trust import Trust
     from holdfast.ports.audit_log import AuditLog
     from holdfast.ports.clock import Clock
     from holdfast.ports.identity_key import IdentityKey
@@ -63,7 +60,7 @@ class NodeStatus(Struct, frozen=True):
     manifest: str = ""  # digest of the manifest in force
 
 
-class LocalNode(Protocol):
+class LocalNode(KnownFleet, Protocol):
     """The agent, as its local interface asks it. Every answer is of this moment."""
 
     def status(self) -> NodeStatus: ...
@@ -77,14 +74,6 @@ class LocalNode(Protocol):
     def knock(self) -> None:
         """Check in now. Two knocks in a row make one check-in."""
         ...
-
-    def hub_key(self) -> str: ...
-
-    def fleet(self) -> str:
-        """The fleet id; "" before the first revision was accepted."""
-        ...
-
-    def trust(self) -> Trust | None: ...
 
 
 class ManifestAnswer(Struct, frozen=True):
@@ -121,8 +110,7 @@ class LocalApi:
 
     def __init__(self, node: LocalNode, key: IdentityKey, nonces: Nonces, audit: AuditLog, clock: Clock) -> None:
         self._node = node
-        self._key = key
-        self._to = ssh_key.fingerprint(ssh_key.parse(key.line))
+        self._callers = Callers(node, key, clock)
         self._nonces = nonces
         self._denials = Denials(audit, clock)
         self._clock = clock
@@ -144,8 +132,8 @@ class LocalApi:
         who = Principal("anonymous")
         try:
             parsed = http_signature.read(asked.method, asked.target, asked.headers)
-            extra = self._time_told(parsed)
-            who = self._principal(parsed, asked.headers)
+            extra = self._callers.signed_time(parsed)
+            who = self._callers.principal(parsed, asked.headers)
             operation = _permitted(who, asked)
             self._limit(parsed.line)
             await self._once(parsed)
@@ -157,31 +145,6 @@ class LocalApi:
 
     def close(self) -> None:
         self._denials.fold()
-
-    # ---- who it is
-
-    def _principal(self, parsed: http_signature.Parsed, headers: Mapping[str, str]) -> Principal:
-        http_signature.check_time(parsed, self._clock.now_s())
-        if parsed.to != self._to:
-            raise _stranger("the request was made for another machine", "other_recipient")
-        fleet = self._node.fleet()
-        if parsed.fleet != (fleet or http_signature.NO_FLEET):
-            raise _stranger("the request was made for another fleet", "other_fleet")
-        http_signature.check_signature(parsed)
-        if ssh_key.parse(parsed.line).blob == ssh_key.parse(self._node.hub_key()).blob:
-            return Principal("hub", "hub", parsed.line)
-        certificate = next((v for k, v in headers.items() if k.lower() == session_header.HEADER.lower()), None)
-        trust = self._node.trust()
-        if certificate is None or trust is None:
-            raise _stranger("its key is neither the hub's nor that of an operator's session", "unknown_key")
-        return sessions.verify_session(session_header.read(certificate), parsed.line, fleet, trust, self._clock.now_s())
-
-    def _time_told(self, parsed: http_signature.Parsed) -> dict[str, str]:
-        """For a caller whose clock differs: the time of this node, signed, so that the caller can compare."""
-        now_s = self._clock.now_s()
-        if abs(parsed.created_s - now_s) <= http_signature.WINDOW_S:
-            return {}
-        return http_signature.sign_response(self._key, 401, int(now_s), parsed.nonce)
 
     # ---- bounds
 
@@ -202,7 +165,7 @@ class LocalApi:
     async def _once(self, parsed: http_signature.Parsed) -> None:
         admitted = self._nonces.admit(parsed.line, parsed.nonce, parsed.replayable_until_s)
         if not await asyncio.wrap_future(admitted):
-            raise _stranger("this very request was answered before", "replayed")
+            raise stranger("this very request was answered before", "replayed")
 
     # ---- what is answered
 
@@ -250,11 +213,3 @@ def refusal(trouble: HoldfastError, extra: Mapping[str, str] | None = None) -> R
     if isinstance(trouble, Limited):
         headers["Retry-After"] = str(max(int(trouble.retry_after_s + 0.999), 1))
     return Response(status, codec.write(faults.fault(trouble)), headers)
-
-
-def _stranger(why: str, code: str) -> Unauthenticated:
-    return Unauthenticated(
-        f"the request is refused: {why}",
-        remedy="ask through the hub; from outside a node answers its hub and its operators: holdfast node show NAME",
-        code=code,
-    )
