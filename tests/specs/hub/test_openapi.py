@@ -53,6 +53,11 @@ def test_every_route_is_described_and_nothing_else() -> None:
     assert described == {(route.method, route.path) for route in ROUTES}
 
 
+def test_every_route_has_a_handler_that_is_built_and_every_handler_a_route() -> None:
+    parts, _ = parts_of(grown_mailbox(1))
+    assert hub_http.handlers(parts, Limiter(parts.rates)).keys() == {route.handler for route in ROUTES}
+
+
 def test_every_operation_has_a_name_of_its_own() -> None:
     names = [operation["operationId"] for methods in DOCUMENT["paths"].values() for operation in methods.values()]
     assert len(set(names)) == len(names) == len(ROUTES)

@@ -1,11 +1,13 @@
 """Who may do what: the table is complete, denies by default, and is the page in the reference (I-13, M-16, S02)."""
 
+import inspect
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import NotPermitted, Unauthenticated
 from holdfast.hub.http.permissions import ALLOWED, OPERATIONS, PROOFS, PUBLIC, document, may
+from holdfast.hub.http.routes import ROUTES
 from holdfast.model.principal import KINDS, Kind, Principal
 
 NODE = frozenset({"read-head", "read-links", "read-own-content", "join", "check-in", "salvage", "stream"})
@@ -24,6 +26,21 @@ def test_every_operation_has_a_row_and_every_kind_a_proof() -> None:
     assert PROOFS.keys() == set(KINDS)
     assert all(kinds <= set(KINDS) for kinds in ALLOWED.values())
     assert all(about for about in OPERATIONS.values())
+
+
+def test_the_routes_and_the_permissions_are_one_table() -> None:
+    """Every route has a permission that is listed, and every listed permission has a route: neither stands alone."""
+    routed = {route.permission for route in ROUTES}
+    assert {operation.name for operation in routed} == OPERATIONS.keys()
+    assert len(routed) == len(OPERATIONS), "two operations have one name"
+    for operation in routed:
+        assert (OPERATIONS[operation.name], ALLOWED[operation.name]) == (operation.about, operation.kinds)
+
+
+def test_every_route_is_run_by_a_method_of_its_handler() -> None:
+    for route in ROUTES:
+        assert getattr(route.handler, route.run.__name__) is route.run
+        assert inspect.iscoroutinefunction(route.run) is (route.cost in ("fleet", "stream"))
 
 
 def test_only_health_and_the_description_are_public() -> None:
