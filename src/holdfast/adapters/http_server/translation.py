@@ -22,7 +22,7 @@ def request_of(received: web.BaseRequest, source: str) -> Request:
         received.headers,
         source,
         url.raw_path,
-        tuple(url.query.items()),
+        tuple(url.query.items()) if url.raw_query_string else (),
         tuple(received.headers.items()),
         received.content_length or 0,
     )

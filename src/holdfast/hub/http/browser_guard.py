@@ -27,10 +27,11 @@ class Visit(Struct, frozen=True):
 
 
 def visit(request: Request) -> Visit:
-    def sent(name: str) -> tuple[str, ...]:
-        return tuple(text for field, text in request.fields if field.lower() == name)
-
-    return Visit(request.method, sent("origin"), sent("sec-fetch-site"), sent("content-type"))
+    sent: dict[str, list[str]] = {"origin": [], "sec-fetch-site": [], "content-type": []}
+    for name, text in request.fields:
+        if (shown := sent.get(name.lower())) is not None:
+            shown.append(text)
+    return Visit(request.method, *map(tuple, sent.values()))
 
 
 def is_no_web_page(visit: Visit) -> HoldfastError | None:
