@@ -22,12 +22,12 @@ from holdfast.adapters.certificates import x509
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
+from holdfast.adapters.http_server.node import NodeServer
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.nonces.memory import MemoryNonces
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.tls.server import IssuedTls, server_context
 from holdfast.agent.local_api.api import Holding, LocalApi, NodeStatus
-from holdfast.agent.local_api.listener import Listener
 from holdfast.errors import HoldfastError, Invalid, TryLater, Unreachable
 from holdfast.model.fleet import Settings
 from holdfast.model.trust import Trust
@@ -103,7 +103,7 @@ class OverHttp:
         certificates = X509Certificates(str(state), PosixDisk())
         issuer = certificates.issuer("w1", WANTED, time.time())
         api = LocalApi(self.node, NODE, MemoryNonces(clock), self.audit, clock)
-        self._listener = Listener(api, lambda: certificates.serving((NAME,), time.time()), IssuedTls(), HOST, 0)
+        self._listener = NodeServer(api, lambda: certificates.serving((NAME,), time.time()), IssuedTls(), HOST, 0)
         self.callee = Callee("w1", "", NODE.line, issuer, NAME, FLEET)
 
     def link(self, key: MemoryIdentityKey) -> AgentLink:

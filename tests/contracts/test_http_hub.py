@@ -31,21 +31,21 @@ from holdfast.errors import (
     Unauthenticated,
     Unreachable,
 )
-from holdfast.hub.http.desk import Ask, Desk
+from holdfast.hub.http.handlers.revisions import Revisions
 from holdfast.model import canonical, ssh_key
 from holdfast.model.fleet import Thresholds
 from holdfast.model.trust import of
 from holdfast.ports.clock import Clock
 from holdfast.trust.sessions import verify_session
 from holdfast.wire import codec, http_signature, messages, session_header
+from tests.fleets import exchange as handed
 from tests.fleets.build import ALICE, ALICE_SIGNER, grown_mailbox, next_candidate, small_fleet
 from tests.fleets.serving import Person, parts_of, served
 from tests.fleets.tls_peers import HOST, OURS, THEIRS, Eavesdropper, impostors
 from tests.fleets.waiting import Stopwatch
 
 PARTS, _ = parts_of(grown_mailbox(2))
-DESK = Desk(PARTS.hub, b"{}", PARTS.tokens, PARTS.fleet, PARTS.audit)
-TRUE = codec.read(DESK.applied(Ask()), messages.AppliedAnswer).revision
+TRUE = codec.read(Revisions(PARTS.hub, PARTS.fleet).applied(handed.asked()), messages.AppliedAnswer).revision
 assert TRUE is not None
 SYSTEM = SystemClock()
 

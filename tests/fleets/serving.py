@@ -56,6 +56,8 @@ from holdfast.ports.sessions import Session
 from holdfast.trust import own_signature
 from holdfast.wire import codec, http_signature, session_header
 from holdfast.wiring import hub as wiring
+from holdfast.wiring import hub_http
+from holdfast.wiring.hub_http import Parts
 from tests.fleets.build import ALICE_SIGNER
 
 HOST = "127.0.0.1"
@@ -156,7 +158,7 @@ CLOSED = Reply(0, {}, b"")  # the hub hung up without a word
 class Served:
     """One daemon: where it listens, what it is made of, and ways to ask it."""
 
-    def __init__(self, parts: wiring.Parts, store: LedgerStore, host: str = HOST) -> None:
+    def __init__(self, parts: Parts, store: LedgerStore, host: str = HOST) -> None:
         self.parts = parts
         self.store = store
         self.host = host
@@ -242,13 +244,13 @@ def parts_of(
     names: Sequence[str] = (HOST, "localhost"),
     key: bytes | None = None,
     nonces: Nonces | None = None,
-) -> tuple[wiring.Parts, LedgerStore]:
+) -> tuple[Parts, LedgerStore]:
     """What wiring chooses for a hub, over memory; `key` is the content of a hub's key file."""
     clock, random = SystemClock(), SystemRandom()
     store: LedgerStore = hub._writable if isinstance(hub, Revisions) else MemoryStore(clock)
     audit = MemoryAuditLog(clock)
     content = key or key_file.made(random)[1]
-    return wiring.Parts(
+    return Parts(
         hub,
         key_file.read(content, "hub.key"),
         HubTls(content, names, "", clock, MemoryDisk()),
@@ -272,7 +274,7 @@ def served(hub: HubLink, rates: Rates = GENEROUS, **chosen: Any) -> Iterator[Ser
 
 @contextmanager
 def running(hub: Served, listen: str = "") -> Iterator[None]:
-    daemon = wiring.daemon(hub.parts, listen or hub.host, 0)
+    daemon = hub_http.daemon(hub.parts, listen or hub.host, 0)
     ready = threading.Event()
     trouble: list[BaseException] = []
 

@@ -26,13 +26,13 @@ from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.fleet_link.http import HttpFleetLink
+from holdfast.adapters.http_server import node as listening
+from holdfast.adapters.http_server.node import NodeServer
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.nonces.memory import MemoryNonces
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.tls.server import IssuedTls
-from holdfast.agent.local_api import listener as listening
 from holdfast.agent.local_api.api import Holding, LocalApi, NodeStatus
-from holdfast.agent.local_api.listener import Listener
 from holdfast.errors import TryLater
 from holdfast.model import ssh_key
 from holdfast.model.certificate import Issued
@@ -145,7 +145,7 @@ class Listening:
         clock = SystemClock()
         self.audit = MemoryAuditLog(clock)
         api = LocalApi(Node(), NODE, MemoryNonces(clock), self.audit, clock)
-        self.listener = Listener(api, self.serving, IssuedTls(), HOST, 0)
+        self.listener = NodeServer(api, self.serving, IssuedTls(), HOST, 0)
         self.loop = asyncio.new_event_loop()
         self.port = 0
 

@@ -13,10 +13,11 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.hub.http.routes import ROUTES, Route
+from holdfast.hub.http import permissions
+from holdfast.hub.http.route import Route
+from holdfast.hub.http.routes import ROUTES
 from holdfast.model.fleet import Fleet
 from holdfast.model.principal import KINDS, Kind
-from holdfast.trust import permissions
 from holdfast.wire import codec, messages
 from tests.fleets.build import commit, mailbox, next_candidate, operator_signer, small_fleet
 from tests.fleets.serving import (

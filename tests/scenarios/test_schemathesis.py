@@ -17,9 +17,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from holdfast.errors import Unauthenticated
-from holdfast.hub.http import openapi
+from holdfast.hub.http import openapi, permissions
 from holdfast.hub.http.routes import ROUTES
-from holdfast.trust import permissions
 from tests.fleets.build import grown_mailbox
 from tests.fleets.counts import SOAK
 from tests.fleets.serving import ALICE, NOBODY, Caller, Machine, Served, get, served

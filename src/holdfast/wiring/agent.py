@@ -126,8 +126,7 @@ class SystemAgent:
         import asyncio
         import gc
 
-        import uvloop
-
+        from holdfast.adapters.http_server.loop import new_loop
         from holdfast.agent import daemon
         from holdfast.hub.service_manager import notify
 
@@ -137,7 +136,7 @@ class SystemAgent:
             gc.enable()  # off in commands (ADR 0003), but an agent goes on
             watchdog_us = self._box.environ.get("WATCHDOG_USEC", "")
             watchdog_s = int(watchdog_us) / 1e6 if watchdog_us.isdigit() else None
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
                 quiet = runner.run(daemon.live(agent, others, notify, watchdog_s))
                 if not quiet:  # a thread that is still deleting would keep the process; it goes on after the next start
                     os._exit(0)
@@ -235,17 +234,17 @@ def _serving(agent: "Agent", keeper: "NodeCertificates", nonces_file: str, box: 
     """Everything a listener needs, opened with it and closed with it: a node that is only polled has none of it."""
 
     async def serve(host: str, port: int, opened: "Opened") -> None:
+        from holdfast.adapters.http_server.node import NodeServer
         from holdfast.adapters.nonces.sqlite import SqliteNonces
         from holdfast.adapters.tls.server import IssuedTls
         from holdfast.agent.local_api.api import LocalApi
-        from holdfast.agent.local_api.listener import Listener
         from holdfast.agent.local_api.node import LocalAgent
 
         nonces = SqliteNonces(nonces_file, box.clock)
         try:
             api = LocalApi(LocalAgent(agent), agent.world.key, nonces, agent.world.audit, box.clock)
-            listener = Listener(api, keeper.serving, IssuedTls(), host, port)
-            await listener.run(lambda bound: opened(listener, bound))
+            server = NodeServer(api, keeper.serving, IssuedTls(), host, port)
+            await server.run(lambda bound: opened(server, bound))
         finally:
             nonces.close()
 

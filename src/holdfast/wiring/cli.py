@@ -254,7 +254,8 @@ class SystemToolbox:
     def serve(self, hub: "HubLink", serving: "Serving", ready: Callable[[int, str], None]) -> None:
         import gc
 
-        from holdfast.wiring.hub import HubParts, daemon
+        from holdfast.wiring.hub import HubParts
+        from holdfast.wiring.hub_http import daemon
 
         building = HubParts(
             disk=self.disk, clock=self.clock, random=self.random, served=self._served, ends_with=self.ends_with

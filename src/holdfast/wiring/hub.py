@@ -24,16 +24,9 @@ from holdfast.hub.alerts.alarms import Alarms, Make
 from holdfast.hub.alerts.finding_watch import FindingWatch
 from holdfast.hub.alerts.service_watch import ServiceWatch
 from holdfast.hub.alerts.writer import AlertWriter
-from holdfast.hub.daemon import Daemon, Shown, plain_host
 from holdfast.hub.fleet import HubFleet
 from holdfast.hub.fleet_views import FleetViews
-from holdfast.hub.http import openapi
-from holdfast.hub.http.api import Api, Handlers
-from holdfast.hub.http.authentication import Authentication
-from holdfast.hub.http.counter import Counter, FleetCore
-from holdfast.hub.http.denials import Denials
-from holdfast.hub.http.desk import Desk, SalvageDesk, TokenBook
-from holdfast.hub.http.limiter import Limiter, Rates, for_pace
+from holdfast.hub.http.limiter import for_pace
 from holdfast.hub.http.refusals import Refusals
 from holdfast.hub.http.tokens import Tokens
 from holdfast.hub.hub_time import HubTime
@@ -63,17 +56,16 @@ from holdfast.hub.watchers.move_releases import MoveReleases
 from holdfast.hub.watchers.standby import Standby
 from holdfast.model.cadence import FAST, NORMAL, Cadence
 from holdfast.model.fleet import AlertTarget
-from holdfast.model.trust import Trust
 from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.clock import Clock
 from holdfast.ports.disk import Disk
 from holdfast.ports.hub_link import HubLink, HubReader
-from holdfast.ports.identity_key import IdentityKey
 from holdfast.ports.ledger_store import LedgerStore
 from holdfast.ports.nonces import Nonces
 from holdfast.ports.notifier import Notifier
 from holdfast.ports.random_source import RandomSource
 from holdfast.wiring import hub_identity
+from holdfast.wiring.hub_http import Parts, plain_host
 
 # ---- the fleet
 
@@ -157,58 +149,6 @@ def fleet(
 
 
 # ---- the process
-
-
-class Parts(Struct, frozen=True):
-    """What a hub process is built from. `hub` has booted."""
-
-    hub: HubLink
-    key: IdentityKey
-    shown: Shown
-    nonces: Nonces
-    audit: AuditLog
-    tokens: TokenBook
-    fleet: FleetCore
-    clock: Clock
-    salvage: SalvageDesk | None = None
-    rates: Rates = Rates()
-    founding: str = ""  # the fleet this ledger is pinned to
-    declared: Trust | None = None  # of a fleet directory that is served unsigned
-
-
-def daemon(parts: Parts, host: str, port: int) -> Daemon:
-    denials = Denials(parts.audit)
-    handlers = _handlers(parts, denials)
-    return Daemon(
-        make_api=lambda reads, writes: Api(handlers, reads, writes),
-        denials=denials,
-        shown=parts.shown,
-        watch=parts.fleet.run,
-        host=host,
-        port=port,
-    )
-
-
-def _handlers(parts: Parts, denials: Denials) -> Handlers:
-    limiter = Limiter(parts.rates)
-    return Handlers(
-        Desk(parts.hub, openapi.document(), parts.tokens, parts.fleet, parts.audit, parts.salvage),
-        Counter(parts.fleet, limiter, parts.clock),
-        Authentication(
-            parts.key.line,
-            parts.hub.applied,
-            parts.fleet,
-            parts.tokens,
-            parts.nonces,
-            parts.clock,
-            parts.founding,
-            parts.declared,
-        ),
-        limiter,
-        denials,
-        parts.key,
-        parts.clock,
-    )
 
 
 class HubParts:

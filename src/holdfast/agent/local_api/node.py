@@ -8,7 +8,7 @@ from holdfast.agent.local_api.api import Holding, NodeStatus
 from holdfast.errors import Corrupt
 from holdfast.model.trust import Trust
 
-HOLDINGS_FACT = "holdings"  # in the journal: written by whoever takes a handle into use or gives it back
+HOLDINGS_FACT = "holdings"  # in the journal: written when a handle is taken into use or given back
 
 _holdings = msgspec.json.Decoder(tuple[Holding, ...])
 

@@ -11,18 +11,27 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError, Invalid, NotPermitted
+from holdfast.ports.http_server import Request
 
 _JSON = re.compile(r"application/json[ \t]*(?:;.*)?", re.ASCII | re.IGNORECASE)
 _OWN_SITES = ("none", "same-origin")  # typed by a person; or from a page of this very hub
 
 
 class Visit(Struct, frozen=True):
-    """What a request says of where it comes from; every header as often as it was sent."""
+    """Headers that show where a request comes from, each as often as it was sent."""
 
     method: str
     origins: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()  # Sec-Fetch-Site
     content_types: tuple[str, ...] = ()
+
+
+def visit(request: Request) -> Visit:
+    sent: dict[str, list[str]] = {"origin": [], "sec-fetch-site": [], "content-type": []}
+    for name, text in request.fields:
+        if (shown := sent.get(name.lower())) is not None:
+            shown.append(text)
+    return Visit(request.method, *map(tuple, sent.values()))
 
 
 def is_no_web_page(visit: Visit) -> HoldfastError | None:
@@ -50,5 +59,5 @@ RULES: tuple[Callable[[Visit], HoldfastError | None], ...] = (is_no_web_page, br
 
 
 def refusal(visit: Visit) -> HoldfastError | None:
-    """The first rule that this visit breaks, in words."""
+    """The refusal of the first rule that this visit breaks."""
     return next((trouble for rule in RULES if (trouble := rule(visit)) is not None), None)

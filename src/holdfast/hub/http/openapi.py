@@ -1,15 +1,17 @@
-"""The description of the HTTP interface, made from the route table and the message types themselves. Pure."""
+"""The OpenAPI description of the HTTP interface, made from the route table and the message types. Pure."""
 
 import re
 from typing import Any
 
 import msgspec
 
-from holdfast.hub.http.errors_http import BYTES, JSON
-from holdfast.hub.http.routes import ROUTES, Parameter, Route, Word
+from holdfast.hub.http import permissions
+from holdfast.hub.http.route import Parameter, Route, Word
+from holdfast.hub.http.routes import ROUTES
+from holdfast.hub.http.serving.responses import BYTES
 from holdfast.model.ids import DIGEST_PATTERN
 from holdfast.model.token import TOKEN_ID_PATTERN
-from holdfast.trust import permissions
+from holdfast.ports.http_server import JSON
 from holdfast.wire.faults import EXIT_HEADER, Fault
 
 REASONS = {

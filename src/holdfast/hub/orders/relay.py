@@ -32,7 +32,7 @@ MOST: Mapping[End, int] = {"node": 8, "operator": 12}
 
 
 class Line(Protocol):
-    """A connection that carries a stream from now on (hub/http/connection.py)."""
+    """A connection that carries a stream from now on (ports/http_server.py)."""
 
     def pause(self) -> None: ...
 

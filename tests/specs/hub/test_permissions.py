@@ -1,12 +1,14 @@
 """Who may do what: the table is complete, denies by default, and is the page in the reference (I-13, M-16, S02)."""
 
+import inspect
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import NotPermitted, Unauthenticated
+from holdfast.hub.http.permissions import ALLOWED, OPERATIONS, PROOFS, PUBLIC, document, may
+from holdfast.hub.http.routes import ROUTES
 from holdfast.model.principal import KINDS, Kind, Principal
-from holdfast.trust.permissions import ALLOWED, OPERATIONS, PROOFS, PUBLIC, document, may
 
 NODE = frozenset({"read-head", "read-links", "read-own-content", "join", "check-in", "salvage", "stream"})
 FOUNDER = frozenset(
@@ -24,6 +26,21 @@ def test_every_operation_has_a_row_and_every_kind_a_proof() -> None:
     assert PROOFS.keys() == set(KINDS)
     assert all(kinds <= set(KINDS) for kinds in ALLOWED.values())
     assert all(about for about in OPERATIONS.values())
+
+
+def test_the_routes_and_the_permissions_are_one_table() -> None:
+    """Every route has a permission that is listed, and every listed permission has a route: neither stands alone."""
+    routed = {route.permission for route in ROUTES}
+    assert {operation.name for operation in routed} == OPERATIONS.keys()
+    assert len(routed) == len(OPERATIONS), "two operations have one name"
+    for operation in routed:
+        assert (OPERATIONS[operation.name], ALLOWED[operation.name]) == (operation.about, operation.kinds)
+
+
+def test_every_route_is_run_by_a_method_of_its_handler() -> None:
+    for route in ROUTES:
+        assert getattr(route.handler, route.run.__name__) is route.run
+        assert inspect.iscoroutinefunction(route.run) is (route.cost in ("fleet", "stream"))
 
 
 def test_only_health_and_the_description_are_public() -> None:
@@ -72,7 +89,7 @@ def test_a_stranger_is_told_to_say_who_he_is_and_everybody_else_who_may() -> Non
 def test_the_reference_is_up_to_date() -> None:
     written = Path(__file__).parents[3] / "docs" / "reference" / "permissions.md"
     assert written.read_text() == document(), (
-        "run: .venv/bin/python -m holdfast.trust.permissions > docs/reference/permissions.md"
+        "run: .venv/bin/python -m holdfast.hub.http.permissions > docs/reference/permissions.md"
     )
     for name in OPERATIONS:
         assert f"`{name}`" in written.read_text()

@@ -1,4 +1,4 @@
-"""The agent's HTTPS listener: one request per connection, a clock over all of it, a certificate renewed in flight."""
+"""A node's HTTPS server: one request per connection, one time limit over it, a certificate renewed while it runs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import socket
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
-from holdfast.agent.local_api.api import BODY_BYTES_MAX, Answer, Asked, LocalApi, refusal
+from holdfast.adapters.http_server.translation import piece_of, request_of, response_of
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from holdfast.model.certificate import Issued
+    from holdfast.ports.http_server import Request, Response
 
 log = logging.getLogger("holdfast.agent")
 
@@ -34,6 +34,17 @@ RENEWAL_CHECK_S = 600.0
 _Address = tuple[int, tuple[Any, ...]]  # family, and what `bind` takes
 
 
+class NodeApi(Protocol):
+    """What the node answers (agent/local_api/api.py)."""
+
+    body_bytes_max: int
+    malformed: Response  # to bytes that are not HTTP
+
+    async def answer(self, request: Request, body: Callable[[], Awaitable[bytes]]) -> Response: ...
+
+    def close(self) -> None: ...
+
+
 class Tls(Protocol):
     """How certificates become a listening context; wiring brings the product."""
 
@@ -42,35 +53,35 @@ class Tls(Protocol):
     def reload(self, context: ssl.SSLContext, issued: Issued) -> None: ...
 
 
-class Listener:
-    """`serving` answers the certificate to show at this moment, renewed when due; it is asked again and again."""
+class NodeServer:
+    """`serving` gives the certificate to show now, renewed when due; it is called repeatedly."""
 
-    def __init__(self, api: LocalApi, serving: Callable[[], Issued], tls: Tls, host: str, port: int) -> None:
+    def __init__(self, api: NodeApi, serving: Callable[[], Issued], tls: Tls, host: str, port: int) -> None:
         self._api = api
         self._serving = serving
         self._tls = tls
         self._host = host
         self._port = port
         self._context: ssl.SSLContext | None = None
-        self._present = 0
-        self._greetings: set[asyncio.Task[None]] = set()
+        self._present = 0  # connections, handshakes included
+        self._handshakes: set[asyncio.Task[None]] = set()
         self.shown = ""  # digest of the certificate that callers see
 
     async def run(self, ready: Callable[[int], None] | None = None) -> None:
-        """Until cancelled. `ready` hears the port, which the system chooses if 0 was asked for."""
+        """Until cancelled. `ready` is called with the port, which the system chooses if 0 was asked for."""
         context = self.refresh()
-        visits = _Visits(self._answer)
+        connections = web.Server(cast("Any", self._answer), loop=asyncio.get_running_loop())
         with _listen(await _resolved(self._host, self._port)) as door:
             if ready is not None:
                 ready(door.getsockname()[1])
             renewal = asyncio.create_task(self._renew())
             try:
-                await self._accept(door, context, visits)
+                await self._accept(door, context, connections)
             finally:
                 renewal.cancel()
-                for greeting in self._greetings:
-                    greeting.cancel()
-                await visits.shutdown(0.1)
+                for handshake in self._handshakes:
+                    handshake.cancel()
+                await connections.shutdown(0.1)
                 self._api.close()
 
     def refresh(self) -> ssl.SSLContext:
@@ -88,10 +99,10 @@ class Listener:
             await asyncio.sleep(RENEWAL_CHECK_S)
             try:
                 self.refresh()
-            except HoldfastError as trouble:  # a third of its life is left, so there is time to tell somebody
+            except HoldfastError as trouble:  # a third of its life is left, so there is time to act on the warning
                 log.warning("the listener's certificate was not renewed: %s", trouble.message)
 
-    async def _accept(self, door: socket.socket, context: ssl.SSLContext, visits: _Visits) -> None:
+    async def _accept(self, door: socket.socket, context: ssl.SSLContext, connections: web.Server) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -104,49 +115,39 @@ class Listener:
                 line.close()
                 continue
             self._present += 1
-            greeting = loop.create_task(self._greet(line, str(peer[0]), context, visits))
-            self._greetings.add(greeting)
-            greeting.add_done_callback(self._greetings.discard)
+            handshake = loop.create_task(self._shake_hands(line, str(peer[0]), context, connections))
+            self._handshakes.add(handshake)
+            handshake.add_done_callback(self._handshakes.discard)
 
-    async def _greet(self, line: socket.socket, source: str, context: ssl.SSLContext, visits: _Visits) -> None:
+    async def _shake_hands(
+        self, line: socket.socket, source: str, context: ssl.SSLContext, connections: web.Server
+    ) -> None:
         """A handshake that does not end takes a place as well, so it is counted from here on."""
         loop = asyncio.get_running_loop()
-        visit = _Visit(visits, source, self._left)
+        connection = _Connection(connections, source, self._left, self._api.malformed)
         try:
             await loop.connect_accepted_socket(
-                lambda: visit, line, ssl=context, ssl_handshake_timeout=HANDSHAKE_S, ssl_shutdown_timeout=1.0
+                lambda: connection, line, ssl=context, ssl_handshake_timeout=HANDSHAKE_S, ssl_shutdown_timeout=1.0
             )
         except (OSError, asyncio.CancelledError) as trouble:
             line.close()
-            visit.leave()
+            connection.leave()
             if isinstance(trouble, asyncio.CancelledError):
                 raise
 
     def _left(self) -> None:
         self._present -= 1
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        visit = cast("_Visit", request.protocol)
-        asked = Asked(request.method, request.raw_path, request.headers, visit.source)
-        try:
-            said = await self._api.answer(asked, lambda: _body(request))
-        except Exception:  # a mistake of ours: the caller learns nothing, the log everything
-            log.exception("%s %s failed", request.method, request.path)
-            said = refusal(Failed("this node failed to answer", remedy="read its log: journalctl -u holdfast-agent"))
-        return _response(said)
+    async def _answer(self, received: web.BaseRequest) -> web.StreamResponse:
+        source = cast("_Connection", received.protocol).source
+        bytes_max = self._api.body_bytes_max
+        return _sent(await self._api.answer(request_of(received, source), lambda: _body(received, bytes_max)))
 
 
-class _Visits(web.Server):
-    """aiohttp's protocol factory; every connection is made by hand above."""
-
-    def __init__(self, handler: Any) -> None:
-        super().__init__(handler, loop=asyncio.get_running_loop())
-
-
-class _Visit(web.RequestHandler):
-    def __init__(self, visits: _Visits, source: str, left: Callable[[], None]) -> None:
+class _Connection(web.RequestHandler):
+    def __init__(self, connections: web.Server, source: str, left: Callable[[], None], malformed: Response) -> None:
         super().__init__(
-            visits,
+            connections,
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type]  # None is how it is switched off
             keepalive_timeout=VISIT_S,
@@ -157,17 +158,18 @@ class _Visit(web.RequestHandler):
             auto_decompress=False,
         )
         self.source = source
+        self._malformed = malformed
         self._left: Callable[[], None] | None = left
-        self._clock: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         abort = cast("asyncio.Transport", transport).abort
-        self._clock = asyncio.get_running_loop().call_later(VISIT_S, abort)
+        self._timer = asyncio.get_running_loop().call_later(VISIT_S, abort)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self.leave()
         super().connection_lost(exc)
 
@@ -183,36 +185,33 @@ class _Visit(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """What aiohttp cannot parse, in our words and without a traceback in the log."""
+        """The response to what aiohttp cannot parse; without a traceback in the log."""
         if status >= 500:
             raise ConnectionError("no second answer") from exc
-        bad = Invalid("this is not an HTTP request that a node accepts", remedy="send HTTP/1.1 within the limits")
-        return _response(refusal(bad))
+        return _sent(self._malformed)
 
 
-async def _body(request: web.BaseRequest) -> bytes:
-    if (request.content_length or 0) > BODY_BYTES_MAX or request.headers.get("Content-Encoding"):
-        raise _too_long()
+async def _body(received: web.BaseRequest, bytes_max: int) -> bytes:
+    if (received.content_length or 0) > bytes_max or received.headers.get("Content-Encoding"):
+        raise _too_long(bytes_max)
     content = bytearray()
-    try:
-        while piece := await request.content.readany():
-            content += piece
-            if len(content) > BODY_BYTES_MAX:
-                raise _too_long()
-    except (web.RequestPayloadError, HttpProcessingError):
-        raise Invalid("the body of this request is malformed", remedy="send the request again") from None
+    while piece := await piece_of(received):
+        content += piece
+        if len(content) > bytes_max:
+            raise _too_long(bytes_max)
     return bytes(content)
 
 
-def _too_long() -> Invalid:
-    return Invalid(f"a body has at most {BODY_BYTES_MAX:,} plain bytes", remedy="send less", code="body_too_large")
+def _too_long(bytes_max: int) -> Invalid:
+    return Invalid(f"a body has at most {bytes_max:,} plain bytes", remedy="send less", code="body_too_large")
 
 
-def _response(said: Answer) -> web.Response:
-    answer = web.Response(status=said.status, body=said.body, headers=said.headers, content_type="application/json")
-    answer.headers["Cache-Control"] = "no-store"
-    answer.force_close()
-    return answer
+def _sent(response: Response) -> web.Response:
+    """One request per connection, and no cache keeps the answer."""
+    made = response_of(response)
+    made.headers["Cache-Control"] = "no-store"
+    made.force_close()
+    return made
 
 
 async def _resolved(host: str, port: int) -> _Address:

@@ -1,19 +1,15 @@
-"""Take a request's body off the wire within its limits: size before it is read, then time, then shared memory."""
+"""Read a request's body within its limits: size before it is read, then time, then shared memory."""
 
 import asyncio
 from contextlib import AsyncExitStack
 
-from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
-
 from holdfast.errors import Invalid, TryLater
 from holdfast.hub.http import limits
-
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+from holdfast.ports.http_server import Exchange, Request
 
 
 class Bodies:
-    """The memory that all bodies share. A body holds its place until `held` is closed."""
+    """The memory that all bodies share. A body holds its part until `held` is closed."""
 
     def __init__(self) -> None:
         self._budget = limits.Budget(limits.BODIES_BYTES_MAX, "too many requests bring a body")
@@ -21,20 +17,21 @@ class Bodies:
             limits.LARGE_BODIES, limits.LARGE_BODIES_WAITING, limits.LARGE_WAIT_S, "other large commits are under way"
         )
 
-    async def read(self, request: web.BaseRequest, bytes_max: int, held: AsyncExitStack) -> bytearray:
+    async def read(self, exchange: Exchange, bytes_max: int, held: AsyncExitStack) -> bytearray:
+        request = exchange.request
         check_head(request, bytes_max)
         share = held.enter_context(self._budget.share())
-        large = (request.content_length or 0) > limits.BODY_BYTES_MAX
+        large = request.length_bytes > limits.BODY_BYTES_MAX
         if large:
             await held.enter_async_context(self._large.passing())
         if request.headers.get("Expect"):
-            await request.writer.write(CONTINUE)
+            await exchange.proceed()
         body = bytearray()
         started_s = asyncio.get_running_loop().time()
-        while piece := await self._piece(request, started_s, len(body)):
+        while piece := await self._piece(exchange, started_s, len(body)):
             if len(body) + len(piece) > bytes_max:
                 raise too_large(bytes_max)
-            if not large and len(body) + len(piece) > limits.BODY_BYTES_MAX:  # chunked, and grew on the way
+            if not large and len(body) + len(piece) > limits.BODY_BYTES_MAX:  # chunked: its length was not known before
                 await held.enter_async_context(self._large.passing())
                 large, started_s = True, asyncio.get_running_loop().time()
             if not large:
@@ -42,23 +39,21 @@ class Bodies:
             body += piece
         return body
 
-    async def _piece(self, request: web.BaseRequest, started_s: float, received_bytes: int) -> bytes:
+    async def _piece(self, exchange: Exchange, started_s: float, received_bytes: int) -> bytes:
         try:
             async with asyncio.timeout_at(started_s + limits.body_deadline_s(received_bytes)):
-                return await request.content.readany()
+                return await exchange.piece()
         except TimeoutError:
             raise TryLater(
                 "the body of this request did not arrive in time",
                 remedy="send it again over a faster link",
                 code="request_timeout",
             ) from None
-        except (web.RequestPayloadError, HttpProcessingError):
-            raise Invalid("the body of this request is malformed", remedy="send the request again") from None
 
 
-def check_head(request: web.BaseRequest, bytes_max: int) -> None:
+def check_head(request: Request, bytes_max: int) -> None:
     """Everything that can be refused before one byte of the body is read."""
-    if (request.content_length or 0) > bytes_max:
+    if request.length_bytes > bytes_max:
         raise too_large(bytes_max)
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise Invalid("compressed bodies are not read", remedy="send it as it is", code="content_encoding")
