@@ -82,7 +82,6 @@ class WatchedFleet:
     def follow(self, named: tuple[str, ...] | None = None) -> None:
         before = self._registry.applied
         for gone in self._registry.refresh():
-            gone.key = ""
             gone.bell.ring()
         applied = self._registry.applied
         if applied is None:
