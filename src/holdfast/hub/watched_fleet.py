@@ -8,7 +8,7 @@ from holdfast.errors import HoldfastError
 from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.watcher import Hints, Watcher
+from holdfast.hub.watcher import NO_HINTS, Hints, Watcher
 from holdfast.model.applied import Applied, affected, head_of, manifests_of
 from holdfast.model.audit import Event
 from holdfast.model.cadence import Cadence
@@ -82,7 +82,6 @@ class WatchedFleet:
     def follow(self, named: tuple[str, ...] | None = None) -> None:
         before = self._registry.applied
         for gone in self._registry.refresh():
-            gone.key = ""
             gone.bell.ring()
         applied = self._registry.applied
         if applied is None:
@@ -126,7 +125,11 @@ class WatchedFleet:
 
     def hints(self, node: str) -> Hints:
         """Those of all watchers together; each watcher has fields of its own."""
-        return {name: hint for watcher in self._watchers for name, hint in watcher.hints(node).items()}
+        merged = NO_HINTS
+        for watcher in self._watchers:
+            if hints := watcher.hints(node):
+                merged = {**merged, **hints}
+        return merged
 
     def findings(self) -> list[StatusFinding]:
         now_s = self._time.now_s()

@@ -70,7 +70,7 @@ from holdfast.wiring.hub_http import Parts, plain_host
 # ---- the fleet
 
 
-class Fleet(Struct, frozen=True):
+class BuiltFleet(Struct, frozen=True):
     """`desk` handles requests; the rest is what it was built from, for tests."""
 
     desk: HubFleet
@@ -90,7 +90,7 @@ def fleet(
     make_notifier: Make | None = None,
     notifiers: Sequence[Notifier] = (),
     knock: Knock | None = None,
-) -> Fleet:
+) -> BuiltFleet:
     time, wake, refusals = HubTime(clock), asyncio.Event(), Refusals(audit)
     registry = Registry(hub, store, pace, partial(newcomer.load, store, time))
     alarms = Alarms(store, clock, make_notifier, notifiers)
@@ -101,12 +101,12 @@ def fleet(
     standby = Standby(registry, store, time, edges)
     watchers: tuple[Watcher, ...] = (
         FleetFindings(registry, time, standby),
+        standby,
         alarms,
         changes,
         ServiceWatch(registry, store, alerts, deployments, time),
         FindingWatch(registry, store, alerts, time),
         convergence,
-        standby,
         MoveReleases(registry, edges),
         DnsWithdrawals(registry, time),
     )
@@ -145,7 +145,7 @@ def fleet(
         views=views,
         loop=loop,
     )
-    return Fleet(desk, watched, registry, standby)
+    return BuiltFleet(desk, watched, registry, standby)
 
 
 # ---- the process

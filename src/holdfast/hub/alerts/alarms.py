@@ -6,12 +6,13 @@ The caller does not wait for the delivery (H-38).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
+from holdfast.hub.alerts.traffic_codes import OVER
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.ledger import keys
@@ -38,26 +39,8 @@ RECOVERY_OF: Mapping[str, str] = {
     "rollout_recovered": "rollout_failed",
     "service_unhealthy": "",
     "service_healthy": "service_unhealthy",
-    "proxy_down": "",
-    "proxy_back": "proxy_down",
-    "proxy_port_taken": "",
-    "proxy_port_free": "proxy_port_taken",
-    "certificate_failed": "",
-    "certificate_issued": "certificate_failed",
-    "certificate_expiring": "",
-    "certificate_renewed": "certificate_expiring",
-    "certificate_stale": "",
-    "certificate_shown": "certificate_stale",
-    "handshake_failed": "",
-    "handshake_seen": "handshake_failed",
-    "edge_route_failed": "",
-    "edge_route_live": "edge_route_failed",
-    "backend_unreachable": "",
-    "backend_reachable": "backend_unreachable",
-    "dns_down": "",
-    "dns_back": "dns_down",
-    "dns_differs": "",
-    "dns_agrees": "dns_differs",
+    **dict.fromkeys(OVER, ""),
+    **{recovery: alarm for alarm, recovery in OVER.items()},
 }
 
 Make = Callable[[AlertTarget], Notifier]
@@ -73,10 +56,10 @@ class Outgoing(Struct, frozen=True):
 class Line:
     """One target: alerts are sent in the order in which they were raised."""
 
-    def __init__(self, notifier: Notifier, on: Sequence[str] = ()) -> None:
+    def __init__(self, notifier: Notifier, on: Sequence[str] = (), queue: Iterable[Outgoing] = ()) -> None:
         self.notifier = notifier
         self.on = frozenset(on)
-        self.queue: deque[Outgoing] = deque()
+        self.queue = deque(queue)
         self.task: asyncio.Task[None] | None = None
         self.trouble = ""
         self.lost = 0
@@ -128,14 +111,12 @@ class Alarms:
         try:
             target = msgspec.json.decode(content(applied.contents, digest, address), type=AlertTarget)
             assert self._make is not None
-            line = Line(self._make(target), target.on)
+            before = self._lines.get(address)
+            line = Line(self._make(target), target.on, before.queue if before is not None else ())
         except (HoldfastError, msgspec.DecodeError) as trouble:
             log.warning("%s cannot be used: %s", address, trouble)
             return
-        before = self._lines.pop(address, None)
-        if before is not None:
-            line.queue = before.queue
-            _end(before)
+        _end(self._lines.pop(address, None))
         self._lines[address], self._targets[address] = line, digest
         self._start(line)
 

@@ -4,8 +4,7 @@ A check-in without news reads no ledger, encodes nothing and copies nothing.
 """
 
 from collections.abc import Callable, Mapping
-
-from msgspec.structs import replace
+from typing import Any
 
 from holdfast.errors import HoldfastError, NotPermitted
 from holdfast.hub.http.refusals import Refusals
@@ -109,7 +108,7 @@ class CheckInHandler:
                 return True
         if message.pulse is not None and node_reports.wants_report(member):
             return True
-        if _given(self._fleet.hints(member.name)) != member.answered.hints:
+        if _differ(self._fleet.hints(member.name), member.answered.hints):
             return True
         if message.seen == applied.head or message.seen.number >= applied.head.number:
             return False  # the hub has nothing newer
@@ -130,7 +129,9 @@ class CheckInHandler:
         elif answered.heads is not None and message.seen == head:
             answered.heads = None
         now_s = self._time.now_s()
-        answer = CheckInAnswer(
+        answered.hints = hints = self._fleet.hints(member.name)
+        by_field: dict[str, Any] = dict(hints)
+        return CheckInAnswer(
             head,
             now_s,
             offer.links,
@@ -140,10 +141,8 @@ class CheckInHandler:
             node_reports.wants_report(member),
             cadence=self._registry.cadence,
             audit_seen=member.audit.number,
+            **by_field,
         )
-        hints = self._fleet.hints(member.name)
-        answered.hints = _given(hints)
-        return replace(answer, **hints)
 
     def _bare(self, applied: Applied, member: Member) -> CheckInAnswer:
         """For a connection that the node has given up: contains nothing that it would miss."""
@@ -167,6 +166,6 @@ class CheckInHandler:
             raise
 
 
-def _given(hints: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
-    """Without the empty ones: they are the same as none."""
-    return {name: hint for name, hint in hints.items() if hint}
+def _differ(hints: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]]) -> bool:
+    """An empty hint is the same as none."""
+    return hints != others and any(hints.get(name, ()) != others.get(name, ()) for name in {*hints, *others})

@@ -49,7 +49,7 @@ class Answered:
         self.heads: tuple[Head, Head] | None = None
         self.first_s = 0.0
         self.last_s = 0.0
-        self.hints: Mapping[str, tuple[str, ...]] = {}  # those that were not empty
+        self.hints: Mapping[str, tuple[str, ...]] = {}
 
 
 class Member:

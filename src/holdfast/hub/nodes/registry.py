@@ -85,7 +85,10 @@ class Registry:
         for name in gone:
             del self._enrolments[name]
         self._index()
-        return [member for name, member in before.items() if name not in here]
+        left = [member for name, member in before.items() if name not in here]
+        for member in left:
+            member.key = ""
+        return left
 
     def _describe(self, member: Member, entry: Entry, applied: Applied) -> None:
         if member.entry_digest != entry.digest:

@@ -44,6 +44,9 @@ ROWS: Mapping[str, tuple[str, str]] = {
 }
 
 
+NO_STANDBY: Hints = {"standby": ()}
+
+
 class Home(Struct, frozen=True):
     """The node a service is placed on. `proven`: since it is back it reported that the service runs there as applied,
     and the edges lead there again."""
@@ -94,6 +97,7 @@ class Shown(Struct, frozen=True):
     standby: Mapping[str, Mapping[str, float]] = {}  # node → services it runs for silent homes, since when
     without: Mapping[str, tuple[str, ...]] = {}  # silent home → its services that no node runs
     homes: frozenset[str] = frozenset()  # with a service that a standby node runs
+    hints: Mapping[str, Hints] = {}  # of nodes that run one
 
 
 class Standby:
@@ -166,7 +170,7 @@ class Standby:
         return self._shown.standby.get(node, {})
 
     def hints(self, node: str) -> Hints:
-        return {"standby": tuple(self.services_on(node))} if self._ready else NO_HINTS
+        return self._shown.hints.get(node, NO_STANDBY) if self._ready else NO_HINTS
 
     def findings(self, now_s: float) -> Iterator[StatusFinding]:
         applied, shown = self._registry.applied, self._shown
@@ -246,7 +250,8 @@ class Standby:
             if self._ready and name in members and _status(members[name]) == "silent"
         }
         covered = frozenset(name for name, mine in homes.items() if any(address in self._named for address in mine))
-        self._shown = Shown(standby, without, covered)
+        hints = {name: {"standby": tuple(mine)} for name, mine in standby.items() if mine}
+        self._shown = Shown(standby, without, covered, hints)
         for name, member in members.items():
             if standby[name].keys() != before.get(name, {}).keys():
                 member.bell.ring()
