@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.hub.http.browser_guard import Visit, refusal, visit
+from holdfast.hub.http import browser_guard
+from holdfast.hub.http.browser_guard import Visit, refusal
 from holdfast.ports.http_server import Request
 
 GET = Visit("GET")
@@ -59,5 +60,5 @@ def test_what_is_sent_is_called_json(content_types: tuple[str, ...], expected: s
 
 def test_every_header_counts_as_often_as_it_was_sent_and_in_any_case() -> None:
     fields = (("ORIGIN", "a"), ("Host", "x"), ("origin", "b"), ("content-Type", "application/json"))
-    found = visit(Request("POST", "/v1/tokens", dict(fields), fields=fields))
+    found = browser_guard.visit(Request("POST", "/v1/tokens", dict(fields), fields=fields))
     assert found == Visit("POST", ("a", "b"), (), ("application/json",))
