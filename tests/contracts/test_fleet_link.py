@@ -331,8 +331,8 @@ def test_being_limited_says_when_to_come_back(said: str, heard_s: float) -> None
 @pytest.mark.parametrize(
     ("answer", "family", "words"),
     [
-        (lambda: web.Response(body=b"{"), Unreachable, "makes no sense"),
-        (lambda: web.Response(body=b'{"head":3}'), Unreachable, "makes no sense"),
+        (lambda: web.Response(body=b"{"), Unreachable, "cannot be read"),
+        (lambda: web.Response(body=b'{"head":3}'), Unreachable, "cannot be read"),
         (lambda: web.Response(status=502, body=b"<html>"), Unreachable, "502"),
         (lambda: web.Response(status=302, headers={"Location": "https://evil.example/"}), Unreachable, "302"),
         (lambda: refused(Conflict("stale", remedy="again")), Conflict, "stale"),

@@ -65,20 +65,20 @@ async def _refused(answer: aiohttp.ClientResponse, callee: Callee) -> HoldfastEr
     try:
         fault = codec.read(bytes(content), faults.Fault)
     except Invalid:
-        return _silent(callee, callee.address, f"it answers {answer.status} in words that are not a node's")
+        return _silent(callee, callee.address, f"it answers {answer.status} without a node's error message")
     return faults.trouble(fault, answer.status, answer.headers.get(faults.EXIT_HEADER, ""))
 
 
 def _wrong(callee: Callee, where: str, why: Exception) -> WrongNode:
     reason = getattr(why, "verify_message", "") or str(why)
     return WrongNode(
-        f"what answers at {where} is not proven to be {callee.node}: {reason}; nothing was said to it",
-        remedy=f"look at who listens there; if {callee.node} has a new issuing certificate: holdfast apply pins it",
+        f"the machine at {where} is not proven to be {callee.node}: {reason}; nothing was sent to it",
+        remedy=f"check what listens there; if {callee.node} has a new issuing certificate: holdfast apply pins it",
     )
 
 
 def _silent(callee: Callee, where: str, why: str) -> Unreachable:
     return Unreachable(
         f"{callee.node} did not answer at {where}: {why}",
-        remedy=f"see that its agent runs and can be reached from the hub: holdfast node show {callee.node}",
+        remedy=f"check that its agent runs and can be reached from the hub: holdfast node show {callee.node}",
     )

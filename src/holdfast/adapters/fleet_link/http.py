@@ -85,18 +85,18 @@ class HttpFleetLink:
             target = f"/v1/links?first={at}&last={min(last, at + messages.PAGE_LINKS - 1)}"
             page = self._message(await self._ask("GET", target, None, MESSAGE_BYTES_MAX), messages.LinksPage).links
             if not page:
-                raise self._unreachable(f"it gives no revision {at}, and does not say why")
+                raise self._unreachable(f"it sends no revision {at}, without a reason")
             found += page
         return found[: max(last - first + 1, 0)]
 
     async def blob(self, digest: str) -> bytes | None:
-        said = await self._ask("GET", f"/v1/node/blobs/{digest}", None, BLOB_BYTES_MAX)
-        if said.status == 404:
+        answered = await self._ask("GET", f"/v1/node/blobs/{digest}", None, BLOB_BYTES_MAX)
+        if answered.status == 404:
             return None
-        content = self._checked(said).body
+        content = self._checked(answered).body
         if canonical.digest(content) != digest:
             raise Corrupt(
-                f"the hub gave other bytes than those named {digest[:12]}…",
+                f"the hub sent other bytes than those with the digest {digest[:12]}…",
                 remedy="look at the hub's ledger: holdfast hub check",
                 code="blob_digest",
             )
@@ -160,32 +160,32 @@ class HttpFleetLink:
 
     # ---- answers
 
-    def _message(self, said: Answered, kind: type[T]) -> T:
-        content = self._checked(said).body
+    def _message(self, answered: Answered, kind: type[T]) -> T:
+        content = self._checked(answered).body
         try:
             return codec.read(content, kind)
         except Invalid as trouble:
-            raise self._unreachable(f"its answer makes no sense: {trouble.message}") from trouble
+            raise self._unreachable(f"its answer cannot be read: {trouble.message}") from trouble
 
-    def _checked(self, said: Answered) -> Answered:
-        if said.status == 200:
-            return said
+    def _checked(self, answered: Answered) -> Answered:
+        if answered.status == 200:
+            return answered
         try:
-            fault = codec.read(said.body, faults.Fault)
+            fault = codec.read(answered.body, faults.Fault)
         except Invalid:
-            raise self._unreachable(f"it answers {said.status} in words that are not a hub's") from None
-        if said.status == 429:
+            raise self._unreachable(f"it answers {answered.status} without a hub's error message") from None
+        if answered.status == 429:
             raise Limited(
-                fault.message, remedy=fault.remedy, code=fault.code, retry_after_s=_retry_after_s(said.headers)
+                fault.message, remedy=fault.remedy, code=fault.code, retry_after_s=_retry_after_s(answered.headers)
             )
-        if said.status == 401 and fault.code == "clock_skew":
-            raise self._skewed(said)
-        raise faults.trouble(fault, said.status, _header(said.headers, faults.EXIT_HEADER))
+        if answered.status == 401 and fault.code == "clock_skew":
+            raise self._skewed(answered)
+        raise faults.trouble(fault, answered.status, _header(answered.headers, faults.EXIT_HEADER))
 
-    def _skewed(self, said: Answered) -> HoldfastError:
+    def _skewed(self, answered: Answered) -> HoldfastError:
         """The hub's time counts only if the hub signed it, for this very request."""
         try:
-            hub_s = http_signature.verify_response(said.status, said.headers, self._hub_key, said.nonce)
+            hub_s = http_signature.verify_response(answered.status, answered.headers, self._hub_key, answered.nonce)
         except Unauthenticated as trouble:
             return self._unreachable(f"its time is not proven: {trouble.message}")
         off_s = int(self._clock.now_s()) - hub_s
@@ -197,8 +197,8 @@ class HttpFleetLink:
 
     def _unreachable(self, why: str) -> Unreachable:
         return Unreachable(
-            f"the hub at {self._url} did not answer as a hub does: {why}",
-            remedy="see that the hub runs there and can be reached from here",
+            f"no valid answer from the hub at {self._url}: {why}",
+            remedy="check that the hub runs there and can be reached from this machine",
         )
 
 

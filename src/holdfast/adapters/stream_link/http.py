@@ -174,5 +174,5 @@ class HttpNodeStreams:
     def _unreachable(self, why: str) -> Unreachable:
         return Unreachable(
             f"the hub at {self._authority} did not open a stream: {why}",
-            remedy="see that the hub runs there and can be reached from here",
+            remedy="check that the hub runs there and can be reached from this machine",
         )

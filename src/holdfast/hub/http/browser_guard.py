@@ -38,7 +38,7 @@ def is_no_web_page(visit: Visit) -> HoldfastError | None:
     if not visit.origins and all(site in _OWN_SITES for site in visit.sites):
         return None
     return NotPermitted(
-        "this request was sent by a web page, and none may speak to this hub",
+        "this request was sent by a web page; web pages may not use this hub",
         remedy="use the command line (holdfast --help) or a program that is no browser",
         code="cross_site",
     )
@@ -49,7 +49,7 @@ def brings_json(visit: Visit) -> HoldfastError | None:
     if visit.method != "POST" or (len(visit.content_types) == 1 and _JSON.fullmatch(visit.content_types[0])):
         return None
     return Invalid(
-        "the body of this request is not said to be JSON",
+        "the request does not declare its body as JSON",
         remedy="send Content-Type: application/json",
         code="content_type",
     )

@@ -32,7 +32,7 @@ ANSWER_S = 60.0  # for fetching a response
 
 # ---- a request
 BODY_BYTES_MAX = 1 * MIB
-LARGE_BODY_BYTES_MAX = 48 * MIB  # a commit or a mend
+LARGE_BODY_BYTES_MAX = 48 * MIB  # a commit, or contents stored again
 BODY_S = 15.0  # for any body; one that keeps coming gets a second more per PACE_BYTES …
 BODY_S_MAX = 60.0  # … but never more than this
 PACE_BYTES = 64 * KIB
@@ -43,7 +43,7 @@ LARGE_BODIES_WAITING = 2
 LARGE_WAIT_S = 30.0
 BODIES_BYTES_MAX = 16 * MIB  # of ordinary bodies, sum over all connections
 ANSWERS_BYTES_MAX = 64 * MIB  # of answers on their way out
-SMALL_ANSWER_BYTES = 64 * KIB  # always given, above all the one that says a commit is durable
+SMALL_ANSWER_BYTES = 64 * KIB  # always sent: above all the confirmation of a commit
 SWEEPS_WAITING = 2  # readers of the whole ledger, one at a time
 
 # ---- a page
@@ -52,7 +52,7 @@ LINKS_MAX = 500
 LINKS_PAGE_BYTES = 4 * MIB
 AUDIT_LINES_MAX = 1_000
 
-DRAIN_S = 5.0  # for what runs when the hub is told to stop
+DRAIN_S = 5.0  # for requests under way when the hub stops
 
 
 def busy(what: str) -> TryLater:

@@ -66,7 +66,7 @@ def may(principal: Principal, operation: str) -> HoldfastError | None:
             remedy="use the holdfast command with your operator key (--key FILE), or send a token: "
             "holdfast token create",
         )
-    allowed = ", ".join(f"{kind}s" for kind in KINDS if kind in kinds) or "nobody"
+    allowed = ", ".join(f"{kind}s" for kind in KINDS if kind in kinds) or "no kind of caller"
     return NotPermitted(
         f"{principal} may not do this ({operation}); it is for {allowed}",
         remedy="docs/reference/permissions.md shows who may do what; "

@@ -18,7 +18,7 @@ KNOWN_PER_IDENTITY = 16
 
 
 class Place:
-    """One connection. `waiting`: the hub waits for it, not the other way round."""
+    """One connection. `waiting`: the hub waits for the peer, not the other way round."""
 
     __slots__ = ("address", "identity", "leave_now", "waiting")
 
@@ -76,7 +76,7 @@ class ConnectionSlots:
         self._by_identity.setdefault(identity, {})[slot] = None
 
     def leave(self, slot: Slot) -> None:
-        """More than once is no mistake."""
+        """A second call changes nothing."""
         self._strangers.pop(slot, None)
         self._known.pop(slot, None)
         for book, name in ((self._by_address, slot.address), (self._by_identity, slot.identity)):
@@ -96,7 +96,7 @@ class ConnectionSlots:
 
 
 def neighbourhood(host: str) -> str:
-    """The address a stranger is counted by; of IPv6 the network, for one machine has 2^64 addresses there."""
+    """The address by which callers without an identity are counted; of IPv6 the network, which one machine has."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

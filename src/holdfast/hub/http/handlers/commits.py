@@ -11,8 +11,8 @@ from holdfast.model.applied import Applied
 from holdfast.ports.hub_link import HubLink
 from holdfast.wire import codec, messages
 
-COMMIT = Operation("commit", "hand in a signed revision", OPERATORS | FOUNDERS)  # judged by the revision's signatures
-MEND = Operation("mend", "store damaged or missing contents anew", OPERATORS)
+COMMIT = Operation("commit", "submit a signed revision", OPERATORS | FOUNDERS)  # judged by the revision's signatures
+MEND = Operation("mend", "store damaged or missing contents again", OPERATORS)
 
 
 class Follower(Protocol):
@@ -63,7 +63,7 @@ ROUTES = (
         "POST",
         "/v1/blobs",
         MEND,
-        "Store damaged or missing contents anew",
+        "Store damaged or missing contents again",
         Commits,
         Commits.mend,
         messages.MendAnswer,

@@ -22,7 +22,7 @@ from holdfast.ports.hub_link import HubLink
 from holdfast.wire import codec
 
 # A hub that lost its ledger knows no node; every part proves itself by signatures.
-SALVAGE = Operation("salvage", "hand signed revisions back to a hub that lost its ledger", JOINING)
+SALVAGE = Operation("salvage", "return signed revisions to a hub that lost its ledger", JOINING)
 JOIN = Operation("join", "enrol as a node with a signed invite", JOINING)
 # An unknown key gets the answer that it is unknown, and joins again (D-04).
 CHECK_IN = Operation("check-in", "report as a node, and fetch what is new for it", JOINING)
@@ -111,7 +111,7 @@ ROUTES = (
         "POST",
         "/v1/salvage",
         SALVAGE,
-        "Hand over signed revisions to a hub that lost its ledger",
+        "Return signed revisions to a hub that lost its ledger",
         Nodes,
         Nodes.salvage,
         SalvageAnswer,
@@ -169,7 +169,7 @@ ROUTES = (
         "GET",
         "/v1/nodes/news",
         READ_NODES,
-        "Which nodes have said something else since; held until there is one, at most wait_ms",
+        "Which nodes have reported something else since; held until there is one, at most wait_ms",
         Nodes,
         Nodes.news,
         NodeNews,

@@ -12,7 +12,7 @@ from holdfast.model.principal import Principal
 from holdfast.ports.clock import Clock
 from holdfast.wire import codec, messages
 
-ORDER = Operation("order", "hand in a signed order for a node", OPERATORS)
+ORDER = Operation("order", "submit a signed order for a node", OPERATORS)
 READ_ORDERS = Operation("read-orders", "orders and their results", READERS)
 
 
@@ -47,7 +47,7 @@ ROUTES = (
         "POST",
         "/v1/orders",
         ORDER,
-        "Hand in a signed order; answers when it is durable",
+        "Submit a signed order; answers when it is durable",
         Orders,
         Orders.order,
         messages.OrderTaken,
@@ -59,7 +59,7 @@ ROUTES = (
         "GET",
         "/v1/orders",
         READ_ORDERS,
-        "Orders and what became of them, newest first",
+        "Orders and their results, newest first",
         Orders,
         Orders.orders,
         OrdersAnswer,

@@ -9,7 +9,7 @@ from holdfast.model.invite import SignedRevocation
 from holdfast.model.principal import Principal
 from holdfast.wire import codec, messages
 
-REVOKE = Operation("revoke", "hand in a signed revocation of a node's key", OPERATORS)
+REVOKE = Operation("revoke", "submit a signed revocation of a node's key", OPERATORS)
 
 
 class RevokingFleet(Protocol):

@@ -13,8 +13,8 @@ from holdfast.model.observation import NodeObservation
 from holdfast.ports.hub_link import HubLink
 from holdfast.wire import codec, messages
 
-READ_OBSERVATIONS = Operation("read-observations", "what nodes were last seen to be", READERS | FOUNDERS)
-READ_STATUS = Operation("read-status", "what the hub says of itself", READERS | FOUNDERS)
+READ_OBSERVATIONS = Operation("read-observations", "the last observation of each node", READERS | FOUNDERS)
+READ_STATUS = Operation("read-status", "the status of the hub", READERS | FOUNDERS)
 READ_DAMAGE = Operation("read-damage", "contents that are damaged or missing", READERS | FOUNDERS)
 
 
@@ -47,7 +47,7 @@ ROUTES = (
         "GET",
         "/v1/observations",
         READ_OBSERVATIONS,
-        "What nodes were last seen to be",
+        "The last observation of each node",
         Status,
         Status.observations,
         messages.ObservationsAnswer,
@@ -57,7 +57,7 @@ ROUTES = (
         "GET",
         "/v1/status",
         READ_STATUS,
-        "What this hub says of itself",
+        "The status of this hub",
         Status,
         Status.status,
         messages.StatusAnswer,
