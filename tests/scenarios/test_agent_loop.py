@@ -9,11 +9,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from holdfast import __version__
 from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.errors import Limited, Unauthenticated, Unreachable
 from holdfast.model.cadence import Cadence
 from holdfast.model.order import Delivered
 from holdfast.model.report import Pulse, Report
+from holdfast.model.revision import FORMAT
 from tests.fleets.agents import Lone, Machine, PaperHub, until
 from tests.fleets.build import small_fleet
 from tests.fleets.desks import OPERATOR, Rig
@@ -304,5 +306,21 @@ def test_pulses_never_count_backwards_across_restarts() -> None:
             task.cancel()
         numbers = [msgspec.json.decode(m.pulse.pulse, type=Pulse).sequence for m in hub.said if m.pulse]
         assert numbers == sorted(set(numbers)) and len(numbers) > 15
+
+    run(scene)
+
+
+def test_a_pulse_names_the_release_and_the_format_that_the_agent_reads_and_older_pulses_still_decode() -> None:
+    async def scene(loop: VirtualLoop) -> None:
+        hub = PaperHub(*CANDIDATES)
+        await Lone(loop, hub).turned()
+        signed = next(message.pulse for message in hub.said if message.pulse is not None)
+        pulse = msgspec.json.decode(signed.pulse, type=Pulse)
+        assert (pulse.release, pulse.format) == (__version__, FORMAT)
+        keys = list(msgspec.json.decode(signed.pulse))
+        assert keys[-2:] == ["release", "format"]
+        older = {key: value for key, value in msgspec.json.decode(signed.pulse).items() if key in keys[:-2]}
+        decoded = msgspec.json.decode(msgspec.json.encode(older), type=Pulse)
+        assert (decoded.release, decoded.format, decoded.accepted) == ("", 0, pulse.accepted)
 
     run(scene)

@@ -16,6 +16,7 @@ from holdfast.agent.traffic.keeper import Traffic
 from holdfast.agent.world import World
 from holdfast.model import canonical
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report, SignedPulse
+from holdfast.model.revision import FORMAT
 from holdfast.trust import own_signature
 
 SEQUENCE_FACT = "pulse-sequence"
@@ -108,6 +109,8 @@ class Reporter:
                 self._world.journal.highest_counter(),
                 replace(self._world.machine.facts(), containers=self._services.running),
                 self._results(),
+                __version__,
+                FORMAT,
             )
         )
         return SignedPulse(pulse, own_signature.armoured(self._world.key, pulse, PULSE_NAMESPACE))
