@@ -12,7 +12,7 @@ from holdfast.agent.acceptance import manifest_grades
 from holdfast.agent.acceptance.catch_up import CatchUp, Step
 from holdfast.agent.acceptance.manifest_grades import Followed
 from holdfast.agent.findings import Findings
-from holdfast.agent.link.refusals import Refusals
+from holdfast.agent.link.audit_folding import AuditFolding
 from holdfast.agent.membership import Membership
 from holdfast.agent.world import World
 from holdfast.errors import Corrupt, Failed, HoldfastError, NeedsOperator, TryLater
@@ -50,7 +50,7 @@ class Accepting:
         self.parked: tuple[Parked, ...] = ()
         self.changes = 0
         self._journey = CatchUp(world, membership)
-        self.refusals = Refusals(world.audit, world.clock)
+        self.refusals = AuditFolding(world.audit, world.clock)
         self._told: set[tuple[str, str]] = set()  # refusals that are in the audit log already
         self._remember()
 

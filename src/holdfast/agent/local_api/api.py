@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec import Struct
 
-from holdfast.agent.link.denials import Denials
+from holdfast.agent.link import audit_folding
 from holdfast.errors import (
     HoldfastError,
     Invalid,
@@ -130,7 +130,7 @@ class LocalApi:
         self._key = key
         self._to = ssh_key.fingerprint(ssh_key.parse(key.line))
         self._nonces = nonces
-        self._denials = Denials(audit, clock)
+        self._denials = audit_folding.denials(audit, clock)
         self._clock = clock
         self._asked: dict[str, deque[float]] = {}
 
@@ -148,7 +148,8 @@ class LocalApi:
             http_signature.check_body(parsed, await body())
             return Answer(200, self._carry_out(operation))
         except HoldfastError as trouble:
-            self._denials.note(str(who), f"{asked.method} {asked.target}", asked.source, trouble)
+            what = f"{asked.method} {asked.target}"
+            audit_folding.note_denial(self._denials, str(who), what, asked.source, trouble)
             return refusal(trouble, extra)
 
     def close(self) -> None:
