@@ -111,7 +111,7 @@ def test_a_hub_that_is_gone_changes_nothing_and_is_asked_ever_more_rarely() -> N
         assert after == before
         del machine.link._try
         back_s = rig.loop.time()
-        await until(rig, lambda: (agent.heard_s or 0) > back_s, at_most_s=61)
+        await until(rig, lambda: (agent.check_ins.heard_s or 0) > back_s, at_most_s=61)
         task.cancel()
 
     play(scene)
@@ -155,7 +155,7 @@ def test_a_hub_that_counts_too_many_is_left_alone_as_long_as_it_says() -> None:
 
         machine.link._try = limited
         task = asyncio.ensure_future(agent.run())
-        await until(rig, lambda: agent.heard_s is not None, at_most_s=450)
+        await until(rig, lambda: agent.check_ins.heard_s is not None, at_most_s=450)
         task.cancel()
         first, second = gaps(tried)[:2]
         assert 20 <= first <= 25 and 300 <= second <= 375

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from holdfast.agent.findings import Findings
+from holdfast.agent.keeper import Say
 from holdfast.agent.traffic.certificates.store import Held
-from holdfast.agent.world import Say
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
 from holdfast.model.certificate import CertificateFacts, ChainFacts
