@@ -52,7 +52,8 @@ class CertificateNotes:
         self._say("certificate_issued", {**said, **more})
 
     def failed(self, name: str, trouble: HoldfastError, kept: bool) -> None:
-        self._notes[name].trouble = trouble.message
+        note = self._notes[name]
+        note.trouble = trouble.message
         if self._findings.add_trouble(FAILED, trouble, address(name)):
             self._say(FAILED, {"name": name, "message": trouble.message, "kept": kept})
 
