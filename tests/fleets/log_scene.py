@@ -37,7 +37,6 @@ from holdfast.agent.membership import Membership
 from holdfast.agent.orders.streams import Streams
 from holdfast.agent.services.secrets import Secrets
 from holdfast.agent.traffic.certificates.node import NodeCertificates
-from holdfast.agent.world import World
 from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
 from holdfast.model import canonical
@@ -49,6 +48,8 @@ from holdfast.planning.plan import Inputs, plan
 from holdfast.ports.signer import Signer
 from holdfast.trust import certificates as rules
 from holdfast.wiring import cli as wiring
+from holdfast.wiring import keepers
+from holdfast.wiring.keepers import Ports
 from tests.fleets.agents import AnyImage, Wires
 from tests.fleets.build import ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.serving import Served, key_of, served
@@ -67,8 +68,8 @@ class TwoIssuers(NodeCertificates):
 
     other: MemoryCertificates
 
-    def follow(self, node: Node, settings: Settings) -> None:
-        super().follow(node, settings)
+    def prepare(self, node: Node, settings: Settings) -> None:
+        super().prepare(node, settings)
         self.other.issuer(node.name, rules.constraints(node.name, node.roles, settings), SystemClock().now_s())
 
 
@@ -83,6 +84,8 @@ class AgentThread:
         self._loop: asyncio.AbstractEventLoop
         self.runtime: MemoryRuntime
         self.agent: Agent
+        self.ports: Ports
+        self.certificates: NodeCertificates
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), name=node, daemon=True)
         self._thread.start()
         assert self._ready.wait(60)
@@ -98,7 +101,7 @@ class AgentThread:
         assert self.agent.orders.opening.streams is not None
         await self.agent.orders.opening.streams.close()
         await asyncio.gather(task, return_exceptions=True)
-        await self.agent.world.link.close()
+        await self.ports.link.close()
 
     def _built(self) -> Agent:
         hub, clock, random, key = self._hub, SystemClock(), SystemRandom(), key_of(self.node)
@@ -113,38 +116,37 @@ class AgentThread:
         self.runtime = MemoryRuntime(clock)
         self.runtime.images = AnyImage()
         acceptance = MemoryAcceptance()
-        world = World(
-            HttpFleetLink(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, random),
-            MemoryJournal(),
-            acceptance,
-            MemoryStorage(self.node),
-            MemoryAuditLog(clock),
-            MemoryMachine(),
-            key,
-            clock,
-            random,
-            keeper,
-            self.runtime,
-            proxy,
-            MemoryProber(),
-            Secrets(acceptance, MemoryOpener(key.line), MemorySecretFiles()),
-            issuer,
-            MemoryShelf(),
-            MemoryPublicAuthority(clock.now_s),
-            handshake,
-            MemoryNameServer(),
-            MemoryResolver(),
-            "/srv",
-            lambda event, fields: None,
+        ports = Ports(
+            link=HttpFleetLink(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, random),
+            journal=MemoryJournal(),
+            acceptance=acceptance,
+            storage=MemoryStorage(self.node),
+            audit=MemoryAuditLog(clock),
+            machine=MemoryMachine(),
+            key=key,
+            clock=clock,
+            random=random,
+            runtime=self.runtime,
+            proxy=proxy,
+            prober=MemoryProber(),
+            secrets=Secrets(acceptance, MemoryOpener(key.line), MemorySecretFiles()),
+            issuer=issuer,
+            shelf=MemoryShelf(),
+            authority=MemoryPublicAuthority(clock.now_s),
+            handshake=handshake,
+            name_server=MemoryNameServer(),
+            resolver=MemoryResolver(),
+            data_dir="/srv",
+            say=lambda event, fields: None,
         )
+        self.ports, self.certificates = ports, keeper
         request = hub.joining(self.node)
         member = Membership(
             applied.fleet_id, self.node, ("worker",), hub.url, hub.hub_key, applied.head, request.enrolment
         )
-        agent = Agent(world, member)
         line = HttpNodeStreams(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, random)
-        agent.orders.opening.streams = Streams(line, self.runtime, keeper.serving, clock, world.say)
-        return agent
+        streams = Streams(line, self.runtime, keeper.serving, clock, ports.say)
+        return keepers.build(ports, member, keeper, streams=streams).agent
 
     def tell(self, what: Callable[[], Any]) -> Any:
         """Done in its own thread, as everything that touches its containers."""
@@ -266,8 +268,8 @@ class LogScene:
         self.hub.link().commit(signed(plan(self.fleet, applied, Inputs(identities=known))))
 
     def _issuer(self, node: str) -> str:
-        wait_until(lambda: self.agents[node].agent.world.certificates.shown()[0], node)
-        return canonical.digest(self.agents[node].agent.world.certificates.shown()[0])
+        wait_until(lambda: self.agents[node].certificates.section().issuer, node)
+        return canonical.digest(self.agents[node].certificates.section().issuer)
 
     def web(self, but: str = "") -> tuple[AgentThread, str]:
         """Who runs it, and the id of its container; another one than `but`."""

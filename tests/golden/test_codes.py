@@ -214,5 +214,5 @@ def test_codes_of_findings() -> None:
 
 
 def test_codes_of_alerts() -> None:
-    rows = {code: {"ends": ended or None} for code, ended in alarms.RECOVERY_OF.items()}
+    rows = {code: {"ends": ended or None} for code, ended in sorted(alarms.RECOVERY_OF.items())}
     stored.check("codes/alerts.json", stored.pretty(rows))

@@ -17,6 +17,7 @@ from holdfast.model.fleet import Fleet, Node
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.order import ACTIONS, Delivered, HubOrder
 from holdfast.wire import faults
+from holdfast.wiring import keepers
 from tests.fleets import virtual
 from tests.fleets.agents import Lone, Machine, PaperHub, until
 from tests.fleets.build import ALICE_SIGNER, small_fleet
@@ -104,7 +105,7 @@ def test_a_node_hears_of_itself_and_of_nobody_it_could_call() -> None:
             agent = machine.start()
             await agent.join()
             await agent.turn()
-            content = LocalAgent(agent).manifest()
+            content = LocalAgent(agent, machine.journal, machine.clock).manifest()
             assert content is not None
             manifest = msgspec.json.decode(content, type=NodeManifest)
             assert manifest.node == name and all(entry.node == name for entry in manifest.services.values())
@@ -285,7 +286,8 @@ def test_worker_is_the_default_and_proxy_is_what_the_revision_says(
     (candidate,) = chain((roled(x1=said, a1=others), ALICE_SIGNER))
 
     async def scene(loop: VirtualLoop) -> None:
-        agent = await Lone(loop, PaperHub(candidate), "x1").turned()
+        lone = Lone(loop, PaperHub(candidate), "x1")
+        agent = await lone.turned()
         assert roles.of(agent) == said
         if fits:
             roles.check_role(agent, asserted)
@@ -293,7 +295,7 @@ def test_worker_is_the_default_and_proxy_is_what_the_revision_says(
             with pytest.raises(Conflict, match=r"role edge.* says worker") as refused:
                 roles.check_role(agent, asserted)
             assert refused.value.code == "failed_precondition"
-        content = LocalAgent(agent).manifest()
+        content = LocalAgent(agent, lone.journal, lone.clock).manifest()
         assert content is not None
         runs = bool(msgspec.json.decode(content, type=NodeManifest).services)
         assert runs is (said == ("worker",)), "the only other node takes it where this one is an edge"
@@ -301,7 +303,9 @@ def test_worker_is_the_default_and_proxy_is_what_the_revision_says(
     virtual.run(scene)
 
 
-def test_an_agent_is_idle_or_processing_and_comes_back_to_idle_however_it_went() -> None:
+def test_an_agent_is_idle_or_processing_and_comes_back_to_idle_however_it_went(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """T-03: exactly two states; a revision that is good, one that is refused and an order are worked on, a poll with
     no news is not."""
     states: list[str] = []
@@ -315,8 +319,8 @@ def test_an_agent_is_idle_or_processing_and_comes_back_to_idle_however_it_went()
     async def scene(loop: VirtualLoop) -> None:
         hub = PaperHub(*CANDIDATES)
         lone = Lone(loop, hub)
-        before = lone.start()
-        agent = Watched(before.world, before.me)
+        monkeypatch.setattr(keepers, "Agent", Watched)
+        agent = lone.start()
         await agent.turn()
         assert states == ["idle", "processing", "idle"]
         for _ in range(20):

@@ -607,7 +607,7 @@ def test_a_hub_cannot_fill_a_node_with_its_wishes() -> None:
         for _ in range(40):
             await turn(agent)
         assert sent > 10_000
-        assert len(agent.orders.answers.unsent) <= UNSENT_MAX and "order_waits" in codes(agent)
+        assert len(agent.orders.results.unsent) <= UNSENT_MAX and "order_waits" in codes(agent)
         minutes = s.loop.time() // 60 + 1
         assert s.lone.audit.head().number <= 110 * minutes
         assert max(map(len, s.lone.audit.lines(0, 100_000))) < 2_000
@@ -615,7 +615,7 @@ def test_a_hub_cannot_fill_a_node_with_its_wishes() -> None:
         await asyncio.sleep(120)
         for _ in range(40):
             await turn(agent)
-        assert not agent.orders.answers.unsent and "web" in s.data
+        assert not agent.orders.results.unsent and "web" in s.data
         counted = [e.count for e in s.lone.events() if e.result == "refused"]
         assert sum(counted) > 1000 > len(counted)
         await deliver(agent, s, order(at_s=s.lone.clock.now_s()))

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +19,9 @@ from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.runtime.memory import Behaviour, MemoryRuntime
 from holdfast.agent.link.order_results import OrderResults
 from holdfast.agent.orders import streams
+from holdfast.agent.orders.log_feed import LogFeed
 from holdfast.agent.orders.stream_orders import StreamOrders
 from holdfast.agent.orders.streams import STREAMS_MAX, Streams, converse
-from holdfast.agent.services.log_feed import LogFeed
 from holdfast.agent.time import NodeTime
 from holdfast.cli import issuers, log_call, logs
 from holdfast.cli.log_call import Call, Inbox
@@ -659,7 +658,7 @@ def test_only_who_may_order_it_reads_logs(whole: LogScene) -> None:
 
 def test_a_reader_of_logs_is_in_the_audit_log_and_leaves_nothing_in_the_journal(whole: LogScene) -> None:
     agent, _ = whole.web()
-    world = agent.agent.world
+    world = agent.ports
     before, entries = len(list(world.audit.lines(0, 10_000))), len(world.journal.entries(10_000))
     counter = world.journal.highest_counter()
     whole.run("logs", "web")
@@ -755,12 +754,24 @@ def test_an_issuer_that_a_hub_puts_in_the_place_of_the_pinned_one_is_not_believe
 # ---- orders that open streams
 
 
-def opening(node: Node, journal: MemoryJournal, meeting: Meeting) -> tuple[StreamOrders, OrderResults, MemoryAuditLog]:
-    world: Any = SimpleNamespace(journal=journal, audit=MemoryAuditLog(node.clock), clock=node.clock)
+def opening(
+    node: Node,
+    journal: MemoryJournal,
+    meeting: Meeting,
+    hurry: Callable[[], None] = lambda: None,
+    audit: MemoryAuditLog | None = None,
+) -> tuple[StreamOrders, OrderResults, MemoryAuditLog]:
+    audit = audit or MemoryAuditLog(node.clock)
     answers = OrderResults(journal)
-    found = StreamOrders(world, answers, NodeTime(node.clock, journal))
-    found.streams = station(node, meeting, [])
-    return found, answers, world.audit
+    found = StreamOrders(
+        journal=journal,
+        audit=audit,
+        results=answers,
+        time=NodeTime(node.clock, journal),
+        hurry=hurry,
+        streams=station(node, meeting, []),
+    )
+    return found, answers, audit
 
 
 def test_an_order_that_is_delivered_again_opens_no_second_stream_and_has_the_same_answer() -> None:
@@ -769,10 +780,9 @@ def test_an_order_that_is_delivered_again_opens_no_second_stream_and_has_the_sam
     async def story(node: Node) -> None:
         await node.begun()
         journal, meeting = MemoryJournal(), Meeting()
-        orders_, answers, audit = opening(node, journal, meeting)
-        wanted = proof(follow=True)
         hurried: list[int] = []
-        orders_.hurry = lambda: hurried.append(1)
+        orders_, answers, audit = opening(node, journal, meeting, lambda: hurried.append(1))
+        wanted = proof(follow=True)
         assert orders_.begin(wanted, 1) is None and orders_.known(wanted.order.id, 2)
         await asyncio.sleep(1)
         assert answers.waiting()[0].outcome == "done" and hurried == [1]
@@ -796,8 +806,7 @@ def test_without_an_audit_log_that_can_be_written_nobody_reads() -> None:
     async def story(node: Node) -> None:
         await node.begun()
         meeting = Meeting()
-        orders_, answers, _ = opening(node, MemoryJournal(), meeting)
-        orders_._world.audit = Full(node.clock)  # type: ignore[misc]
+        orders_, answers, _ = opening(node, MemoryJournal(), meeting, audit=Full(node.clock))
         orders_.begin(proof(), 1)
         await asyncio.sleep(1)
         assert answers.waiting()[0].code == "no_space" and meeting.papers == []

@@ -19,7 +19,7 @@ from holdfast.model.report import Report
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.signer import Signer
 from holdfast.wiring import cli as wiring
-from tests.fleets.agents import Machine
+from tests.fleets.agents import Machine, services_of
 from tests.fleets.build import ALICE, ALICE_SIGNER, operator_signer, small_fleet
 from tests.fleets.desks import OPERATOR, Rig, key_of
 
@@ -99,7 +99,9 @@ def scene(home: Path, story: Story) -> None:
             return [one.id for one in await machine.runtime.containers() if one.running]
 
         async with asyncio.timeout(60):
-            while not (agent.services.states() and agent.services.states()[0].phase == "converged"):
+            while not (
+                services_of(agent).section().services and services_of(agent).section().services[0].phase == "converged"
+            ):
                 await asyncio.sleep(0.02)
         await story(Box(rig, home, loop), machine, running)
         for task in tasks:

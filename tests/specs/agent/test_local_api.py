@@ -12,7 +12,7 @@ from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.nonces.memory import MemoryNonces
 from holdfast.adapters.signer.memory import MemorySigner
-from holdfast.agent.link import denials
+from holdfast.agent.link.audit_folding import LINES_PER_MINUTE
 from holdfast.agent.local_api import api
 from holdfast.agent.local_api.api import (
     ALLOWED,
@@ -254,18 +254,18 @@ def test_asking_too_often_is_limited_and_says_until_when(bench: Bench) -> None:
 
 
 def test_a_flood_of_refusals_is_counted_not_written_one_by_one(bench: Bench) -> None:
-    for _ in range(denials.LINES_PER_MINUTE + 250):
+    for _ in range(LINES_PER_MINUTE + 250):
         bench.ask(by("anonymous", "GET", "/v1/status"))
-    assert len(bench.denials()) == denials.LINES_PER_MINUTE
+    assert len(bench.denials()) == LINES_PER_MINUTE
     bench.clock.advance(60)
     bench.ask(by("anonymous", "GET", "/v1/status"))
     folded, last = bench.denials()[-2:]
     assert (folded.event.count, folded.event.source, last.event.count) == (250, "192.0.2.9", 1)
-    assert sum(entry.event.count for entry in bench.denials()) == denials.LINES_PER_MINUTE + 251
+    assert sum(entry.event.count for entry in bench.denials()) == LINES_PER_MINUTE + 251
 
 
 def test_what_was_only_counted_is_written_at_the_end(bench: Bench) -> None:
-    for _ in range(denials.LINES_PER_MINUTE + 1):
+    for _ in range(LINES_PER_MINUTE + 1):
         bench.ask(by("anonymous", "GET", "/v1/status"))
     bench.api.close()
-    assert len(bench.denials()) == denials.LINES_PER_MINUTE + 1
+    assert len(bench.denials()) == LINES_PER_MINUTE + 1

@@ -1,6 +1,6 @@
-"""What operators signed, accepted: chain verified from this node's own anchor, contents by digest, deltas by grade.
+"""Accept revisions: verify the chain from this node's own anchor, contents by digest, changes by grade.
 
-Keeps the highest revision it accepted, refuses older ones, forks and other fleets, and is durable before it says so.
+The highest accepted revision is kept; older ones, forks and other fleets are refused. Durable before it is reported.
 """
 
 import asyncio
@@ -10,14 +10,12 @@ import msgspec
 
 from holdfast.agent.acceptance import manifest_grades
 from holdfast.agent.acceptance.catch_up import CatchUp, Step
+from holdfast.agent.acceptance.log import AcceptanceLog
 from holdfast.agent.acceptance.manifest_grades import Followed
-from holdfast.agent.findings import Findings
-from holdfast.agent.link.refusals import Refusals
+from holdfast.agent.keeper import Revision
 from holdfast.agent.membership import Membership
-from holdfast.agent.world import World
-from holdfast.errors import Corrupt, Failed, HoldfastError, NeedsOperator, TryLater
+from holdfast.errors import Corrupt, Failed, NeedsOperator, TryLater
 from holdfast.model import canonical
-from holdfast.model.audit import Event
 from holdfast.model.checkin import LINKS_MAX, CheckInAnswer
 from holdfast.model.fleet import FleetDocument, Node, Settings
 from holdfast.model.manifest import NodeManifest
@@ -25,7 +23,9 @@ from holdfast.model.record import Link
 from holdfast.model.report import Parked
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.model.trust import Trust
-from holdfast.ports.acceptance import Accepted
+from holdfast.ports.acceptance import Acceptance, Accepted
+from holdfast.ports.clock import Clock
+from holdfast.ports.journal import Journal
 from holdfast.trust import chain
 from holdfast.trust.chain import Anchor
 
@@ -37,20 +37,30 @@ _parked = msgspec.json.Decoder(tuple[Parked, ...])
 
 
 class Accepting:
-    def __init__(self, world: World, membership: Membership, findings: Findings) -> None:
-        self._world = world
-        self._me = membership
-        self._findings = findings
-        self.newest: Accepted | None = world.acceptance.newest()
+    def __init__(
+        self,
+        *,
+        acceptance: Acceptance,
+        journal: Journal,
+        catch_up: CatchUp,
+        clock: Clock,
+        log: AcceptanceLog,
+        member: Membership,
+    ) -> None:
+        self._acceptance = acceptance
+        self._journal = journal
+        self._catch_up = catch_up
+        self._clock = clock
+        self._log = log
+        self._me = member
+        self.newest: Accepted | None = acceptance.newest()
         self.seen: Head = self.newest.head if self.newest else NO_HEAD
         self.in_force: NodeManifest | None = None
         self.in_force_digest = ""
         self.trust: Trust | None = None
         self.parked: tuple[Parked, ...] = ()
         self.changes = 0
-        self._journey = CatchUp(world, membership)
-        self.refusals = Refusals(world.audit, world.clock)
-        self._told: set[tuple[str, str]] = set()  # refusals that are in the audit log already
+        self._read: tuple[str, str, Node, FleetDocument] | None = None  # by digest
         self._remember()
 
     def _remember(self) -> None:
@@ -70,26 +80,36 @@ class Accepting:
         if said == newest.in_force or not said:
             return ()
         assert self.in_force is not None
-        noted = {parked.address: parked for parked in _parked.decode(self._world.journal.fact(PARKED_FACT) or b"[]")}
+        noted = {parked.address: parked for parked in _parked.decode(self._journal.fact(PARKED_FACT) or b"[]")}
         apart = manifest_grades.differing(manifest_grades.decode_manifest(said), self.in_force)
-        now_s = self._world.clock.now_s()
+        now_s = self._clock.now_s()
         return tuple(noted.get(a) or manifest_grades.noted(a, "destroy", manifest_grades.UNSAID, now_s) for a in apart)
 
     def own(self) -> tuple[Node, Settings] | None:
-        """What the manifest in force says this node is, and the settings every node may know."""
+        """What the manifest in force says this node is, and the settings that every node may know."""
+        found = self._documents()
+        return (found[0], found[1].settings) if found is not None else None
+
+    def revision(self) -> Revision | None:
+        """What is in force, for the keepers; None before anything was accepted."""
+        found = self._documents()
+        if found is None or self.in_force is None:
+            return None
+        stones = {**(self.newest.stones if self.newest else {}), **self.in_force.retired}
+        return Revision(self.seen.number, self.in_force, found[1], found[0], stones)
+
+    def _documents(self) -> tuple[Node, FleetDocument] | None:
+        """Decoded once for each pair of digests: the report of every change asks for them."""
         if self.in_force is None:
             return None
-        held = self._world.acceptance.blob
-        node, document = held(self.in_force.own.digest), held(self.in_force.settings)
-        if node is None or document is None:
-            return None
-        settings = msgspec.json.decode(document, type=FleetDocument).settings
-        return msgspec.json.decode(node, type=Node), settings
-
-    def document(self) -> FleetDocument | None:
-        """Everything that every node of the fleet may know."""
-        held = self._world.acceptance.blob(self.in_force.settings) if self.in_force is not None else None
-        return msgspec.json.decode(held, type=FleetDocument) if held is not None else None
+        digests = self.in_force.own.digest, self.in_force.settings
+        if self._read is None or self._read[:2] != digests:
+            node, document = self._acceptance.blob(digests[0]), self._acceptance.blob(digests[1])
+            if node is None or document is None:
+                return None
+            decoded = msgspec.json.decode(document, type=FleetDocument)
+            self._read = (*digests, msgspec.json.decode(node, type=Node), decoded)
+        return self._read[2], self._read[3]
 
     # ---- following
 
@@ -97,18 +117,13 @@ class Accepting:
         """True when something new was accepted; a refusal is a finding and an audit line, never an exception."""
         try:
             accepted = await self._follow(answer)
-        except TryLater as trouble:
-            if trouble.code == "content_missing":  # the hub is there and keeps something back: that is worth telling
-                self._findings.add_trouble("revision_waits", trouble)
-            raise
-        except Failed as trouble:  # this machine's fault, not the revision's: it is tried again
-            self._findings.add_trouble("state_unwritable", trouble)
+        except (TryLater, Failed) as trouble:
+            self._log.waits(trouble)
             raise
         except NeedsOperator as trouble:
-            self._refuse(answer.head, trouble)
+            self._log.refuse(answer.head, trouble)
             return False
-        for code in ("revision_refused", "revision_waits", "state_unwritable"):
-            self._findings.clear(code)
+        self._log.followed()
         return accepted
 
     async def _follow(self, answer: CheckInAnswer) -> bool:
@@ -154,7 +169,7 @@ class Accepting:
             page = ()
         while at.head.number < last:
             if not page:
-                page = await self._world.link.links(at.head.number + 1, min(last, at.head.number + LINKS_MAX))
+                page = await self._catch_up.links(at.head.number + 1, min(last, at.head.number + LINKS_MAX))
             if not page:
                 raise TryLater(
                     f"the hub did not hand out revision {at.head.number + 1}",
@@ -183,7 +198,9 @@ class Accepting:
     async def _accept(self, reached: Anchor, steps: Sequence[Step], offered: bytes) -> None:
         last, newest = steps[-1].link, self.newest
         said = (newest.manifest or newest.said) if newest else b""
-        arrived = await self._journey.travel(steps, self._standing(said), said, bool(newest and newest.unread), offered)
+        arrived = await self._catch_up.travel(
+            steps, self._standing(said), said, bool(newest and newest.unread), offered
+        )
         standing = arrived.standing
         parked = tuple(standing.parked[address] for address in sorted(standing.parked))
         named = self._me.node in last.header.manifests
@@ -199,52 +216,18 @@ class Accepting:
             dict(standing.stones),
         )
         if parked:  # before it is in force: a crash in between leaves a note too many, not one too few
-            self._world.journal.set_aside(PARKED_FACT, msgspec.json.encode(parked))
-        self._world.acceptance.accept([step.link for step in steps], accepted, arrived.blobs)
-        if named:
-            self._findings.clear("not_in_revision")
-        else:
-            self._absent(reached.head)
+            self._journal.set_aside(PARKED_FACT, msgspec.json.encode(parked))
+        self._acceptance.accept([step.link for step in steps], accepted, arrived.blobs)
+        self._log.named(reached.head, named)
         self.newest = accepted
         self.changes += 1
         self._remember()
-        self._write_down(reached.head, parked)
+        self._log.accepted(reached.head, parked)
 
     def _standing(self, said: bytes) -> Followed:
         wanted = manifest_grades.decode_manifest(said) if said else None
         stones = self.newest.stones if self.newest else {}
         return Followed(self.in_force, wanted, {one.address: one for one in self.parked}, stones)
-
-    # ---- telling
-
-    def _absent(self, head: Head) -> None:
-        self._findings.add(
-            "not_in_revision",
-            f"revision {head.number} does not name this node any more; everything here stays as it is",
-            f"put [[nodes]] {self._me.node} back and apply, or wipe this machine when you are done with it",
-        )
-
-    def _write_down(self, head: Head, parked: Sequence[Parked]) -> None:
-        source = f"revision {head.number}"
-        self._world.audit.append(Event(f"fleet:{self._me.fleet[:12]}", "accept", source, detail=head.digest))
-        for one in parked:
-            self._world.audit.append(
-                Event(f"fleet:{self._me.fleet[:12]}", "accept", one.address, "parked", one.reason, source)
-            )
-        self._world.say("accepted", {"revision": head.number, "parked": [one.address for one in parked]})
-
-    def _refuse(self, head: Head, trouble: HoldfastError) -> None:
-        message = f"revision {head.number} is refused: {trouble.message}"
-        self._findings.add("revision_refused", message, trouble.remedy)
-        told = (head.digest, trouble.code)
-        if told in self._told:
-            return
-        if len(self._told) < 1000:
-            self._told.add(told)
-        event = Event("hub", "accept", f"revision {head.number}", "refused", trouble.message, head.digest)
-        if self.refusals.note(event):
-            fields: dict[str, object] = {"revision": head.number, "code": trouble.code, "message": trouble.message}
-            self._world.say("revision_refused", fields)
 
 
 def _refused(why: str) -> Corrupt:

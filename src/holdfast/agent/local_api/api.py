@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec import Struct
 
-from holdfast.agent.link.denials import Denials
+from holdfast.agent.link import audit_folding
 from holdfast.agent.local_api.callers import Callers, KnownFleet, stranger
 from holdfast.errors import (
     Failed,
@@ -112,7 +112,7 @@ class LocalApi:
         self._node = node
         self._callers = Callers(node, key, clock)
         self._nonces = nonces
-        self._denials = Denials(audit, clock)
+        self._denials = audit_folding.denials(audit, clock)
         self._clock = clock
         self._asked: dict[str, deque[float]] = {}
         self.malformed = refusal(
@@ -140,7 +140,8 @@ class LocalApi:
             http_signature.check_body(parsed, await body())
             return Response(200, self._carry_out(operation))
         except HoldfastError as trouble:
-            self._denials.note(str(who), f"{asked.method} {asked.target}", asked.source, trouble)
+            what = f"{asked.method} {asked.target}"
+            audit_folding.note_denial(self._denials, str(who), what, asked.source, trouble)
             return refusal(trouble, extra)
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from holdfast.agent.findings import Findings
-from holdfast.agent.world import Say
+from holdfast.agent.keeper import Say
 from holdfast.errors import HoldfastError, Invalid
 from holdfast.model.agent_address import place, shown
 from holdfast.model.fleet import Node

@@ -1,4 +1,4 @@
-"""What this agent remembers of each service over crashes and restarts: what serves, what failed, what is held."""
+"""What the agent remembers of each service over crashes: what serves, what failed, what is held."""
 
 from collections.abc import Callable
 

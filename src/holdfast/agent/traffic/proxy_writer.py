@@ -1,7 +1,7 @@
-"""The one writer of this node's proxy (M-115): what several keepers want of it, put together and acknowledged.
+"""The one writer of this node's proxy (M-115): it merges the routes of several owners into one set.
 
-Services bring the routes of their internal names, edges those of public ones. One set is applied at a time; whoever
-comes meanwhile goes with the next one. What the proxy does not take is its bringer's trouble, nobody else's.
+Owners are services with internal names and edges with public ones. One set is applied at a time; routes that come
+meanwhile go with the next. A route that the proxy refuses is the trouble of its owner alone.
 """
 
 import asyncio
@@ -20,10 +20,12 @@ Find = Callable[[ProxyRoute], Servable | None]  # the certificate of a route tha
 
 
 class ProxyWriter:
-    """`find` looks for certificates that are kept; a route without one is never applied again (I-16)."""
+    """`find` looks for certificates that are kept; a route without one is never applied again (I-16). `recalled` is
+    called once, when it is known which routes the proxy had before this process."""
 
-    def __init__(self, proxy: Proxy, find: Find) -> None:
+    def __init__(self, proxy: Proxy, find: Find, recalled: Callable[[], None] = lambda: None) -> None:
         self._proxy = proxy
+        self._recalled = recalled
         self._find = find
         self._has: dict[Owner, Routes] = {}  # acknowledged
         self._asked: dict[Owner, Routes] = {}  # not yet
@@ -55,10 +57,11 @@ class ProxyWriter:
         return True
 
     async def _recall(self) -> None:
-        """What an earlier process told it. If nobody knows, and there is something, whoever has a wish is waited for:
-        a set of the first one alone would cut everybody else off."""
+        """The routes that an earlier process put. If the proxy has routes that cannot be read, all owners are waited
+        for (GATHER_S): applying one owner's routes alone would drop the others."""
         known = await self._proxy.known()
         self._has, self._knows, self._is_lost = _grouped(known or ()), True, known is None
+        self._recalled()
 
     def of(self, service: str) -> Routes:
         return self._has.get(("service", service), ())

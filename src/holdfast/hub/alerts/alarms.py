@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.hub.alerts.traffic_codes import OVER
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.ledger import keys
@@ -23,6 +22,7 @@ from holdfast.model.hub_status import StatusFinding
 from holdfast.ports.clock import Clock
 from holdfast.ports.ledger_store import LedgerStore, Transaction
 from holdfast.ports.notifier import Notifier
+from holdfast.status.traffic_codes import OVER
 
 log = logging.getLogger("holdfast.alarms")
 

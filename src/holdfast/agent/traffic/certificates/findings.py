@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from holdfast.agent.findings import Findings
+from holdfast.agent.keeper import Say
 from holdfast.agent.traffic.certificates.store import Held
-from holdfast.agent.world import Say
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
 from holdfast.model.certificate import CertificateFacts, ChainFacts
@@ -52,7 +52,8 @@ class CertificateNotes:
         self._say("certificate_issued", {**said, **more})
 
     def failed(self, name: str, trouble: HoldfastError, kept: bool) -> None:
-        self._notes[name].trouble = trouble.message
+        note = self._notes[name]
+        note.trouble = trouble.message
         if self._findings.add_trouble(FAILED, trouble, address(name)):
             self._say(FAILED, {"name": name, "message": trouble.message, "kept": kept})
 

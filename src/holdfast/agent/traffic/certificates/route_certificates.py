@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec import UNSET, UnsetType
 
 from holdfast.agent.findings import Findings
+from holdfast.agent.keeper import Say
 from holdfast.agent.traffic.certificates.acme_retry import AcmeRetry
 from holdfast.agent.traffic.certificates.findings import FAILED, CertificateNotes, moment
 from holdfast.agent.traffic.certificates.store import Authority, KeptCertificates
-from holdfast.agent.world import Say
 from holdfast.errors import Corrupt, Failed, HoldfastError, TryLater
 from holdfast.model import canonical
 from holdfast.model.certificate import CertificateFacts, armoured

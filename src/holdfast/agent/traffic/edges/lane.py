@@ -22,7 +22,6 @@ from holdfast.reconcile.edges import PASSED, Act, Check, EdgeFacts, Phase, Step
 
 LOOK_S = 9.0  # a live route is looked at so often: with 2 s for each that hangs, the truth is told within 15 s
 INSTANT_S = 0.001  # timers are not more exact than that: what is left of a wait then is no wait any more
-MISTAKE_S = 10.0  # until the next try, after a mistake of ours
 SKIPPED = "skipped: "  # begins the message of a step that was not tried
 
 T = TypeVar("T")
@@ -40,20 +39,17 @@ class EdgeLane:
         clock: Clock,
         now_s: Callable[[], float],
         changed: Callable[[], None],
-        mistaken: Callable[[str, Exception], None],
     ) -> None:
         self.hostname = hostname
         self.wanted: EdgeRoute | None = None
         self.servable: Servable | None = None
         self.state: EdgeState | None = None
         self.is_gone = False  # the route was here, and was taken away
-        self.public_asked_s: float | None = None  # by the monotonic clock
         self._public_dns = ""
         self._steps = steps
         self._clock = clock
         self._now_s = now_s
         self._changed = changed
-        self._mistaken = mistaken
         self._charge: EdgeConfig | None = None
         self._about: object = None
         self._bell = asyncio.Event()
@@ -106,7 +102,7 @@ class EdgeLane:
     # ---- the loop
 
     async def run(self) -> None:
-        """Until it is over: neither applied nor in the proxy. Trouble is told and tried again; nothing else ends it."""
+        """Until it is over: neither applied nor in the proxy. Trouble is reported and tried again."""
         while True:
             self._is_new = False
             try:
@@ -117,9 +113,6 @@ class EdgeLane:
                 await self._turn(act)
             except Interrupted:
                 continue
-            except Exception as mistake:  # of ours: it must not keep this hostname from being looked after for good
-                self._mistaken(self.hostname, mistake)
-                await asyncio.sleep(MISTAKE_S)
 
     async def _turn(self, act: Act) -> None:
         if act == "rest":

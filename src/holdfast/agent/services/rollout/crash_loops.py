@@ -1,4 +1,4 @@
-"""What ends by itself again and again: started ever more rarely, and told; forgiven when somebody asks for it."""
+"""Containers that end again and again: started more and more rarely, and reported as a finding."""
 
 from collections.abc import Iterable
 
@@ -17,10 +17,10 @@ class CrashLoops:
     def __init__(self, clock: Clock, findings: Findings) -> None:
         self._clock = clock
         self._findings = findings
-        self._starts: dict[str, list[float]] = {}  # id → when this agent started it, after it had ended by itself
+        self._starts: dict[str, list[float]] = {}  # id → when this agent started it again after it had ended
 
     def backing_off(self, containers: Iterable[Container]) -> set[str]:
-        """Not to be started just now: they ended by themselves too often lately."""
+        """Not to be started now: they ended too often lately."""
         now_s = self._clock.monotonic_s()
         return {one.id for one in containers if not one.running and now_s < self._ready_s(one.id)}
 
@@ -31,7 +31,7 @@ class CrashLoops:
         return starts[-1] + min(2.0 ** (len(starts) - FREE), BACK_OFF_S_MAX)
 
     def healed(self, container: Container) -> None:
-        """Started again after it had ended by itself."""
+        """Started again after it had ended."""
         now_s = self._clock.monotonic_s()
         lately = [at_s for at_s in self._starts.get(container.id, []) if now_s - at_s < LATELY_S]
         self._starts[container.id] = lately = [*lately, now_s][-10:]
@@ -39,13 +39,13 @@ class CrashLoops:
             self._findings.add(
                 CRASHING,
                 f"{container.component} {container.replica} of {container.service} ends again and again "
-                f"({len(lately)} times within ten minutes); it is started ever more rarely",
+                f"({len(lately)} times within ten minutes); it is started more and more rarely",
                 f"holdfast logs {container.service}",
                 f"service.{container.service}",
             )
 
     def settle(self, containers: Iterable[Container]) -> None:
-        """What has lived for a while again is not crashing any more. `containers` are all of ours."""
+        """A container that has run for a while is not crashing any more. `containers` are all of ours."""
         now_s = self._clock.monotonic_s()
         ours = {one.id: one for one in containers}
         crashing = set()
@@ -60,7 +60,7 @@ class CrashLoops:
                 self._findings.clear(CRASHING, found.address)
 
     def forgive(self, containers: Iterable[Container]) -> None:
-        """Somebody asked for it by name: everything may be tried again at once."""
+        """An order named their service: they may be started at once."""
         for one in containers:
             self._starts.pop(one.id, None)
 
