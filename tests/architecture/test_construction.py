@@ -44,7 +44,7 @@ def assigned(source: str) -> list[tuple[int, str]]:
             found += _foreign(ast.Attribute(node.args[0], "?", ast.Store()), node.lineno)
         for target in targets:
             found += _foreign(target, node.lineno)  # type: ignore[attr-defined]
-    return found
+    return sorted(found)
 
 
 def _foreign(target: ast.expr, line: int) -> list[tuple[int, str]]:

@@ -26,7 +26,9 @@ class PublicDns:
             self._asked_s = {hostname: at_s for hostname, at_s in self._asked_s.items() if hostname in here}
             now_s = self._clock.monotonic_s()
             due = [
-                lane for lane in lanes if config.own_public and lane.wanted is not None and self._is_due(lane, now_s)
+                lane
+                for lane in lanes
+                if config.own_public and lane.host.wanted is not None and self._is_due(lane, now_s)
             ]
             for first in range(0, len(due), AT_ONCE):
                 await asyncio.gather(*(self._ask(lane, config) for lane in due[first : first + AT_ONCE]))

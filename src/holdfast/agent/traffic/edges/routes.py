@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.agent.keeper import Say
 from holdfast.agent.keeping import Keeping
 from holdfast.agent.traffic.edges.findings import EdgeFindings
+from holdfast.agent.traffic.edges.hostname import Hostname
 from holdfast.agent.traffic.edges.lane import EdgeLane
 from holdfast.agent.traffic.edges.public_dns import PublicDns
 from holdfast.agent.traffic.edges.steps import EdgeConfig, EdgeSteps
@@ -138,14 +139,15 @@ class Edges:
     # ---- lanes
 
     def _begin(self, hostname: str, charge: EdgeConfig) -> None:
-        lane = EdgeLane(hostname, self._steps, self._clock, self._now_s, self._bell.set)
+        host = Hostname(hostname, self._clock, self._now_s)
+        lane = EdgeLane(host, self._steps, self._clock, self._bell.set)
         self._lanes[hostname] = lane
         lane.follow(charge)
         self._spawn(self._keep(lane))
 
     async def _keep(self, lane: EdgeLane) -> None:
         await self._keeping.keep(lane.run, hostname=lane.hostname)
-        if lane.is_gone:
+        if lane.host.is_gone:
             self._gone.append(lane.hostname)
             self._say("edge_route_gone", {"hostname": lane.hostname})
         del self._lanes[lane.hostname]
@@ -162,7 +164,7 @@ class Edges:
         for hostname in sorted(due & self._lanes.keys() - self._renewing):
             lane = self._lanes[hostname]
             ready_s = self._renewals.get(hostname, (0, 0.0))[1]
-            if lane.servable is not None and lane.wanted is not None and ready_s <= now_s:
+            if lane.host.servable is not None and lane.host.wanted is not None and ready_s <= now_s:
                 self._renewing.add(hostname)
                 self._spawn(self._renew(lane, charge))
 
@@ -175,7 +177,7 @@ class Edges:
         except HoldfastError as trouble:  # the finding is that of the certificate
             self._say("certificate_not_renewed", {"hostname": lane.hostname, "message": trouble.message})
         else:
-            if lane.servable is None or servable.digest != lane.servable.digest:
+            if lane.host.servable is None or servable.digest != lane.host.servable.digest:
                 self._renewals.pop(lane.hostname, None)
                 self._say("certificate_renewed", {"hostname": lane.hostname, "digest": servable.digest})
                 lane.renewed(servable)
