@@ -102,7 +102,7 @@ def test_nobody_who_answers_is_told_in_time(scene: Scene) -> None:
     began_s = time.monotonic()
     with pytest.raises(TryLater) as told:
         ask(scene, WEB, scene.silent, at_most_s=0.5)
-    assert WEB in told.value.message and told.value.remedy.startswith("ask yourself: dig")
+    assert WEB in told.value.message and told.value.remedy.startswith("check it yourself: dig")
     assert time.monotonic() - began_s < 10
 
 
