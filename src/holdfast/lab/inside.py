@@ -1,4 +1,4 @@
-"""A command inside a node with the caller's terminal: signals go in, the exit code comes out, no orphan stays."""
+"""Run a command inside a node on the caller's terminal: pass signals on, return the exit code."""
 
 import ctypes
 import os
@@ -9,14 +9,14 @@ from typing import NoReturn
 
 from holdfast.errors import Failed
 
-SPACES = ("net", "uts", "pid", "mnt")  # the mount namespace last: after it /proc is the node's
+SPACES = ("net", "uts", "pid", "mnt")  # mnt last: after it, /proc is the node's
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 PR_SET_PDEATHSIG = 1
 NOT_FOUND, NOT_EXECUTABLE, CANNOT_ENTER = 127, 126, 125
 
 
 def run(init: int, words: Sequence[str], env: Mapping[str, str]) -> int:
-    """A pid namespace is entered by the next child only, so this process forks and stands by."""
+    """setns(2) puts only later children into a pid namespace, so this process forks and waits."""
     sys.stdout.flush()
     sys.stderr.flush()
     folder = os.getcwd()
@@ -25,7 +25,7 @@ def run(init: int, words: Sequence[str], env: Mapping[str, str]) -> int:
     for kind, handle in zip(SPACES, handles, strict=True):
         if libc.setns(handle, 0) != 0:
             raise Failed(
-                f"the node's {kind} namespace cannot be entered: {os.strerror(ctypes.get_errno())}",
+                f"cannot enter the node's {kind} namespace: {os.strerror(ctypes.get_errno())}",
                 remedy="run this command as root",
                 code="no_namespaces",
             )
@@ -43,7 +43,7 @@ def _become(words: Sequence[str], env: Mapping[str, str], folder: str) -> NoRetu
         try:
             os.chdir(folder)
         except OSError:
-            os.chdir("/")  # the caller stands where the node has something else mounted
+            os.chdir("/")  # the caller's directory does not exist in the node
         os.execvpe(words[0], list(words), dict(env))  # noqa: S606 (that is what `lab exec` is for)
     except FileNotFoundError:
         code = NOT_FOUND
@@ -57,7 +57,7 @@ def _become(words: Sequence[str], env: Mapping[str, str], folder: str) -> NoRetu
 
 
 def _stand_by(child: int) -> int:
-    """What the terminal sends reaches the child by itself; the rest is handed on."""
+    """The terminal's own signals reach the child directly; the others are passed on."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGQUIT, signal.SIG_IGN)
     for number in PASSED_ON:

@@ -42,12 +42,12 @@ def test_nodes_are_read_with_their_roles() -> None:
     ("text", "said"),
     [
         ("", "1 to 200"),
-        ("w1:worker", "exactly one node has the role hub, not 0"),
-        ("a:hub,b:hub", "exactly one node has the role hub, not 2"),
-        ("a:hub,a:worker", "two nodes are called a"),
-        ("a:hub,W1:worker", "'W1' is not a node's name"),
-        ("a:hub,b:wroker", "'wroker' is not a role of b"),
-        ("hub:hub", "no node may be called hub"),
+        ("w1:worker", "a lab needs exactly one node with the role hub, not 0"),
+        ("a:hub,b:hub", "a lab needs exactly one node with the role hub, not 2"),
+        ("a:hub,a:worker", "two nodes have the name a"),
+        ("a:hub,W1:worker", "'W1' is not a valid node name"),
+        ("a:hub,b:wroker", "'wroker' is not a valid role for b"),
+        ("hub:hub", "a node cannot have the name hub"),
         (",".join(["h:hub", *(f"w{n}:worker" for n in range(200))]), "1 to 200"),
     ],
 )
