@@ -44,7 +44,7 @@ class FileAuditLog:
         remarks: list[str] = []
         mark = self._mark(remarks)
         size = os.fstat(self._handle).st_size
-        end = self._repaired(size, mark, remarks)
+        end = self._mended(size, mark, remarks)
         self._head = self._tail(mark, end)
         os.fdatasync(self._handle)
         self._size = self._synced_bytes = end
@@ -65,7 +65,7 @@ class FileAuditLog:
             remarks.append("the head file of this log was missing")
         return mark
 
-    def _repaired(self, size: int, mark: head_file.Mark | None, remarks: list[str]) -> int:
+    def _mended(self, size: int, mark: head_file.Mark | None, remarks: list[str]) -> int:
         """Cut off an incomplete last line that a crash left; it was never acknowledged. Complete lines stay."""
         end = reading.complete_end(self._handle, size)
         if end == size:
