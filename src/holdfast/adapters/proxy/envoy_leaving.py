@@ -12,7 +12,7 @@ from holdfast.ports.proxy import Backend, ProxyRoute
 
 LINGER_S_MAX = 3600.0
 UNDER_WAY = r"^cluster\..*\.upstream_(cx_active|rq_active|rq_pending_active)$"
-# For requests, idle pooled connections do not count as use; for passed-through connections they do.
+# For requests, idle pooled connections do not count; for passed-through traffic each open connection counts.
 COUNTED = {True: ("upstream_cx_active",), False: ("upstream_rq_active", "upstream_rq_pending_active")}
 
 

@@ -56,7 +56,7 @@ class KeyfileSigner:
         if public.type.startswith("sk-"):
             raise Invalid(
                 f"{self._path} belongs to a security key",
-                remedy=f"sign with ssh-keygen: ssh-keygen -Y sign -n NAMESPACE -f {self._path} FILE",
+                remedy=f"write its public half again: ssh-keygen -y -f {self._path} > {self._path}.pub",
             )
         return _load(content, None, self._path) if cipher == b"none" else self._unlocked(content)
 
