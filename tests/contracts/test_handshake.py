@@ -133,7 +133,7 @@ def test_another_name_another_issuer_or_another_time_proves_nothing(world: Tls |
 
 def test_nobody_there_is_a_trouble_in_words(world: Tls | Memory) -> None:
     shown = asyncio.run(world.handshake.shown(HOST, _nobodys_port(), NAME, b"", 2.0))
-    assert shown.leaf == b"" and "nobody listens" in shown.trouble
+    assert shown.leaf == b"" and "nothing listens" in shown.trouble
 
 
 def _nobodys_port() -> int:

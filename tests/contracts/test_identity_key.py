@@ -53,7 +53,7 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
     assert path.parent.stat().st_mode & 0o777 == 0o700
     for mode in (0o640, 0o604, 0o620):
         path.chmod(mode)
-        with pytest.raises(NotPermitted, match="others"):
+        with pytest.raises(NotPermitted, match="other users"):
             file.load(str(path))
 
 

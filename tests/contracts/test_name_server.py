@@ -417,7 +417,7 @@ def test_whoever_has_the_port_is_named_and_left_alone(real: DnsmasqScene, direct
 def test_an_address_that_the_machine_does_not_have_is_waited_for(real: DnsmasqScene) -> None:
     with pytest.raises(TryLater) as told:
         do(real.server.follow(Serving("100.64.201.77", ZONE)))
-    assert "is not an address of this machine" in told.value.message and real.processes() == []
+    assert "does not have the address 100.64.201.77" in told.value.message and real.processes() == []
 
 
 def test_a_missing_program_is_named_with_the_package(directory: Path) -> None:

@@ -155,7 +155,7 @@ def test_an_answer_may_come_in_pieces_and_be_announced(pieces: int) -> None:
 
 @pytest.mark.parametrize("content", [b"SSH-2.0-x\r\n", b"\0" * 100 + b"\n", b"HTTP/1.1 2000 X\r\n\r\n", b"HTTP/1.1 20"])
 def test_what_is_no_http_is_not_well(content: bytes) -> None:
-    assert "not in HTTP" in look(answering(content), HTTP).why
+    assert "not with HTTP" in look(answering(content), HTTP).why
 
 
 def test_an_endless_answer_is_read_no_further_than_need_be() -> None:
@@ -171,7 +171,7 @@ def test_an_endless_answer_is_read_no_further_than_need_be() -> None:
             pass
         writer.close()
 
-    assert "not in HTTP" in look(flood, Health(type="http", port=80, timeout="5s")).why
+    assert "not with HTTP" in look(flood, Health(type="http", port=80, timeout="5s")).why
     assert sent[0] < 50 * 2**20 and HEAD_MAX < 2**20
 
 
@@ -276,11 +276,11 @@ def frame(kind: int, flags: int, payload: bytes, stream: int = 1) -> bytes:
     ("content", "word"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP/2"),
-        (frame(7, 0, b"\0" * 8, 0), "ended the connection"),
+        (frame(7, 0, b"\0" * 8, 0), "closed the connection before"),
         (frame(3, 0, b"\0\0\0\x08"), "error 8"),
         (frame(0, 0, b"\1\0\0\0\2\x08\x01"), "grpc.health.v1"),  # compressed, which nobody offered
         (frame(0, 1, b"\0\0\0\0\2\x08"), "grpc.health.v1"),  # ends in the middle
-        (frame(0, 0, b"\0\0\0\0\2\x08\x09"), "says 9"),
+        (frame(0, 0, b"\0\0\0\0\2\x08\x09"), "status 9"),
         (frame(0, 0, b"\0\0\0\0\2\x08\x01", stream=3), "no answer within"),  # of another question
         (frame(6, 1, b"\0" * 16000, 0) * 5, "HTTP/2"),  # endless
     ],

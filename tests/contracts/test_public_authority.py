@@ -366,7 +366,7 @@ def test_wrong_answers_end_in_words(kind: str, caddy: Caddy, ca: PublicCa, port_
         told = meddled(caddy, ca, meddler)
     assert isinstance(told, family)
     assert "/plain" not in port_80.fetched, "nobody is led to an address without TLS"
-    assert ("more than" in told.message) is (kind == "far too long"), "read no further than that"
+    assert ("exceeds" in told.message) is (kind == "far too long"), "read no further than that"
 
 
 def test_who_is_asked_too_often_says_when_to_come_back(caddy: Caddy, ca: PublicCa) -> None:

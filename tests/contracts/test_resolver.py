@@ -103,7 +103,7 @@ def test_nobody_who_answers_is_told_in_time(scene: Scene) -> None:
     watch = Stopwatch()
     with pytest.raises(TryLater) as told:
         ask(scene, WEB, scene.silent, at_most_s=0.5)
-    assert WEB in told.value.message and told.value.remedy.startswith("ask yourself: dig")
+    assert WEB in told.value.message and told.value.remedy.startswith("check it yourself: dig")
     assert watch.within(10)
 
 

@@ -456,7 +456,7 @@ def test_an_agent_of_somebody_else_is_not_permitted(
 
     path = played(b"")
     monkeypatch.setattr(socket, "socket", Refusing)
-    with pytest.raises(NotPermitted, match="not yours"):
+    with pytest.raises(NotPermitted, match="another user"):
         identities(path)
 
 
@@ -497,7 +497,7 @@ def played(tmp_path: Path) -> Iterator[Callable[..., str]]:
 
 @pytest.mark.parametrize("answer", [b"", b"\0\0", b"\0\0\0\x05\x0c", b"\0\0\x01\0\x0c\0\0\0\x01"])
 def test_an_agent_that_vanishes_in_its_reply_is_unreachable(played: Callable[..., str], answer: bytes) -> None:
-    with pytest.raises(Unreachable, match="hung up"):
+    with pytest.raises(Unreachable, match="closed the connection"):
         identities(played(answer))
 
 
@@ -521,7 +521,7 @@ NONSENSE = {
 
 @pytest.mark.parametrize("answer", NONSENSE.values(), ids=NONSENSE)
 def test_an_agent_that_talks_nonsense_is_not_believed(played: Callable[..., str], answer: bytes) -> None:
-    with pytest.raises(Failed, match="does not speak the protocol"):
+    with pytest.raises(Failed, match="invalid reply"):
         identities(played(answer))
 
 
@@ -535,7 +535,7 @@ def test_an_agent_that_signs_something_else_is_not_believed(played: Callable[...
     """An old agent would also answer an RSA request with SHA-1 here."""
     signature = ssh_key.pack(b"ssh-ed25519", bytes(64))
     path = played(ssh_key.pack(b"\x0e" + ssh_key.pack(signature)))
-    with pytest.raises(NotPermitted, match="unusable"):
+    with pytest.raises(NotPermitted, match="is invalid"):
         AgentSigner(path, MemorySigner(bytes(32)).public_key).sign(MESSAGE, NAMESPACE)
 
 
@@ -590,7 +590,7 @@ def test_an_ssh_keygen_that_leaves_no_signature_or_a_wrong_one_is_not_believed(
     with pytest.raises(Failed, match="no signature"):
         SshKeygenSigner(made("sk-ed25519"), environment=pretending(tmp_path, "exit 0")).sign(MESSAGE, NAMESPACE)
     forged = pretending(tmp_path, 'for last; do :; done; echo nonsense > "$last.sig"')
-    with pytest.raises(NotPermitted, match="unusable"):
+    with pytest.raises(NotPermitted, match="is invalid"):
         SshKeygenSigner(made("sk-ed25519"), environment=forged).sign(MESSAGE, NAMESPACE)
 
 

@@ -384,7 +384,7 @@ def test_after_up_was_killed_half_way_down_leaves_nothing(tmp_path: Path, lines:
     lab_id = made.id
     try:
         if lines % 2:
-            assert "half made" in made.lab("status", "--json").refused(2, "no_lab")["message"]
+            assert "incomplete" in made.lab("status", "--json").refused(2, "no_lab")["message"]
         else:  # the next `up` clears it by itself
             made.lab("up", "--bare", "--nodes", "h:hub,w:worker").ok()
             assert made.id != lab_id and traces(made.dir / "nowhere", lab_id) == []

@@ -18,7 +18,7 @@ NOT_FOUND, NOT_EXECUTABLE, CANNOT_ENTER = 127, 126, 125
 
 
 def run(init: int, words: Sequence[str], env: Mapping[str, str]) -> int:
-    """A pid namespace is entered by the next child only, so this process forks and stands by."""
+    """setns(2) puts only later children into a pid namespace, so this process forks and waits."""
     sys.stdout.flush()
     sys.stderr.flush()
     folder = os.getcwd()
@@ -27,7 +27,7 @@ def run(init: int, words: Sequence[str], env: Mapping[str, str]) -> int:
     for kind, handle in zip(SPACES, handles, strict=True):
         if libc.setns(handle, 0) != 0:
             raise Failed(
-                f"the node's {kind} namespace cannot be entered: {os.strerror(ctypes.get_errno())}",
+                f"cannot enter the node's {kind} namespace: {os.strerror(ctypes.get_errno())}",
                 remedy="run this command as root",
                 code="no_namespaces",
             )
@@ -49,7 +49,7 @@ def _become(words: Sequence[str], env: Mapping[str, str], folder: str, mask: Col
         try:
             os.chdir(folder)
         except OSError:
-            os.chdir("/")  # the caller stands where the node has something else mounted
+            os.chdir("/")  # the caller's directory does not exist in the node
         os.execvpe(words[0], list(words), dict(env))  # noqa: S606 (that is what `lab exec` is for)
     except FileNotFoundError:
         code = NOT_FOUND
