@@ -61,7 +61,7 @@ def test_a_limit_is_exact_on_an_idle_machine_and_stretched_fourfold_on_a_busy_on
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wall_s, busy_s = 0.0, 0.0
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: wall_s)
+    monkeypatch.setattr("tests.fleets.waiting.time.monotonic", lambda: wall_s)
     monkeypatch.setattr(waiting, "_busy_s", lambda: busy_s)
     watch = Stopwatch()
     wall_s = 9.0
