@@ -13,7 +13,7 @@ from tests.fleets.simulation import day
 from tests.fleets.weather import STORM, Weather
 
 SEEDS = range(1, 101 if SOAK else 4)
-HOURS = 24 if SOAK else 2
+HOURS = 24 if SOAK else 1
 BREEZE = Weather(delay_s=0.05, request_lost=0.01, answer_lost=0.01, duplicated=0.01)
 
 
@@ -33,7 +33,7 @@ def test_promises_hold_after_a_stormy_day(seed: int) -> None:
 
 @pytest.mark.timeout(3600)
 def test_a_day_of_fifty_agents() -> None:
-    """144 events: in 24 hours with `make soak`, in two hours with `make test`."""
+    """144 events: in 24 hours with `make soak`, in one hour with `make test`."""
     found = day(11, nodes=50, hours=HOURS, weather=BREEZE, every_s=HOURS * 25)
     assert found.broken == ()
     assert found.revisions > 10
