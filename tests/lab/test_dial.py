@@ -212,7 +212,7 @@ def test_an_impostor_is_not_believed_and_hears_nothing(fleet: Fleet) -> None:
             impostor.settle()
             assert fleet.status("d1", elsewhere) != "healthy"
         assert bytes(impostor.heard) == b""
-        assert f"what answers at {D1}:{PORT} is not proven to be d1" in fleet.hub_log
+        assert f"the machine at {D1}:{PORT} is not proven to be d1" in fleet.hub_log
 
 
 def knocked(fleet: Fleet, key: IdentityKey) -> int:
