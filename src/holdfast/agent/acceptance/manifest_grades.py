@@ -22,7 +22,6 @@ from holdfast.model.revision import Entry, Table, Tombstone
 from holdfast.model.trust import Trust
 from holdfast.planning import entry as soundness
 from holdfast.planning.diff import changes
-from holdfast.planning.placement import Placed
 from holdfast.planning.table import tombstones
 from holdfast.trust.approval import missing
 
@@ -31,7 +30,6 @@ REMEDY = (
     "{grade} signs a revision that changes {address} itself: holdfast rollback, then holdfast apply --key KEY"
 )
 UNSAID = "it is not signed well enough"
-_PLACED: Mapping[str, Placed] = {}
 _BURIED = frozenset(KINDS) - {FLEET, TRUST}  # kinds of which something can be removed
 _held_service = msgspec.json.Decoder(Service).decode
 
@@ -116,7 +114,7 @@ def judge(
     old, said, new = (entries(one) for one in (standing.in_force, standing.wanted, after))
     before, table = Table(old, dict(standing.stones)), Table(new)
     parked: dict[str, Parked] = {}
-    for change in changes(before, table, contents, contents, _PLACED, detailed=False):
+    for change in changes(before, table, contents, contents, {}, detailed=False):
         address = change.address
         if standing.wanted is not None and said.get(address) == new.get(address):
             # This revision does not touch it, so its signatures say nothing about it.
