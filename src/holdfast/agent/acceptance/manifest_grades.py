@@ -26,7 +26,7 @@ from holdfast.planning.table import tombstones
 from holdfast.trust.approval import missing
 
 REMEDY = (
-    "if nobody wants it: holdfast rollback, and find out who committed it; if it is wanted, an operator of grade "
+    "if it is not wanted: holdfast rollback, and find out who committed it; if it is wanted, an operator of grade "
     "{grade} signs a revision that changes {address} itself: holdfast rollback, then holdfast apply --key KEY"
 )
 UNSAID = "it is not signed well enough"
@@ -55,7 +55,7 @@ def decode_manifest(content: bytes) -> NodeManifest:
 
 
 def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
-    """Refuses one that is about somebody else, or in which one kind of resource could hide behind another."""
+    """Refuses one that is about another node, or in which one kind of resource could hide behind another."""
     manifest = decode_manifest(content)
     if (manifest.fleet, manifest.node) != (fleet, node):
         raise _misshapen(f"it is the manifest of {manifest.node[:40]!r} in the fleet {manifest.fleet[:12]!r}")
@@ -109,8 +109,8 @@ def judge(
     number: int,
     now_s: float,
 ) -> Followed:
-    """`witnesses` signed the revision that brought `after`, and those before it whose manifests nobody has: whoever
-    of them changed an address, the grade it needs is reached by each."""
+    """`witnesses` signed the revision that brought `after`, and those before it whose manifests are missing. Any of
+    them may have changed an address, so each must reach the grade that the change needs."""
     old, said, new = (entries(one) for one in (standing.in_force, standing.wanted, after))
     before, table = Table(old, dict(standing.stones)), Table(new)
     parked: dict[str, Parked] = {}
