@@ -10,7 +10,10 @@ from msgspec import Struct
 
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.acceptance.catch_up import CatchUp
+from holdfast.agent.acceptance.chain_walk import ChainWalk
+from holdfast.agent.acceptance.documents import Documents
 from holdfast.agent.acceptance.log import AcceptanceLog
+from holdfast.agent.acceptance.parked import ParkedNotes
 from holdfast.agent.agent import Agent
 from holdfast.agent.findings import Findings
 from holdfast.agent.keeper import Act, Keeper, Say, acts_of
@@ -230,177 +233,249 @@ def _traffic(ports: Ports, common: Common) -> Traffic:
 # ---- services
 
 
+class Parts(Struct, frozen=True):
+    """What several classes of the services use."""
+
+    changed: Wake  # called when the section of the services changed
+    felt: Wake  # called when the health of a container changed
+    pacing: Pacing
+    host_ports: HostPorts
+    records: Records
+    attempts: Attempts
+    inventory: ContainerInventory
+    health_checks: HealthChecks
+    outcomes: Outcomes
+    crashes: CrashLoops
+    images: Images
+    networks: Networks
+
+
+def _parts(ports: Ports, common: Common) -> Parts:
+    fleet, findings, changed, felt = common.member.fleet, common.findings, Wake(), Wake()
+    return Parts(
+        changed=changed,
+        felt=felt,
+        pacing=Pacing(),
+        host_ports=HostPorts(),
+        records=Records(ports.journal, changed),
+        attempts=Attempts(common.time.now_s, changed),
+        inventory=ContainerInventory(ports.runtime, ports.journal, fleet, changed),
+        health_checks=HealthChecks(ports.prober, ports.clock, felt, common.pace.start_s),
+        outcomes=Outcomes(findings, ports.say),
+        crashes=CrashLoops(ports.clock, findings),
+        images=Images(ports.runtime),
+        networks=Networks(ports.runtime, fleet),
+    )
+
+
 def _services(
     ports: Ports, common: Common, traffic: Traffic
 ) -> tuple[Services, ServiceOrders, ContainerInventory, Images]:
-    member, lanes, findings = common.member, common.lanes, common.findings
-    changed, felt = Wake(), Wake()
-    pacing, host_ports = Pacing(), HostPorts()
-    records = Records(ports.journal, changed)
-    attempts = Attempts(common.time.now_s, changed)
-    inventory = ContainerInventory(ports.runtime, ports.journal, member.fleet, changed)
-    health_checks = HealthChecks(ports.prober, ports.clock, felt, common.pace.start_s)
-    outcomes, crashes = Outcomes(findings, ports.say), CrashLoops(ports.clock, findings)
-    images, networks = Images(ports.runtime), Networks(ports.runtime, member.fleet)
-    containers = Containers(
-        runtime=ports.runtime,
-        inventory=inventory,
-        health_checks=health_checks,
-        secrets=ports.secrets,
-        storage=ports.storage,
-        dns=traffic.dns.servers,
-        fleet=member.fleet,
-        data_dir=ports.data_dir,
-    )
-    here = HereBuilder(
-        inventory=inventory,
-        health_checks=health_checks,
-        records=records,
-        images=images,
-        networks=networks,
-        routes=traffic.routes,
-        crashes=crashes,
-    )
-    rollouts = Rollouts(
-        performers={
-            **ImageSteps(ports.runtime, images, networks).performers,
-            **ContainerSteps(
-                containers=containers,
-                inventory=inventory,
-                health_checks=health_checks,
-                images=images,
-                ports=host_ports,
-                crashes=crashes,
-                lanes=lanes,
-            ).performers,
-            **RouteSteps(
-                routes=traffic.routes,
-                here=here,
-                records=records,
-                inventory=inventory,
-                runtime=ports.runtime,
-                outcomes=outcomes,
-            ).performers,
-            **DataSteps(storage=ports.storage, journal=ports.journal, time=common.time, node=member.node).performers,
-            **HookSteps(containers, records, outcomes).performers,
-        },
-        here=here,
-        records=records,
-        operations=Operations(
-            journal=ports.journal,
-            audit=ports.audit,
-            random=ports.random,
-            time=common.time,
-            lanes=lanes,
-            findings=findings,
-            say=ports.say,
-        ),
-        attempts=attempts,
-        containers=containers,
-        outcomes=outcomes,
-    )
+    lanes, parts = common.lanes, _parts(ports, common)
+    containers = _containers(ports, common, traffic, parts)
+    here = _here(traffic, parts)
+    rollouts = _rollouts(ports, common, traffic, parts, containers, here)
     deployments = Deployments(
-        records=records,
-        attempts=attempts,
-        outcomes=outcomes,
-        pacing=pacing,
+        records=parts.records,
+        attempts=parts.attempts,
+        outcomes=parts.outcomes,
+        pacing=parts.pacing,
         lanes=lanes,
-        crashes=crashes,
-        inventory=inventory,
+        crashes=parts.crashes,
+        inventory=parts.inventory,
     )
-    wanted = Wanted(
-        acceptance=ports.acceptance,
-        standby=Standby(ports.journal, findings, ports.say),
-        deployments=deployments,
-        ports=host_ports,
-        lanes=lanes,
-        findings=findings,
-        fleet=member.fleet,
-        data_dir=ports.data_dir,
-        address=member.address,
-    )
-    rest = Rest(pacing, lanes)
-    retired = Retired(ports.storage, ports.clock, changed)
+    wanted = _wanted(ports, common, parts, deployments)
+    rest = Rest(parts.pacing, lanes)
+    retired = Retired(ports.storage, ports.clock, parts.changed)
     status = Status(
-        containers=ContainerStatus(inventory, health_checks, member.fleet),
-        records=records,
-        attempts=attempts,
+        containers=ContainerStatus(parts.inventory, parts.health_checks, common.member.fleet),
+        records=parts.records,
+        attempts=parts.attempts,
         rest=rest,
         retired=retired,
         wanted=lambda: wanted.frozen,
         report=common.report,
     )
-    observe = ObserveMode(
-        containers=containers,
-        inventory=inventory,
-        health_checks=health_checks,
-        lanes=lanes,
-        records=records,
-        here=here,
-        routes=traffic.routes,
-    )
     orders = ServiceOrders(
         wanted=wanted.read,
         deployments=deployments,
-        records=records,
+        records=parts.records,
         rollouts=rollouts,
-        observe=observe,
+        observe=_observe(common, traffic, parts, containers, here),
         containers=containers,
         wake=common.services,
     )
-    survey = Survey(
-        inventory=inventory,
-        containers=containers,
-        records=records,
-        health_checks=health_checks,
-        orphans=Orphans(
-            runtime=ports.runtime,
-            inventory=inventory,
-            containers=containers,
-            journal=ports.journal,
-            audit=ports.audit,
-            findings=findings,
-            fleet=member.fleet,
-            node=member.node,
-        ),
-        agendas=Agendas(
-            here=here,
-            inventory=inventory,
-            records=records,
-            deployments=deployments,
-            pacing=pacing,
-            lanes=lanes,
-            drift=DriftLog(traffic.routes, ports.say),
-        ),
-        clock=ports.clock,
-    )
-    work = LaneWork(
-        lanes=lanes,
-        rollouts=rollouts,
-        pacing=pacing,
-        clock=ports.clock,
-        findings=findings,
-        keeping=common.keeping,
-        say=ports.say,
-    )
-    purge = Purge(ports.storage, ports.journal, ports.clock, retired)
     services = Services(
         wanted=wanted,
         passes=Passes(
-            survey=survey, work=work, lanes=lanes, pacing=pacing, crashes=crashes, findings=findings, changed=changed
+            survey=_survey(ports, common, traffic, parts, containers, here, deployments),
+            work=_lane_work(ports, common, parts, rollouts),
+            lanes=lanes,
+            pacing=parts.pacing,
+            crashes=parts.crashes,
+            findings=common.findings,
+            changed=parts.changed,
         ),
         rest=rest,
         status=status,
         retired=retired,
-        records=records,
-        acts={**orders.acts, **purge.acts},
+        records=parts.records,
+        acts={**orders.acts, **Purge(ports.storage, ports.journal, ports.clock, retired).acts},
     )
-    changed.connect(status.changed)
-    felt.connect(status.changed, rest.felt)
+    parts.changed.connect(status.changed)
+    parts.felt.connect(status.changed, rest.felt)
     lanes.worked.connect(status.changed)
     lanes.freed.connect(status.tell_rest)
     common.services.connect(rest.wake)
-    return services, orders, inventory, images
+    return services, orders, parts.inventory, parts.images
+
+
+def _containers(ports: Ports, common: Common, traffic: Traffic, parts: Parts) -> Containers:
+    return Containers(
+        runtime=ports.runtime,
+        inventory=parts.inventory,
+        health_checks=parts.health_checks,
+        secrets=ports.secrets,
+        storage=ports.storage,
+        dns=traffic.dns.servers,
+        fleet=common.member.fleet,
+        data_dir=ports.data_dir,
+    )
+
+
+def _here(traffic: Traffic, parts: Parts) -> HereBuilder:
+    return HereBuilder(
+        inventory=parts.inventory,
+        health_checks=parts.health_checks,
+        records=parts.records,
+        images=parts.images,
+        networks=parts.networks,
+        routes=traffic.routes,
+        crashes=parts.crashes,
+    )
+
+
+def _rollouts(
+    ports: Ports, common: Common, traffic: Traffic, parts: Parts, containers: Containers, here: HereBuilder
+) -> Rollouts:
+    container_steps = ContainerSteps(
+        containers=containers,
+        inventory=parts.inventory,
+        health_checks=parts.health_checks,
+        images=parts.images,
+        ports=parts.host_ports,
+        crashes=parts.crashes,
+        lanes=common.lanes,
+    )
+    route_steps = RouteSteps(
+        routes=traffic.routes,
+        here=here,
+        records=parts.records,
+        inventory=parts.inventory,
+        runtime=ports.runtime,
+        outcomes=parts.outcomes,
+    )
+    data_steps = DataSteps(storage=ports.storage, journal=ports.journal, time=common.time, node=common.member.node)
+    return Rollouts(
+        performers={
+            **ImageSteps(ports.runtime, parts.images, parts.networks).performers,
+            **container_steps.performers,
+            **route_steps.performers,
+            **data_steps.performers,
+            **HookSteps(containers, parts.records, parts.outcomes).performers,
+        },
+        here=here,
+        records=parts.records,
+        operations=Operations(
+            journal=ports.journal,
+            audit=ports.audit,
+            random=ports.random,
+            time=common.time,
+            lanes=common.lanes,
+            findings=common.findings,
+            say=ports.say,
+        ),
+        attempts=parts.attempts,
+        containers=containers,
+        outcomes=parts.outcomes,
+    )
+
+
+def _wanted(ports: Ports, common: Common, parts: Parts, deployments: Deployments) -> Wanted:
+    return Wanted(
+        acceptance=ports.acceptance,
+        standby=Standby(ports.journal, common.findings, ports.say),
+        deployments=deployments,
+        ports=parts.host_ports,
+        lanes=common.lanes,
+        findings=common.findings,
+        fleet=common.member.fleet,
+        data_dir=ports.data_dir,
+        address=common.member.address,
+    )
+
+
+def _observe(common: Common, traffic: Traffic, parts: Parts, containers: Containers, here: HereBuilder) -> ObserveMode:
+    return ObserveMode(
+        containers=containers,
+        inventory=parts.inventory,
+        health_checks=parts.health_checks,
+        lanes=common.lanes,
+        records=parts.records,
+        here=here,
+        routes=traffic.routes,
+    )
+
+
+def _survey(
+    ports: Ports,
+    common: Common,
+    traffic: Traffic,
+    parts: Parts,
+    containers: Containers,
+    here: HereBuilder,
+    deployments: Deployments,
+) -> Survey:
+    orphans = Orphans(
+        runtime=ports.runtime,
+        inventory=parts.inventory,
+        containers=containers,
+        journal=ports.journal,
+        audit=ports.audit,
+        findings=common.findings,
+        fleet=common.member.fleet,
+        node=common.member.node,
+    )
+    agendas = Agendas(
+        here=here,
+        inventory=parts.inventory,
+        records=parts.records,
+        deployments=deployments,
+        pacing=parts.pacing,
+        lanes=common.lanes,
+        drift=DriftLog(traffic.routes, ports.say),
+    )
+    return Survey(
+        inventory=parts.inventory,
+        containers=containers,
+        records=parts.records,
+        health_checks=parts.health_checks,
+        orphans=orphans,
+        agendas=agendas,
+        now_s=ports.clock.monotonic_s,
+    )
+
+
+def _lane_work(ports: Ports, common: Common, parts: Parts, rollouts: Rollouts) -> LaneWork:
+    return LaneWork(
+        lanes=common.lanes,
+        rollouts=rollouts,
+        pacing=parts.pacing,
+        clock=ports.clock,
+        findings=common.findings,
+        keeping=common.keeping,
+        say=ports.say,
+    )
 
 
 # ---- the conversation with the hub
@@ -416,23 +491,7 @@ def _agent(
 ) -> tuple[Agent, Reporter]:
     member = common.member
     folding = AuditFolding(ports.audit, ports.clock)
-    accepting = Accepting(
-        acceptance=ports.acceptance,
-        journal=ports.journal,
-        catch_up=CatchUp(
-            link=ports.link, acceptance=ports.acceptance, clock=ports.clock, fleet=member.fleet, node=member.node
-        ),
-        clock=ports.clock,
-        log=AcceptanceLog(
-            audit=ports.audit,
-            folding=folding,
-            findings=common.findings,
-            say=ports.say,
-            fleet=member.fleet,
-            node=member.node,
-        ),
-        member=member,
-    )
+    accepting = _accepting(ports, common, folding)
     arch = ports.machine.arch()
     reporter = Reporter(
         keepers=keepers,
@@ -445,27 +504,7 @@ def _agent(
     results = OrderResults(ports.journal)
     acts = {**reporter.acts, **acts_of(keepers)}
     orders = _orders(ports, common, accepting, results, acts, folding, streams)
-    messages = Messages(
-        reporter=reporter,
-        pulses=Pulses(
-            journal=ports.journal,
-            time=common.time,
-            accepting=accepting,
-            machine=ports.machine,
-            key=ports.key,
-            results=results,
-            running=inventory.running,
-            fleet=member.fleet,
-            node=member.node,
-        ),
-        accepting=accepting,
-        results=results,
-        audit_copy=AuditCopy(ports.audit, folding),
-        pace=common.pace,
-        clock=ports.clock,
-        node=member.node,
-        address=member.address,
-    )
+    messages = _messages(ports, common, accepting, reporter, results, inventory, folding)
     check_ins = CheckIns(
         link=ports.link,
         messages=messages,
@@ -490,6 +529,62 @@ def _agent(
         keeping=common.keeping,
     )
     return agent, reporter
+
+
+def _accepting(ports: Ports, common: Common, folding: AuditFolding) -> Accepting:
+    member = common.member
+    return Accepting(
+        acceptance=ports.acceptance,
+        walk=ChainWalk(ports.link, member.fleet, member.head),
+        catch_up=CatchUp(
+            link=ports.link, acceptance=ports.acceptance, clock=ports.clock, fleet=member.fleet, node=member.node
+        ),
+        documents=Documents(ports.acceptance),
+        parked=ParkedNotes(ports.journal, ports.clock),
+        log=AcceptanceLog(
+            audit=ports.audit,
+            folding=folding,
+            findings=common.findings,
+            say=ports.say,
+            fleet=member.fleet,
+            node=member.node,
+        ),
+        fleet=member.fleet,
+        node=member.node,
+    )
+
+
+def _messages(
+    ports: Ports,
+    common: Common,
+    accepting: Accepting,
+    reporter: Reporter,
+    results: OrderResults,
+    inventory: ContainerInventory,
+    folding: AuditFolding,
+) -> Messages:
+    member = common.member
+    return Messages(
+        reporter=reporter,
+        pulses=Pulses(
+            journal=ports.journal,
+            time=common.time,
+            accepting=accepting,
+            machine=ports.machine,
+            key=ports.key,
+            results=results,
+            running=inventory.running,
+            fleet=member.fleet,
+            node=member.node,
+        ),
+        accepting=accepting,
+        results=results,
+        audit_copy=AuditCopy(ports.audit, folding),
+        pace=common.pace,
+        clock=ports.clock,
+        node=member.node,
+        address=member.address,
+    )
 
 
 def _orders(

@@ -145,9 +145,6 @@ class CatchUp:
             remedy += f"; a new token starts later: holdfast node invite {self._node} --replace"
         raise TryLater(f"the hub did not hand out {what}", remedy=remedy, code="content_missing")
 
-    async def links(self, first: int, last: int) -> Sequence[Link]:
-        return await self._link.links(first, last)
-
     async def fetch(self, digest: str) -> bytes | None:
         found = await self._link.blob(digest)
         if found is not None and canonical.digest(found) != digest:

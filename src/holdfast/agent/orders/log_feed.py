@@ -1,8 +1,8 @@
-"""What the containers of one service say: first what they said, in order of time, then as it happens.
+"""The log lines of one service: first those that are there, in order of time, then new ones as they are written.
 
-A container that is replaced is followed by its successor; one that was started again goes on where it was. Nothing is
-told twice: where the two readings of a log meet, lines are counted, because many carry the same time (podman tells it
-in whole seconds).
+A replaced container is followed by its successor; one that was started again goes on where it was. No line is sent
+twice: where the two readings of a log meet, lines are counted, because many carry the same time (podman writes it in
+whole seconds).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from holdfast.wire.stream import clipped
 
 WAITING_LINES = 256  # read and not sent yet, of all containers together
 # A container that comes is read from its beginning, so that looking late delays and loses nothing. `changed` is not
-# used: whoever waits for it takes the news away from the one who keeps the services.
+# used: each event of the runtime is delivered once, and the keeper of the services needs it.
 LOOK_S = 1.0
 PAUSE_S = 0.1  # between two looks, however much ends
 RECOUNTED_MAX = 10_000  # lines of one second; each is held, clipped, while they are compared
@@ -165,7 +165,7 @@ class LogFeed:
     async def _keep_looking(self) -> None:
         while True:
             self._ended.clear()
-            with suppress(TryLater):  # the runtime is away; whoever keeps the services says so
+            with suppress(TryLater):  # the runtime is away; the keeper of the services reports it
                 self._look(await self.containers())
             await asyncio.sleep(PAUSE_S)
             with suppress(TimeoutError):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from holdfast.agent.keeper import Say
 from holdfast.agent.lanes import Lanes
+from holdfast.agent.services import adoption
 from holdfast.agent.services.deployments import Deployments
 from holdfast.agent.services.desired import Desired
 from holdfast.agent.services.pacing import Pacing
@@ -36,6 +37,9 @@ class Agendas:
         self._pacing = pacing
         self._lanes = lanes
         self._drift = drift
+
+    def adopt(self, wanted: Desired) -> None:
+        adoption.adopt(wanted, self._inventory, self._records)
 
     async def look(self, wanted: Desired, released: frozenset[str], now_s: float) -> Agenda:
         names = sorted(wanted.guests.keys() | self.leaving(wanted, released))

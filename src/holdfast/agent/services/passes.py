@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from holdfast.agent.findings import Findings
 from holdfast.agent.lanes import Lanes
-from holdfast.agent.services import adoption
 from holdfast.agent.services.agenda import Agendas
 from holdfast.agent.services.desired import Desired
 from holdfast.agent.services.orphans import Orphans
@@ -17,7 +16,6 @@ from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.agent.services.rollout.lane_work import LaneWork
 from holdfast.errors import HoldfastError
 from holdfast.model.container import Container, Guest
-from holdfast.ports.clock import Clock
 from holdfast.reconcile.stages import Agenda
 
 RUNTIME = "runtime_unavailable"
@@ -38,7 +36,7 @@ class Survey:
         health_checks: HealthChecks,
         orphans: Orphans,
         agendas: Agendas,
-        clock: Clock,
+        now_s: Callable[[], float],
     ) -> None:
         self._inventory = inventory
         self._containers = containers
@@ -46,7 +44,7 @@ class Survey:
         self._health_checks = health_checks
         self._orphans = orphans
         self._agendas = agendas
-        self._clock = clock
+        self.now_s = now_s  # by the monotonic clock
 
     def is_needed(self, wanted: Desired) -> bool:
         """A node without services needs no container runtime, and does not start one (T-34)."""
@@ -57,7 +55,7 @@ class Survey:
             await self._inventory.meet()
             self._containers.forget_gone_secrets()
         await self._inventory.look()
-        adoption.adopt(wanted, self._inventory, self._records)
+        self._agendas.adopt(wanted)
         self._health_checks.follow_all(self.ours(), self._guests(wanted))
         await self._orphans.judge(wanted)
         agenda = await self._agenda(wanted, released)
@@ -70,7 +68,7 @@ class Survey:
         return await self._agenda(wanted, released)
 
     async def _agenda(self, wanted: Desired, released: frozenset[str]) -> Agenda:
-        return await self._agendas.look(wanted, released, self._clock.monotonic_s())
+        return await self._agendas.look(wanted, released, self.now_s())
 
     def ours(self) -> tuple[Container, ...]:
         return self._inventory.ours()
@@ -87,9 +85,6 @@ class Survey:
         stopped = {one.service for one in self.ours() if not one.running}
         on = {name for name in stopped & wanted.guests.keys() if wanted.guests[name].active}
         return {name for name in on if not self._records.of(name).held} | self._agendas.unnoted(wanted)
-
-    def now_s(self) -> float:
-        return self._clock.monotonic_s()
 
     def _guests(self, wanted: Desired) -> list[Guest]:
         served = [self._records.of(name).serving for name in self._records.services()]

@@ -1,6 +1,6 @@
-"""Internal names of services that run here: certified by this node's own issuer, switched at its proxy, and seen there.
+"""Routes of internal names: certified by this node's own issuer, put into its proxy, and seen in a real handshake.
 
-What serves is decided in reconcile/; this tells the proxy, and looks with a real handshake whether it does as told.
+reconcile/ decides what serves; nothing is decided here.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class InternalRoutes:
         wanted = self.wanted(target, here)
         before = self.board.of(target.service)
         if wanted == before:
-            return  # above all of a service that nobody reaches by a name: it needs no proxy
+            return  # for example a service without a name: it needs no proxy
         shown = [self._certificates.internal(names) for names in _names(wanted)]
         await self.board.put(target.service, wanted, shown)
         known = {(route.hostnames, route.certificate) for route in before}
@@ -69,7 +69,7 @@ class InternalRoutes:
                 await self._see(route)
 
     async def unroute(self, service: str) -> None:
-        """Its names stay, and lead to nobody."""
+        """Its names stay, without a backend."""
         empty = tuple(replace(route, backends=()) for route in self.board.of(service))
         await self.board.put(service, empty)
 

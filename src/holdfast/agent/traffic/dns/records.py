@@ -16,7 +16,7 @@ from holdfast.ports.name_server import NameServer, Serving
 from holdfast.reconcile import dns_records
 
 LOOK_S = 3.0  # a frozen server is known after this and the two seconds in which it did not answer
-AGAIN_S = 1.0  # after trouble that passes by itself
+AGAIN_S = 1.0  # after trouble that may pass
 IDLE_S = 60.0  # where no server is wanted
 DOWN, DIFFERS = "dns_down", "dns_differs"
 NAMED = 5  # in a message
@@ -71,7 +71,7 @@ class DnsRecords:
             self.wake()
 
     def withdraw(self, gone: Collection[str]) -> None:
-        """These names left the manifest, and whoever led people to them has let go: they need not wait any longer.
+        """These names left the manifest, and no edge leads to them any more: they need not wait any longer.
         Names that are wanted, now or again, stay."""
         now_s = self._clock.monotonic_s()
         if dns_records.staying(self._lingering, now_s).keys() & set(gone):  # it is said again and again
@@ -130,7 +130,7 @@ class DnsRecords:
         self._show(None)
 
     async def _served(self, serving: Serving) -> Mapping[str, str]:
-        """Asked before anything is mended, so that what was wrong is told and not only healed."""
+        """Asked before anything is repaired, so that a difference is reported and not only repaired."""
         if self._followed == serving:
             try:
                 served = await self._server.names()
@@ -157,7 +157,7 @@ class DnsRecords:
             self._lingering = {name: one for name, one in self._lingering.items() if name in self._written}
             self._reckon()
             served = change.records
-        # What only lingers is counted and not compared: whoever waits for the applied names need not wait for those.
+        # Names that only linger are counted and not compared: whatever waits for applied names ignores them.
         applied = {name: address for name, address in served.items() if name not in self._lingering}
         self._show(NamesState(dns_records.digest(applied), len(served), await self._server.version()))
 
