@@ -80,7 +80,7 @@ def test_it_reads_a_file_whole_and_again(make: Make) -> None:
 def test_a_file_longer_than_allowed_is_refused(make: Make) -> None:
     with pytest.raises(Unreadable) as caught:
         make({"fleet.toml": b"abcd"}).read("fleet.toml", 3)
-    assert caught.value.what == "is 4 bytes long; at most 3 are read"
+    assert caught.value.what == "is 4 bytes long; the limit is 3 bytes"
     assert (caught.value.path, caught.value.code, caught.value.exit_code) == ("fleet.toml", "unreadable_file", 2)
 
 

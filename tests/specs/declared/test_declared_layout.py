@@ -129,7 +129,7 @@ def test_what_looks_like_a_service_and_is_not_read_is_refused_i37(path: str, con
 
 def test_one_service_over_its_size_is_refused_before_it_is_parsed() -> None:
     found = only_problem({**BASE, "services/web.toml": b"#\n" * (128 * 1024) + b"#"})
-    assert found[3] == "is 262,145 bytes long; at most 262,144 are read"
+    assert found[3] == "is 262,145 bytes long; the limit is 262,144 bytes"
 
 
 def test_a_fleet_over_its_total_size_is_refused_before_it_is_read() -> None:
