@@ -1,7 +1,7 @@
-"""Who may do what at a hub: one table, every operation and every kind of principal. Pure; what is not here is denied.
+"""The permission table of a hub: every operation and every kind of principal. Pure; anything else is denied.
 
-Permission is asked for the *kind* of a principal. That a node acts for itself alone (I-12), that a revision or an order
-has the signatures it needs, is judged where the request is carried out, by what was signed and never by who carried it.
+The table decides by the *kind* of a principal. That a node acts only for itself (I-12), and that a revision or an
+order has the signatures it needs, is checked where the request is carried out: by who signed it, not by who sent it.
 """
 
 from collections.abc import Mapping
@@ -13,34 +13,34 @@ OPERATIONS: Mapping[str, str] = {
     "health": "ask if the process answers",
     "describe": "read the description of the HTTP interface",
     "read-head": "number and digest of the revision served",
-    "read-status": "what the hub says of itself",
-    "read-applied": "the revision served, whole",
+    "read-status": "the status of the hub",
+    "read-applied": "the whole revision served",
     "read-history": "records of revisions, and the text that was signed",
     "read-links": "the chain of revisions as a verifier needs it",
     "read-content": "any content by its digest",
     "read-own-content": "contents that the caller's own manifest names",
-    "read-observations": "what nodes were last seen to be",
+    "read-observations": "the last observed state of nodes",
     "read-damage": "contents that are damaged or missing",
     "read-nodes": "every node with its health, pulse and report",
     "read-orders": "orders and their results",
     "read-audit": "the audit log of the hub or of a node",
-    "read-tokens": "which tokens there are; never what is secret in them",
-    "commit": "hand in a signed revision",
-    "mend": "store damaged or missing contents anew",
-    "order": "hand in a signed order for a node",
-    "stream": "one end of the stream that an order opens; what goes through is sealed between the two ends",
-    "revoke": "hand in a signed revocation of a node's key",
-    "make-token": "make a token that reads",
+    "read-tokens": "the list of tokens, without their secrets",
+    "commit": "submit a signed revision",
+    "mend": "store damaged or missing contents again",
+    "order": "submit a signed order for a node",
+    "stream": "one end of the stream that an order opens; the two ends encrypt what it carries",
+    "revoke": "submit a signed revocation of a node's key",
+    "make-token": "create a read-only token",
     "revoke-token": "end a token",
     "join": "enrol as a node with a signed invite",
     "check-in": "report as a node, and fetch what is new for it",
-    "salvage": "hand signed revisions back to a hub that lost its ledger",
+    "salvage": "send signed revisions back to a hub that lost its ledger",
 }
 
 _EVERYBODY: frozenset[Kind] = frozenset(KINDS)
 _READERS: frozenset[Kind] = frozenset({"viewer", "operator"})
 _OPERATORS: frozenset[Kind] = frozenset({"operator"})
-# Any key can be a founder's, but only while nothing is applied: what the first `apply` asks on its way, and all empty.
+# Any key can be a founder's, but only while nothing is applied: what the first `apply` reads on its way, all empty.
 _FOUNDING: frozenset[Kind] = frozenset({"founder"})
 _NODES: frozenset[Kind] = frozenset({"node"})
 
@@ -63,33 +63,33 @@ ALLOWED: Mapping[str, frozenset[Kind]] = {
     "commit": _OPERATORS | _FOUNDING,  # judged by the signatures on the revision
     "mend": _OPERATORS,
     "order": _OPERATORS,
-    "stream": _OPERATORS | _NODES,  # whoever gave the order, and the node it is for: hub/orders/relay.py
+    "stream": _OPERATORS | _NODES,  # the operator who gave the order, and the node it is for: hub/orders/relay.py
     "revoke": _OPERATORS,
     "make-token": _OPERATORS,
     "revoke-token": _OPERATORS,
     "join": frozenset({"joining", "node"}),  # a node that is known may enrol again (M-23)
-    "check-in": frozenset({"node", "joining"}),  # an unknown key is told so and joins again (D-04)
-    "salvage": frozenset({"node", "joining"}),  # such a hub knows nobody; every part proves itself by signatures
+    "check-in": frozenset({"node", "joining"}),  # the answer to an unknown key makes it join again (D-04)
+    "salvage": frozenset({"node", "joining"}),  # such a hub knows no nodes; signatures prove every part
 }
 
 PUBLIC = frozenset(name for name, kinds in ALLOWED.items() if "anonymous" in kinds)
 
 
 def may(principal: Principal, operation: str) -> HoldfastError | None:
-    """None, or the refusal. An operation that nobody listed is refused to everybody (I-13)."""
+    """None, or the refusal. An operation that is not listed is refused for every principal (I-13)."""
     kinds = ALLOWED.get(operation, frozenset())
     if principal.kind in kinds:
         return None
     if principal.kind == "anonymous":
         return Unauthenticated(
-            "this needs an identity, and the request proves none",
+            "this operation needs a credential, and the request has none",
             remedy="use the holdfast command with your operator key (--key FILE), or send a token: "
             "holdfast token create",
         )
-    allowed = ", ".join(f"{kind}s" for kind in KINDS if kind in kinds) or "nobody"
+    allowed = ", ".join(f"{kind}s" for kind in KINDS if kind in kinds) or "no principal"
     return NotPermitted(
-        f"{principal} may not do this ({operation}); it is for {allowed}",
-        remedy="docs/reference/permissions.md shows who may do what; "
+        f"{principal} may not do this ({operation}); allowed are {allowed}",
+        remedy="see docs/reference/permissions.md; "
         + ("run holdfast as an operator of this fleet (--key FILE)" if "operator" in kinds else "nothing was changed"),
     )
 
@@ -100,10 +100,10 @@ def document() -> str:
     lines = [
         "# Permissions",
         "",
-        "Who may do what at a hub, printed from `src/holdfast/trust/permissions.py` by",
-        "`python -m holdfast.trust.permissions`; a test keeps the two equal. What is not marked is refused, and every",
-        "refusal is a line in the hub's audit log. Revisions, orders, invites and revocations need operators'",
-        "signatures besides: carrying one to the hub is a permission, what it may do is decided by who signed it.",
+        "Who may do what at a hub. Printed from `src/holdfast/trust/permissions.py` by",
+        "`python -m holdfast.trust.permissions`; a test keeps the two equal. An operation without a mark is refused,",
+        "and the hub's audit log records every refusal. Revisions, orders, invites and revocations also need the",
+        "signatures of operators: this table says who may send one to the hub, its signatures decide what it may do.",
         "",
         "| kind | proves itself by |",
         "|---|---|",
@@ -126,8 +126,8 @@ PROOFS: Mapping[Kind, str] = {
     "operator": "a request signed by a session key (at most 12 h) that an operator's key certified",
     "joining": "a request signed by a node's key that the hub does not know (any more)",
     "node": "a request signed by the key of a node that joined and is in the applied revision",
-    "hub": "the hub's key; agents meet it, hubs do not",
-    "guest": "a guest's local token; agents meet it, hubs do not",
+    "hub": "the hub's key; used towards agents, not towards hubs",
+    "guest": "a guest's local token; used towards agents, not towards hubs",
 }
 
 
