@@ -1,4 +1,4 @@
-"""The fleet document, and what planning reads from documents. Pure."""
+"""The fleet document, and readers for documents that planning needs. Pure."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ class FleetDocument(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
 
 def removals_max(contents: Mapping[str, bytes], table: Table) -> int:
-    """How many resources the applied fleet lets go at a time."""
+    """How many resources one apply may remove in the applied fleet."""
     found = content(contents, table.entries[FLEET].digest, FLEET)
     return msgspec.json.decode(found, type=FleetDocument).settings.removals_max
 
