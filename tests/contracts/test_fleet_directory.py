@@ -87,7 +87,7 @@ def test_a_file_longer_than_allowed_is_refused(make: Make) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        ("symlink", "is a symbolic link; holdfast follows no links"),
+        ("symlink", "is a symbolic link; Holdfast follows no links"),
         ("other", "is not a plain file"),
         ("directory", "is a directory where a file is expected"),
     ],

@@ -13,7 +13,7 @@ DIRECTORIES = ("services", "policies", "secrets")
 _KNOWN_DIRECTORIES = (*DIRECTORIES, *later.DIRECTORIES)
 _IGNORED_FILES = ("fleet.lock",)
 _NOT_A_DIRECTORY: Mapping[str, str] = {
-    "symlink": "is a symbolic link; holdfast follows no links, so that it reads nothing outside the fleet directory",
+    "symlink": "is a symbolic link; Holdfast follows no links, so that it reads nothing outside the fleet directory",
     "file": "is a file where a directory is expected",
     "other": "is not a directory (a pipe, a socket or a device)",
 }

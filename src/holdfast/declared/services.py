@@ -41,7 +41,7 @@ def _check_other(entry: Entry, flaws: Flaws) -> None:
     if entry.kind == "directory":
         flaws.add(entry.path, (), "is a directory, and services are not read from it", "move its files to services/")
     elif entry.kind == "symlink":
-        flaws.add(entry.path, (), "is a symbolic link; holdfast follows no links", "remove it, or copy its files here")
+        flaws.add(entry.path, (), "is a symbolic link; Holdfast follows no links", "remove it, or copy its files here")
     elif entry.path.lower().endswith((*_OTHER_FORMATS, SUFFIX)):
         flaws.add(entry.path, (), "services are read from files that end in .toml", "write it as TOML and rename it")
 

@@ -18,7 +18,7 @@ ENTRIES_MAX = 50_000  # in one directory, so also the number of services
 REFUSALS: Mapping[Kind, tuple[str, str]] = {
     "directory": ("is a directory where a file is expected", "rename the directory, or move it elsewhere"),
     "symlink": (
-        "is a symbolic link; holdfast follows no links, so that it reads nothing outside the fleet directory",
+        "is a symbolic link; Holdfast follows no links, so that it reads nothing outside the fleet directory",
         "replace the link with the file it points to",
     ),
     "other": ("is not a plain file (a pipe, a socket or a device)", "remove it, or put a plain file in its place"),

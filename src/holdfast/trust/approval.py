@@ -75,7 +75,7 @@ def missing(trust: Trust, keys: Iterable[str], grade: Grade, addresses: Sequence
         return None
     could = sorted(o.name for o in trust.operators if may_sign(o, grade) and o not in counted)
     outside = "".join(f"; {o.name} may not sign for {address}" for o, address in narrow if address is not None)
-    names = ", ".join(could) or "nobody"
+    names = ", ".join(could) or "no operator"
     return f"grade {grade} needs {wanted} signature(s), {len(counted)} given{outside}; these could sign: {names}"
 
 

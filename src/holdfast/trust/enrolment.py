@@ -38,11 +38,11 @@ def verify_invite(signed: SignedInvite, fleet: str, trust: Trust, now_s: float |
     _check_key(invite.once, "the one-time key of the invite")
     if invite.over:
         _check_key(invite.over, "the key that the invite replaces")
-    anew = _INVITE_AGAIN.format(node=invite.node)
+    again = _INVITE_AGAIN.format(node=invite.node)
     if not 0 < invite.expires_s - invite.issued_s <= INVITE_S_MAX:
         raise NotPermitted(
             f"an invite must be valid for 1 second to {INVITE_S_MAX // 86_400} days",
-            remedy=anew,
+            remedy=again,
             code="expiry_too_long",
         )
     endorsement.signers(
@@ -53,10 +53,10 @@ def verify_invite(signed: SignedInvite, fleet: str, trust: Trust, now_s: float |
         (f"node.{invite.node}",),
         trust,
         f"the invite of {invite.node}",
-        f"{anew} --key KEY, with the key of an operator of grade destroy",
+        f"{again} --key KEY, with the key of an operator of grade destroy",
     )
     if now_s is not None:
-        _check_moment(invite, now_s, anew)
+        _check_moment(invite, now_s, again)
     return invite
 
 
@@ -94,14 +94,14 @@ def prove(enrolment: Enrolment, fleet: str, trust: Trust, now_s: float | None = 
 
 def check_succeeds(found: Proven, recorded: str, revoked_s: float | None, now_s: float) -> None:
     """Whether this chain may make its key the node's key, for a verifier that did not see the joining. The holder of
-    the one-time key can sign another joining at any time, with any date. Only the invite limits that: it names the key it
-    replaces, must be younger than a revocation, and expires as a proof. `recorded` is the revision's key, or ""."""
+    the one-time key can sign another joining at any time, with any date. Only the invite limits that: it names the key
+    it replaces, must be younger than a revocation, and expires as a proof. `recorded` is the revision's key, or ""."""
     invite = found.invite
-    anew = f"{_INVITE_AGAIN.format(node=invite.node)} --replace, then join with the new token"
+    again = f"{_INVITE_AGAIN.format(node=invite.node)} --replace, then join with the new token"
     if recorded and not replaces(invite, recorded):
         raise NotPermitted(
             f"the invite of {invite.node} was not made to replace the recorded key",
-            remedy=anew,
+            remedy=again,
             code="invite_outdated",
         )
     if revoked_s is not None and invite.issued_s <= revoked_s:
@@ -110,7 +110,7 @@ def check_succeeds(found: Proven, recorded: str, revoked_s: float | None, now_s:
         raise NotPermitted(
             f"the invite of {invite.node} expired {int(now_s - invite.expires_s) // 86_400} days ago, and no apply "
             f"recorded the node that joined with it, so it proves nothing any more",
-            remedy=anew,
+            remedy=again,
             code="invite_outdated",
         )
 
@@ -147,10 +147,10 @@ def verify_revocation(signed: SignedRevocation, fleet: str, trust: Trust) -> Rev
     return revocation
 
 
-def _check_moment(invite: Invite, at_s: float, anew: str) -> None:
+def _check_moment(invite: Invite, at_s: float, again: str) -> None:
     if at_s >= invite.expires_s:
         raise NotPermitted(
-            f"the invite of {invite.node} expired {int(at_s - invite.expires_s)} s ago", remedy=anew, code="expired"
+            f"the invite of {invite.node} expired {int(at_s - invite.expires_s)} s ago", remedy=again, code="expired"
         )
     if at_s < invite.issued_s - SKEW_S:
         raise NotPermitted(

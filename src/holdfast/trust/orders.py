@@ -29,7 +29,7 @@ ARGUMENTS_BYTES_MAX = 64 * 1024
 SKEW_S = 60.0
 HOUR_S = 3600.0
 
-_SIGN_ANEW = "holdfast order sign --node {node} --action {action} --target {target} --submit"
+_SIGN_AGAIN = "holdfast order sign --node {node} --action {action} --target {target} --submit"
 
 
 def verify(
@@ -94,7 +94,7 @@ def hub_may(order: HubOrder, node: str, recent: Sequence[float], now_s: float) -
         return Refusal(
             "resource_exhausted",
             f"the hub has ordered {order.action} {rule.hub_per_hour} times within the hour, which is the limit",
-            _SIGN_ANEW.format(node=node, action=order.action, target=target),
+            _SIGN_AGAIN.format(node=node, action=order.action, target=target),
         )
     return None
 
@@ -208,16 +208,16 @@ def _check_target(order: Order, rule: ActionRule) -> None:
 
 
 def _check_time(order: Order, now_s: float, skew_s: float) -> None:
-    anew = _SIGN_ANEW.format(node=order.node, action=order.action, target=order.target)
+    again = _SIGN_AGAIN.format(node=order.node, action=order.action, target=order.target)
     if order.expires_s <= order.not_before_s or order.expires_s - order.not_before_s > EXPIRY_S_MAX:
         raise NotPermitted(
             f"an order must be valid for 1 second to {EXPIRY_S_MAX // 86_400} days",
-            remedy=f"{anew} --expires 7d",
+            remedy=f"{again} --expires 7d",
             code="expiry_too_long",
         )
     if now_s >= order.expires_s:  # no tolerance on this side: expired never runs
         raise NotPermitted(
-            f"this order expired {int(now_s - order.expires_s)} s ago", remedy=f"sign it again: {anew}", code="expired"
+            f"this order expired {int(now_s - order.expires_s)} s ago", remedy=f"sign it again: {again}", code="expired"
         )
     if now_s < order.not_before_s - skew_s:
         raise NotPermitted(
@@ -251,5 +251,5 @@ def _malformed(why: str) -> Corrupt:
 
 
 def _refusal(order: Order, code: str, why: str) -> Refusal:
-    anew = _SIGN_ANEW.format(node=order.node, action=order.action, target=order.target)
-    return Refusal(code, f"this order will not run again: {why}", f"to do it once more: {anew}")
+    again = _SIGN_AGAIN.format(node=order.node, action=order.action, target=order.target)
+    return Refusal(code, f"this order will not run again: {why}", f"to do it once more: {again}")

@@ -47,7 +47,7 @@ def _alarm(floor_s: float, wall_s: float, hub_time_s: float | None) -> str | Non
     return None
 
 
-REMEDY = "timedatectl set-ntp true, on the machine whose clock is wrong"
+REMEDY = "run timedatectl set-ntp true on the machine whose clock is wrong"
 
 
 def stored(state: TimeFloor) -> bytes:
@@ -59,5 +59,5 @@ def restored(content: bytes | None) -> TimeFloor:
     if content is None:
         return TimeFloor()
     if not content.isdigit() or len(content) > 12:
-        raise Corrupt("the remembered time of this node cannot be read", remedy="holdfast agent check")
+        raise Corrupt("the stored time floor of this node cannot be read", remedy="holdfast agent check")
     return TimeFloor(float(content))

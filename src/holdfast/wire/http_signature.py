@@ -185,7 +185,7 @@ def _said(headers: Mapping[str, str], names: tuple[str, ...], optional: str = ""
         if name in found:
             raise _refused(f"the header {name} occurs twice")
         if not _FORM[name].fullmatch(value):
-            raise _refused(f"the header {name} does not have the form that holdfast writes")
+            raise _refused(f"the header {name} does not have the form that Holdfast writes")
         found[name] = value
     missing = [name for name in names if name not in found and name != optional]
     if missing:
@@ -238,7 +238,7 @@ def _decode(form: re.Pattern[str], text: str) -> bytes:
 def _refused(why: str, code: str = "unauthenticated") -> Unauthenticated:
     return Unauthenticated(
         f"the request is refused: {why}",
-        remedy="send it with holdfast of the same release, directly to this machine: "
+        remedy="send it with Holdfast of the same release, directly to this machine: "
         "a proxy in between must not change a request",
         code=code,
     )

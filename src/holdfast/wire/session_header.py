@@ -38,7 +38,7 @@ def read(text: str) -> SessionCertificate:
 
 def _refused() -> Unauthenticated:
     return Unauthenticated(
-        f"the request is refused: {HEADER} does not have the form that holdfast writes",
-        remedy="send it with holdfast of the same release",
+        f"the request is refused: {HEADER} does not have the form that Holdfast writes",
+        remedy="send it with Holdfast of the same release",
         code="session_refused",
     )

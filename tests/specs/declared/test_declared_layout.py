@@ -10,7 +10,7 @@ from holdfast.errors import Invalid
 from tests.specs.declared.declared_fleets import BASE, FLEET, WEB, fleet_of, lines_of, only_problem, problems_of
 
 ODD: list[tuple[Content, str]] = [
-    ("symlink", "is a symbolic link; holdfast follows no links"),
+    ("symlink", "is a symbolic link; Holdfast follows no links"),
     ("other", "is not a plain file"),
     ("directory", "is a directory where a file is expected"),
     (OSError(errno.EIO, "Input/output error"), "cannot be read: Input/output error"),

@@ -53,7 +53,11 @@ def test_the_authoritys_own_certificate_is_written_as_text() -> None:
         (ACME.replace("https", "http"), "acme.directory", "https://"),
         (ACME.replace("true", "false"), "acme.terms_agreed", "before you agree to its terms"),
         (ACME + 'ca = "/etc/ca.pem"\n', "acme.ca", "not the PEM text"),
-        (ACME + 'contact = ["ops@example.test"]\n', "acme.contact[0]", "not a contact address that the authority can use"),
+        (
+            ACME + 'contact = ["ops@example.test"]\n',
+            "acme.contact[0]",
+            "not a contact address that the authority can use",
+        ),
         (ACME + 'domains = ["a.example.test", "example.org"]\n', "acme.domains[1]", "not within public_domains"),
         ('[dns]\nnodes = ["hub1", "hub2"]\n', "dns.nodes[1]", 'there is no node "hub2"'),
         ('[dns]\nupstream = ["9.9.9.9", "dns.example"]\n', "dns.upstream[1]", "is not an IP address"),

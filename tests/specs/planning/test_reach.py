@@ -219,7 +219,11 @@ PUBLIC = replace(HTTP, public=True)
 @pytest.mark.parametrize(
     ("declared", "at", "what"),
     [
-        (service(Route("a", 8080, "l4", protocol="h2c")), "components.0.routes.0.protocol", "passes bytes through unread"),
+        (
+            service(Route("a", 8080, "l4", protocol="h2c")),
+            "components.0.routes.0.protocol",
+            "passes bytes through unread",
+        ),
         (service(Route("a", 5432, "l4"), Route("b", 6379, "l4")), "components.0.routes.1", "both listen on port 8443"),
         (service(Route("a", 8443, "l4"), Route("b", 22, "l4")), "components.0.routes.1", "both listen on port 8443"),
         (service(HTTP, Route("b", 443, "l4")), "components.0.routes.1", "both listen on port 443"),
