@@ -1,4 +1,4 @@
-"""Every failure a person can meet: a stable code, a fact, and the command that helps. Knows no room."""
+"""The families of errors: each error has a stable code, a message and a remedy. Imports no other room."""
 
 
 class HoldfastError(Exception):
@@ -23,7 +23,7 @@ class TryLater(HoldfastError):
 
 
 class Limited(TryLater):
-    """Asked too often; `retry_after_s` says when to come back."""
+    """Too many requests; `retry_after_s` says when to try again."""
 
     code = "resource_exhausted"
 
@@ -51,14 +51,14 @@ class Invalid(NeedsOperator):
 
 
 class NotPermitted(NeedsOperator):
-    """Well understood, and refused."""
+    """The request is valid, but not permitted."""
 
     code = "permission_denied"
     exit_code = 3
 
 
 class Unauthenticated(NotPermitted):
-    """Nobody proved to be anybody: no credential, or one that does not hold."""
+    """No valid credential: none was sent, or the one sent does not verify."""
 
     code = "unauthenticated"
 
@@ -71,7 +71,7 @@ class SignatureRequired(NeedsOperator):
 
 
 class Conflict(NeedsOperator):
-    """Somebody else was faster, or the base of this work is stale."""
+    """Another change was committed first, or this change is based on an old state."""
 
     code = "failed_precondition"
     exit_code = 5
@@ -82,7 +82,7 @@ class Unreachable(TryLater):
 
 
 class Corrupt(NeedsOperator):
-    """What is stored is not what was written: damaged, forged, forked or rolled back."""
+    """The stored bytes are not the bytes that were written: damaged, forged, forked or rolled back."""
 
     code = "integrity"
     exit_code = 7

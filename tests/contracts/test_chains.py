@@ -110,25 +110,34 @@ BAD: dict[str, tuple[Callable[[], Sent], str]] = {
     "leaf alone": (lambda: sent(public().leaf()), "leaf alone"),
     "own leaf alone": (own_leaf_alone, "leaf alone"),
     "wrong name": (lambda: sent(public().leaf(("shop.example.test",)), public().intermediate), "not for"),
-    "no name at all": (lambda: sent(public().leaf(()), public().intermediate), "nobody"),
+    "no name at all": (lambda: sent(public().leaf(()), public().intermediate), "for no name"),
     "look-alike": (lambda: sent(public().leaf(("wwwxexample.test",)), public().intermediate), "not for"),
     "suffix look-alike": (lambda: sent(public().leaf((f"{NAME}.evil",)), public().intermediate), "not for"),
     "wildcard": (lambda: sent(public().leaf(("*.example.test",)), public().intermediate), "not for"),
-    "wildcard besides": (lambda: sent(public().leaf((NAME, "*.example.test")), public().intermediate), "nobody asked"),
-    "internal name besides": (lambda: sent(public().leaf((NAME, INTERNAL)), public().intermediate), "nobody asked"),
+    "wildcard besides": (
+        lambda: sent(public().leaf((NAME, "*.example.test")), public().intermediate),
+        "were not requested",
+    ),
+    "internal name besides": (
+        lambda: sent(public().leaf((NAME, INTERNAL)), public().intermediate),
+        "were not requested",
+    ),
     "address besides": (
         lambda: sent(public().leaf(others=[lib.IPAddress(ipaddress.ip_address("100.64.0.1"))]), public().intermediate),
-        "nobody asked",
+        "were not requested",
     ),
     "mail besides": (
         lambda: sent(public().leaf(others=[lib.RFC822Name("root@example.test")]), public().intermediate),
-        "nobody asked",
+        "were not requested",
     ),
-    "wrong key": (lambda: (sent(public().leaf(), public().intermediate)[0], public().leaf()[1]), "key is another"),
-    "no key": (lambda: (sent(public().leaf(), public().intermediate)[0], b""), "key is another"),
+    "wrong key": (
+        lambda: (sent(public().leaf(), public().intermediate)[0], public().leaf()[1]),
+        "key belongs to another",
+    ),
+    "no key": (lambda: (sent(public().leaf(), public().intermediate)[0], b""), "key belongs to another"),
     "half a key": (
         lambda: (lambda pair: (pair[0], half(pair[1])))(sent(public().leaf(), public().intermediate)),
-        "key is another",
+        "key belongs to another",
     ),
     "out of order": (lambda: sent(public().leaf(), public().root, public().intermediate), "out of order"),
     "leaf last": (lambda: (lambda leaf: (pem(public().intermediate) + pem(leaf[0]), leaf[1]))(public().leaf()), "key"),
@@ -190,7 +199,7 @@ def test_a_chain_ends_with_the_first_of_its_certificates_to_end() -> None:
 
 def test_one_chain_is_not_judged_and_another_shown() -> None:
     good, bad = sent(public().leaf(), public().intermediate), sent(public().leaf(), stranger().intermediate)
-    with pytest.raises(Failed, match="not the chain that was judged"):
+    with pytest.raises(Failed, match="not the chain that was verified"):
         servable(READER.chain(*good), bad[0], good[1], (NAME,), NOW_S)
 
 

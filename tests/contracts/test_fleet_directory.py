@@ -80,14 +80,14 @@ def test_it_reads_a_file_whole_and_again(make: Make) -> None:
 def test_a_file_longer_than_allowed_is_refused(make: Make) -> None:
     with pytest.raises(Unreadable) as caught:
         make({"fleet.toml": b"abcd"}).read("fleet.toml", 3)
-    assert caught.value.what == "is 4 bytes long; at most 3 are read"
+    assert caught.value.what == "is 4 bytes long; the limit is 3 bytes"
     assert (caught.value.path, caught.value.code, caught.value.exit_code) == ("fleet.toml", "unreadable_file", 2)
 
 
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        ("symlink", "is a symbolic link, and links are not followed"),
+        ("symlink", "is a symbolic link; Holdfast follows no links"),
         ("other", "is not a plain file"),
         ("directory", "is a directory where a file is expected"),
     ],

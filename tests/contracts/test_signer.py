@@ -559,7 +559,7 @@ def test_a_security_key_that_wants_no_touch_is_refused(
 ) -> None:
     """A7: malware on the operator's laptop must not sign alone."""
     signer = SshKeygenSigner(made(kind, "", "-O", "no-touch-required"), environment=sk_environment)
-    with pytest.raises(NotPermitted, match="nobody touched"):
+    with pytest.raises(NotPermitted, match="was not touched"):
         signer.sign(MESSAGE, NAMESPACE)
 
 

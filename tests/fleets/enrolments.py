@@ -159,7 +159,7 @@ def joins() -> Iterator[Joined]:
     swapped = replace(good, invite=replace(good.invite, invite=canonical.encode(invite(node="w9"))))
     yield Joined("the invite was changed", swapped, "signature_invalid")
 
-    yield Joined("answers another invite", enrolment(invite=hexed("d") * 2), "enrolment_broken")
+    yield Joined("belongs to another invite", enrolment(invite=hexed("d") * 2), "enrolment_broken")
     yield Joined("another invite beside it", replace(good, invite=signed_invite(invite(id="x"))), "enrolment_broken")
     yield Joined("another name", enrolment(node="w2"), "enrolment_broken")
     yield Joined("another one-time key", enrolment(once=OTHER_KEY), "signature_invalid")

@@ -102,7 +102,7 @@ def ordering(gate: Any) -> Iterator[str]:
         answer = gate.decide(gate.Deed(act, target, node, lost, word))
         if isinstance(answer, gate.Allow) is not allowed:
             yield f"a purge of data.web lets {act.name} {target} on {node}: {type(answer).__name__}"
-        elif not allowed and act is Act.DESTROY_DATA and "an order of its own" not in answer.reason:
+        elif not allowed and act is Act.DESTROY_DATA and "its own order" not in answer.reason:
             yield "it does not say that the order is for something else"
     ping = proof("ping", "node.w1")
     if not isinstance(gate.decide(gate.Deed(Act.DESTROY_DATA, "data.web", NODE, lost, ping)), gate.Park):
@@ -123,14 +123,14 @@ def signing(gate: Any) -> Iterator[str]:
         answer = gate.decide(gate.Deed(act, target, NODE, lost, NOBODY))
         if not isinstance(answer, gate.Park) or answer.sign != command:
             yield f"{act.name} {target} is signed by: {getattr(answer, 'sign', 'nothing')}"
-        elif "nobody signed" not in answer.reason:
-            yield "it does not say that nobody signed"
+        elif "and has none" not in answer.reason:
+            yield "it does not say that there is no signature"
     low = gate.decide(gate.Deed(Act.LIFT_PROTECT, "service.web", NODE, NO_THING, AUTHORITIES[1]))
-    if not isinstance(low, gate.Park) or "came with grade apply" not in low.reason:
+    if not isinstance(low, gate.Park) or "was signed with grade apply" not in low.reason:
         yield "it does not say with which grade it came"
     short = proof("ping", "node.w1")
     answer = gate.decide(gate.Deed(Act.CHANGE_TRUST, "node.w1", NODE, NO_THING, short))
-    if not isinstance(answer, gate.Park) or "came with grade apply" not in answer.reason:
+    if not isinstance(answer, gate.Park) or "was signed with grade apply" not in answer.reason:
         yield "an order of too low a grade is not said to be so"
 
 

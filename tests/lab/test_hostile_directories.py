@@ -178,8 +178,8 @@ CASES |= {
     "fleet.toml is a directory": ("fleet.toml: is a directory where", special("fleet.toml", os.mkdir)),
     "a service vanishes": ("does not exist", named("vanish")),
     # size and number
-    "a file of 100 MB": ("bytes long; at most", special("services/web.toml", a_hundred_megabytes)),
-    "a sparse file of 1 TB": ("bytes long; at most", special("services/web.toml", of_size(2**40))),
+    "a file of 100 MB": ("bytes long; the limit is", special("services/web.toml", a_hundred_megabytes)),
+    "a sparse file of 1 TB": ("bytes long; the limit is", special("services/web.toml", of_size(2**40))),
     "a sparse fleet.toml of 1 TB": ("fleet.toml: is 1,099,511,627,776", special("fleet.toml", of_size(2**40))),
     "a hundred thousand files": ("services: holds more than 50,000", a_hundred_thousand_files),
     "ten thousand wrong files": ("more problems", ten_thousand_wrong_files),

@@ -1,1 +1,1 @@
-"""Fleet directory → Fleet, or every mistake in it at once, each with file, line and remedy. Opens no file itself."""
+"""Read a fleet directory into a Fleet, or report all its mistakes with file, line and remedy. Opens no file."""

@@ -1,4 +1,4 @@
-"""Alert targets that passed the struct check: each says exactly one way to tell somebody. Pure."""
+"""Check alert targets: each has exactly one of webhook and apprise. Pure."""
 
 from collections.abc import Sequence
 
@@ -14,8 +14,8 @@ def check(targets: Sequence[AlertTarget], flaws: Flaws) -> None:
         if flaws.touch(FLEET_FILE, ("alerts", at)):
             continue
         if target.webhook is UNSET and target.apprise is UNSET:
-            what = "says neither webhook nor apprise, so nobody would be told"
-            flaws.add_checked(FLEET_FILE, ("alerts", at), what, "write one of them")
+            what = "has neither webhook nor apprise, so it sends no alerts"
+            flaws.add_checked(FLEET_FILE, ("alerts", at), what, "add webhook or apprise")
         elif target.webhook is not UNSET and target.apprise is not UNSET:
-            what = "says both webhook and apprise"
-            flaws.add_checked(FLEET_FILE, ("alerts", at), what, "keep one of them, or make two [[alerts]]")
+            what = "has both webhook and apprise"
+            flaws.add_checked(FLEET_FILE, ("alerts", at), what, "keep one of them, or write two [[alerts]]")

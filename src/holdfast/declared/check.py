@@ -1,4 +1,4 @@
-"""A document → a struct. One fast conversion; only when that refuses, `explain` walks the document for all mistakes."""
+"""Convert a document to a struct; if that fails, `explain` finds all mistakes."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from holdfast.model.fleet import FleetFile, Service, Settings
 
 T = TypeVar("T", FleetFile, Service)
 
-# What later checks see in place of a required key that is missing or unusable; such a fleet is never handed out.
+# What later checks see in place of a required key that is missing or unusable; such a fleet is never returned.
 UNKNOWN_SETTINGS = Settings("unnamed")
 _STAND_INS: Mapping[str, Any] = {"components": (), "operators": (), "fleet": UNKNOWN_SETTINGS}
 
@@ -22,7 +22,7 @@ _ESCAPED_NUL = re.compile(rb"\\(?:u0000|U00000000|x00)")
 
 
 def check(document: dict[str, Any], kind: type[T], file: str, content: bytes, flaws: Flaws) -> T:
-    """The struct; or, with every mistake noted, what is left of it, so that further checks can go on."""
+    """The struct; or, with every mistake noted, the valid rest of it, so that further checks can go on."""
     if b"cpu" in content:
         _write_cpu_as_text(document)
     if b'""' in content or b"''" in content:
@@ -58,14 +58,14 @@ _fields = lru_cache(msgspec.structs.fields)
 
 
 def _leave_out_empty_choices(document: dict[str, Any]) -> None:
-    """Files of the first version write `node = ""` and `tier = ""` for "choose for me" (M-40, M-42)."""
+    """Files of the first version write `node = ""` and `tier = ""` for automatic placement (M-40, M-42)."""
     for key in ("node", "tier"):
         if document.get(key) == "":
             del document[key]
 
 
 def _write_cpu_as_text(document: dict[str, Any]) -> None:
-    """People write `cpu = 0.5`; the value domain has no fractions, so the number becomes its decimal text."""
+    """`cpu = 0.5` is a usual spelling; the value domain has no fractions, so the number becomes its decimal text."""
     components = document.get("components")
     for component in components if isinstance(components, list) else ():
         resources = component.get("resources") if isinstance(component, dict) else None

@@ -1,4 +1,4 @@
-"""Every mistake of one document against the structs that are its schema. Slow and thorough; run only when needed."""
+"""Find every mistake of one document against its schema. Slow and thorough; runs only after a refusal."""
 
 import re
 from functools import lru_cache
@@ -11,11 +11,11 @@ from holdfast.declared.flaw import Flaws
 from holdfast.declared.schema import has_length, holds, in_range, in_words, plain, wanted_length
 from holdfast.declared.words import Path, described, shown
 
-BAD = object()  # what is left of a value that cannot be used at all
+BAD = object()  # in place of a value that cannot be used
 
 
 def explain(document: dict[str, Any], kind: type, file: str, flaws: Flaws) -> Any:
-    """Note every mistake; answer the document without the parts that hold them."""
+    """Note every mistake; return the document without the parts that have them."""
     return _Walk(file, flaws).visit(_schema(kind), document, ())
 
 
@@ -51,7 +51,7 @@ class _Walk:
         rest: dict[str, Any] = {}
         for key, inner in value.items():
             name = meant.get(key, key)
-            if name and (name == key or name not in value):  # a slip is read as what was probably meant
+            if name and (name == key or name not in value):  # a typing error is read as the key it resembles
                 walk = self if name == key or isinstance(inner, dict | list) else _Walk(self.file, Flaws())
                 rest[name] = walk.field(kind.cls.__name__, fields[name], inner, (*path, key))
         required = [name for name, field in fields.items() if field.required]
@@ -71,7 +71,7 @@ class _Walk:
         return self.visit(field.type, value, path)
 
     def unknown(self, kind: inspect.StructType, key: str, known: list[str], path: Path) -> str:
-        """Note it; answer the key that was probably meant, or ""."""
+        """Note it; return the key it resembles, or ""."""
         row = later.of_key(kind.cls.__name__, key)
         if row is not None:
             self.note((*path, key), row.reason, row.remedy)

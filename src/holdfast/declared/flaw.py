@@ -1,4 +1,4 @@
-"""Mistakes while they are being collected: known by key path first, by line once all are known. Bounded."""
+"""Collect mistakes: first by key path, then with their lines. Bounded."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from holdfast.declared.problem import Problem, Problems
 from holdfast.declared.words import Path, key_path
 
 KEPT_MAX = 10_000  # beyond this, mistakes are only counted
-EXPLAINED_MAX = 1_000  # beyond this, no line is looked up and no spelling is guessed; nobody reads that far
+EXPLAINED_MAX = 1_000  # beyond this, no line is looked up and no spelling is guessed
 
 
 class Flaw(Struct, frozen=True):
@@ -20,7 +20,7 @@ class Flaw(Struct, frozen=True):
 
 
 class Flaws:
-    """`dropped` remembers where list elements were left out, so that later checks still point at the right one."""
+    """`dropped` has where list elements were left out, so that later checks still name the right one."""
 
     def __init__(self) -> None:
         self.kept: list[Flaw] = []

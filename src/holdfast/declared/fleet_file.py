@@ -1,4 +1,4 @@
-"""`fleet.toml` after its struct check, and the checks that need nothing but this file."""
+"""Read `fleet.toml` into its struct, and run the checks that need only this file."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from holdfast.model.fleet import FleetFile
 
 
 class Declared(Struct, frozen=True):
-    """The names are also those of tables that were refused: something about them is wrong, but they are not unknown."""
+    """The names include those of refused tables: something about them is wrong, but they are not unknown."""
 
     file: FleetFile
     node_names: frozenset[str]
@@ -49,14 +49,14 @@ def read(content: bytes, flaws: Flaws) -> Declared | None:
 
 
 def _texts(document: dict[str, Any], table: str, key: str) -> frozenset[str]:
-    """What is written under this key in each [[table]], whatever else may be wrong with it."""
+    """The value of this key in each [[table]], whatever else may be wrong with it."""
     tables = document.get(table)
     values = [entry.get(key) for entry in tables if isinstance(entry, dict)] if isinstance(tables, list) else []
     return frozenset(value for value in values if isinstance(value, str))
 
 
 def _is_complete(file: FleetFile, flaws: Flaws) -> bool:
-    """Whether every operator that was written down is still there to be counted."""
+    """Whether all declared operators passed their checks, so that they can be counted."""
     return bool(file.operators) and (FLEET_FILE, ("operators",)) not in flaws.dropped
 
 

@@ -1,4 +1,4 @@
-"""Health checks made complete: what a probe needs is written down or follows from the routes. Pure."""
+"""Complete health checks: path and port are declared or derived from the routes. Pure."""
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -9,7 +9,7 @@ from holdfast.model.fleet import Component, Health, Service
 
 
 def complete(file: str, service: Service, flaws: Flaws) -> Service:
-    """Fill in the path and the port that were left to us; note what cannot be filled in."""
+    """Fill in an omitted path and port; note what cannot be derived."""
     if all(component.health is UNSET for component in service.components):
         return service
     components = tuple(

@@ -1,4 +1,4 @@
-"""What surrounds services: overlay, proxies, DNS and the public authority, checked by the rules of planning. Pure."""
+"""Check overlay, proxies, DNS and the public authority by the rules of planning. Pure."""
 
 from holdfast.declared import spelling
 from holdfast.declared.flaw import Flaws
@@ -9,7 +9,7 @@ from holdfast.planning import infrastructure
 
 
 def check(file: FleetFile, known: frozenset[str], flaws: Flaws) -> None:
-    """`known`: names of nodes, also of those that were refused."""
+    """`known`: names of nodes, including refused ones."""
     document = FleetDocument(file.fleet, acme=file.acme, dns=file.dns, overlay=file.overlay)
     for complaint in infrastructure.fleet_complaints(document):
         flaws.add_checked(FLEET_FILE, complaint.at, complaint.what, complaint.remedy)

@@ -1,7 +1,7 @@
 """The table of declared keys without an effect: what is not built, and what to write instead.
 
-Keys and values outside the schema are refused when a file is read. Those inside it are judged by `without_effect`,
-which also looks at the applied revision.
+Keys and values outside the schema are refused when a file is read. `without_effect` decides about those inside it,
+with the applied revision.
 """
 
 from collections.abc import Mapping
@@ -28,17 +28,17 @@ OWN: Row = ("Volume", "protect", "own:NAME")
 
 TABLE: Mapping[Row, Later] = {
     # Outside the schema.
-    ("FleetFile", "boot", ""): Later("not built yet: an order of booting nodes is not kept yet", _REMOVE),
-    ("Service", "needs", ""): Later("not built yet: contracts between services are not negotiated yet", _REMOVE),
+    ("FleetFile", "boot", ""): Later("not built yet: nodes do not boot in an order", _REMOVE),
+    ("Service", "needs", ""): Later("not built yet: services have no contracts between them", _REMOVE),
     ("Service", "schedule", ""): Later("not built yet: nothing runs on a schedule yet", _REMOVE),
-    ("Service", "drill", ""): Later("not built yet: restore drills are not run yet", _REMOVE),
+    ("Service", "drill", ""): Later("not built yet: no restore drills run", _REMOVE),
     ("Overlay", "driver", "wireguard"): Later(
-        "not built yet: Holdfast sets up no WireGuard network itself",
+        "not built yet: Holdfast does not set up a WireGuard network",
         'set it up by other means and write driver = "external", with encrypted = true',
     ),
-    # Will never be built: the hub process does this, so that no revision can run a program there.
+    # Will never be built: only the hub's operator configures commands, so that no revision can run a program there.
     ("AlertTarget", "command", ""): Later(
-        "a command is only ever a flag of the hub process, so that no revision can run a program there",
+        "a command can only be a flag of the hub process, so that no revision can run a program there",
         "start the hub with --alert-command, or write webhook or apprise here",
     ),
     # Inside the schema: fleet.toml.
@@ -60,17 +60,17 @@ TABLE: Mapping[Row, Later] = {
     ),
     ("Node", "labels", ""): Later(
         "labels are stored with the node, and nothing reads them yet",
-        "they choose no node for a service; pin a service with node = …",
+        "labels do not choose a node for a service; pin a service with node = …",
         refused=False,
     ),
     # Inside the schema: services/<name>.toml.
     ("Service", "custody", ""): Later("not built yet: there are no backups that this key could open", _REMOVE),
     ("Service", "snapshot", ""): Later("not built yet: no snapshots are taken", _REMOVE_TABLE),
     ("Volume", "class", ""): Later(
-        "not built yet: every volume lies in the data directory of its node, whatever its class", _REMOVE
+        "not built yet: every volume is stored in the data directory of its node, whatever its class", _REMOVE
     ),
     OWN: Later(
-        "not built yet: the volume would lie on the local disk of its node, and on no storage target",
+        "not built yet: the volume would be stored on the local disk of its node, and on no storage target",
         'write protect = "backup", or protect = "none" if the data may be lost',
     ),
     BACKUP: Later(
@@ -89,7 +89,7 @@ DIRECTORY_REMEDY = "move the directory out of the fleet directory until a releas
 
 
 def of_key(table: str, key: str) -> Later | None:
-    """The row of a key whose every value is without an effect."""
+    """The row of a key without an effect for all values."""
     return TABLE.get((table, key, ""))
 
 

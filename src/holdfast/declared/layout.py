@@ -1,4 +1,4 @@
-"""What may lie in a fleet directory. Ignores what is none of our business, stops at what looks like a slip."""
+"""Check the top level of a fleet directory. Ignores foreign files, refuses what looks like a typing error."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ DIRECTORIES = ("services", "policies", "secrets")
 _KNOWN_DIRECTORIES = (*DIRECTORIES, *later.DIRECTORIES)
 _IGNORED_FILES = ("fleet.lock",)
 _NOT_A_DIRECTORY: Mapping[str, str] = {
-    "symlink": "is a symbolic link, and links are not followed, so that nothing outside the fleet directory is read",
+    "symlink": "is a symbolic link; Holdfast follows no links, so that it reads nothing outside the fleet directory",
     "file": "is a file where a directory is expected",
     "other": "is not a directory (a pipe, a socket or a device)",
 }
@@ -24,7 +24,7 @@ def is_hidden(path: str) -> bool:
 
 
 def check(root: tuple[Entry, ...], sources: Sources, flaws: Flaws) -> None:
-    """Note everything at the top that is refused; `fleet.toml` itself is read by others."""
+    """Note everything at the top level that is refused; `fleet.toml` itself is read elsewhere."""
     for entry in root:
         if is_hidden(entry.path) or entry.path in (FLEET_FILE, *_IGNORED_FILES):
             continue
@@ -38,7 +38,7 @@ def check(root: tuple[Entry, ...], sources: Sources, flaws: Flaws) -> None:
 
 def _check_known(entry: Entry, sources: Sources, flaws: Flaws) -> None:
     if entry.kind != "directory":
-        flaws.add(entry.path, (), _NOT_A_DIRECTORY[entry.kind], "put a real directory in its place")
+        flaws.add(entry.path, (), _NOT_A_DIRECTORY[entry.kind], "replace it with a directory")
     elif entry.path in later.DIRECTORIES and any(not is_hidden(inner.path) for inner in sources.entries(entry.path)):
         flaws.add(entry.path, (), f"not built yet: {later.DIRECTORIES[entry.path]}", later.DIRECTORY_REMEDY)
 
@@ -48,7 +48,7 @@ def _check_unknown_directory(entry: Entry, sources: Sources, flaws: Flaws) -> No
     try:
         inside = sources.directory.entries(entry.path)
     except Unreadable as trouble:
-        if guess:  # a directory of others may be closed to us; one that looks like ours may not
+        if guess:  # a foreign directory may be unreadable; one with a name like Holdfast's may not
             flaws.add(entry.path, (), trouble.what, trouble.remedy)
         return
     if any(inner.path.endswith(".toml") for inner in inside):

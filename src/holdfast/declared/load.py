@@ -1,4 +1,4 @@
-"""A fleet directory → Fleet, or every mistake in it at once. Pure but for what the port reads."""
+"""Load a fleet directory into a Fleet, or raise with all mistakes. Pure but for what the port reads."""
 
 from collections.abc import Collection
 
@@ -24,9 +24,9 @@ from holdfast.ports.fleet_directory import Entry, FleetDirectory
 
 
 def load(directory: FleetDirectory, secrets_may_lack: bool = False) -> Fleet:
-    """Answer a fleet only when every file was read whole and every rule holds; else raise (I-37).
+    """Return a fleet only when every file was read whole and every rule holds; else raise (I-37).
 
-    `secrets_may_lack`: for whoever is about to make them, a secret that has no file yet is no mistake."""
+    `secrets_may_lack`: a secret without a file is no mistake; for commands that are about to make it."""
     flaws = Flaws()
     sources = Sources(directory, flaws)
     root = directory.entries()
@@ -84,7 +84,7 @@ def _check_services(
 def _fleet(
     declared: Declared, checked: dict[str, Service], bound: dict[str, Policy], sealed: dict[str, bytes]
 ) -> Fleet:
-    """Everything sorted by name, so that the order of files and tables is no difference (I-22)."""
+    """Everything sorted by name, so that the order of files and tables makes no difference (I-22)."""
     file = declared.file
     return Fleet(
         settings=file.fleet,

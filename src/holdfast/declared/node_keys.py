@@ -1,4 +1,4 @@
-"""Keys of machines, as far as a fleet declares them: usable, of the one type machines have, and no two alike. Pure."""
+"""Check declared keys of machines: usable, of type ssh-ed25519, and no two alike. Pure."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from holdfast.model import ssh_key
 from holdfast.model.fleet import Node
 
 HUB = "the hub (hub_key)"
-_SHAPE = 'write the line that it printed, "ssh-ed25519 AAAA…"'
+_SHAPE = 'write the public key as one line, "ssh-ed25519 AAAA…"'
 
 
 def check(nodes: Sequence[Node], hub_key: str, flaws: Flaws) -> None:
@@ -31,4 +31,4 @@ def _check(path: Path, line: str, whose: str, owners: dict[bytes, str], flaws: F
     if key.type != "ssh-ed25519":
         flaws.add_checked(FLEET_FILE, path, f"is a key of type {key.type}; machines have ssh-ed25519 keys", _SHAPE)
     elif (owner := owners.setdefault(key.blob, whose)) != whose:
-        flaws.add_checked(FLEET_FILE, path, f"is also the key of {owner}", "one key is one machine; correct one")
+        flaws.add_checked(FLEET_FILE, path, f"is also the key of {owner}", "each machine has its own key; correct one")

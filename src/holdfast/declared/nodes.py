@@ -1,4 +1,4 @@
-"""Nodes that passed the struct check: their number and their addresses. Pure."""
+"""Check nodes: their number and their addresses. Pure."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ def check(nodes: Sequence[Node], settings: Settings, flaws: Flaws) -> None:
         what = f"lists {len(nodes):,} nodes; nodes_max allows {settings.nodes_max:,}"
         flaws.add(FLEET_FILE, ("nodes",), what, "raise nodes_max in [fleet], or remove nodes")
     if not any(node.address or node.public_address for node in nodes):
-        return  # the usual fleet before its nodes joined; spare it the import that addresses need
+        return  # the usual fleet before its nodes joined; avoids the import that addresses need
     network = overlay.network(settings.overlay_cidr)
     owners: dict[str, str] = {}
     for at, node in enumerate(nodes):

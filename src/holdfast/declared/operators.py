@@ -1,4 +1,4 @@
-"""Operators that passed the struct check: usable keys, no two alike, and thresholds they can reach. Pure."""
+"""Check operators: usable keys, no two alike, and thresholds they can reach. Pure."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ EVERY_SERVICE = "service.*"
 
 
 def check(operators: Sequence[Operator], thresholds: Thresholds, complete: bool, flaws: Flaws) -> None:
-    """`complete` says that no operator was left out for its own mistakes; only then can they be counted."""
+    """`complete`: no operator was left out for a mistake; only then can they be counted."""
     owners: dict[bytes, str] = {}
     for at, operator in enumerate(operators):
         _check_key(at, operator, owners, flaws)
@@ -35,7 +35,7 @@ def _check_key(at: int, operator: Operator, owners: dict[bytes, str], flaws: Fla
             FLEET_FILE,
             ("operators", at, "key"),
             f'is also the key of operator "{owner}"',
-            "one key is one operator; give each their own, or two signatures would be one",
+            "give each operator their own key, or two signatures would count as one",
         )
 
 
@@ -59,7 +59,7 @@ def _check_thresholds(operators: Sequence[Operator], thresholds: Thresholds, fla
         flaws.add(
             FLEET_FILE,
             ("operators",),
-            "nobody has the grade root, so nobody could ever change who may sign",
+            "no operator has the grade root, so the operators could never be changed",
             'give one operator grade = "root"',
         )
         return
@@ -70,6 +70,6 @@ def _check_thresholds(operators: Sequence[Operator], thresholds: Thresholds, fla
             flaws.add(
                 FLEET_FILE,
                 ("trust", grade),
-                f"asks for {needed} signatures of grade {grade}, but only {able} of the operators can give one",
+                f"needs {needed} signatures of grade {grade}, but only {able} of the operators can give one",
                 "lower it, or add operators",
             )

@@ -1,4 +1,4 @@
-"""Where in a TOML text each key stands. Run only to explain a mistake; tolerant, and never an opinion on validity."""
+"""Find the line of each key in a TOML text. Used only to explain a mistake; does not validate."""
 
 import re
 
@@ -14,7 +14,7 @@ _DEPTH_MAX = 64
 
 
 class _Lost(Exception):
-    """This is not TOML that we can follow; go on with the next line."""
+    """This is not TOML that we can parse; continue with the next line."""
 
 
 def index(text: str) -> dict[Path, int]:
@@ -29,7 +29,7 @@ class _Scanner:
         self.text = text
         self.at = 0
         self.lines: dict[Path, int] = {}
-        self._arrays: dict[Path, int] = {}  # array of tables → how many it has so far
+        self._arrays: dict[Path, int] = {}  # array of tables → its number of elements so far
         self._line = 1
         self._counted = 0
 

@@ -1,4 +1,4 @@
-"""Policy files and who they are bound to. Reads the text, does not judge it; evaluating rules is a later step."""
+"""Read policy files and their bindings. Does not evaluate the rules."""
 
 from collections.abc import Collection, Sequence
 
@@ -14,7 +14,7 @@ SUFFIX = ".cedar"
 
 
 def read(sources: Sources, flaws: Flaws) -> dict[str, bytes | None]:
-    """Every policy file by path; None stands for one that is there and was refused."""
+    """Every policy file by path; None for a file that exists and was refused."""
     entries = [entry for entry in sources.entries(DIRECTORY) if not is_hidden(entry.path)]
     entries = [entry for entry in entries if entry.path.endswith(SUFFIX) or entry.kind in ("directory", "symlink")]
     if not sources.fit(DIRECTORY, entries, FILE_BYTES_MAX):
@@ -43,7 +43,7 @@ def bind(
         text = _text(at, binding.file, files, flaws)
         for index, target in enumerate(binding.applies_to):
             _check_target(("policies", at, "applies_to", index), target, services, flaws)
-        # Sorted, so that the order in which targets were written is no difference (I-22).
+        # Sorted, so that the order of targets in the file makes no difference (I-22).
         bound[binding.name] = Policy(binding.name, text, tuple(sorted(set(binding.applies_to))))
     return bound
 
@@ -59,7 +59,7 @@ def _text(at: int, file: str, files: dict[str, bytes | None], flaws: Flaws) -> b
     directory, _, name = file.partition("/")
     if directory != DIRECTORY or "/" in name or not name.endswith(SUFFIX) or name.startswith("."):
         what = f"{shown(file)} is not a file in {DIRECTORY}/"
-        flaws.add_checked(FLEET_FILE, where, what, f'write "{DIRECTORY}/NAME{SUFFIX}"; other places are not read')
+        flaws.add_checked(FLEET_FILE, where, what, f'write "{DIRECTORY}/NAME{SUFFIX}"; other directories are not read')
     elif file not in files:
         guess = spelling.question(file, files)
         flaws.add_checked(FLEET_FILE, where, f"{printable(file)} does not exist", guess or "create it")

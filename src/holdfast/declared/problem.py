@@ -1,4 +1,4 @@
-"""One mistake in a fleet directory, and all of them together. Printed as `file:line: key: what; remedy`."""
+"""A mistake in a fleet directory, and the error with all of them: `file:line: key: what; remedy`."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ SHOWN_MAX = 200
 
 
 class Problem(Struct, frozen=True, order=True):
-    """`line` is 0 where a line has no meaning (a file that cannot be read) or was not looked for."""
+    """`line` is 0 where a line has no meaning (a file that cannot be read) or was not looked up."""
 
     file: str
     line: int
@@ -26,14 +26,14 @@ class Problem(Struct, frozen=True, order=True):
 
 
 class Problems(Invalid):
-    """The directory is not a fleet yet. `problems` is sorted; `count` also counts those too many to keep."""
+    """The directory has mistakes. `problems` is sorted; `count` also counts those not kept."""
 
     code = "invalid_fleet"
 
     def __init__(self, problems: Iterable[Problem], uncounted: int = 0) -> None:
         self.problems = tuple(sorted(set(problems)))
         self.count = len(self.problems) + uncounted
-        super().__init__(self._text(), remedy="correct what is named above, then run the command again")
+        super().__init__(self._text(), remedy="correct the lines named above, then run the command again")
 
     def _text(self) -> str:
         lines = [str(problem) for problem in self.problems[:SHOWN_MAX]]

@@ -1,4 +1,4 @@
-"""The key reference of the fleet directory, printed from the structs that are its schema. Pure.
+"""Print the key reference of the fleet directory from its schema. Pure.
 
 `python -m holdfast.declared.reference > docs/reference/fleet-directory.md` writes the page; a test compares the two.
 """
@@ -52,10 +52,10 @@ policies/<name>.cedar    authorization rules, bound in [[policies]]; not evaluat
 secrets/<name>.age       sealed values (age); `holdfast secret set` writes them
 ```
 
-Files are UTF-8 TOML. Links are not followed, unknown keys are errors, and a directory with any mistake is refused
-whole, every mistake named with its line. Names are lower-case letters, digits and dashes, start with a letter and have
-at most 40 characters. Durations look like `90s`, `5m`, `24h`, `7d`. Entries that begin with a dot, `fleet.lock` and
-files of other kinds are ignored.
+Files are UTF-8 TOML. Links are not followed. Unknown keys are errors. A directory with any mistake is refused, with the
+line of every mistake. Names are lower-case letters, digits and dashes, start with a letter and have at most 40
+characters. Durations look like `90s`, `5m`, `24h`, `7d`. Entries that begin with a dot, `fleet.lock` and files of other
+kinds are ignored.
 """
 
 
@@ -135,7 +135,7 @@ def _outcome(row: later.Row, entry: later.Later) -> str:
 
 
 def is_known(row: later.Row) -> bool:
-    """Whether the schema takes this key and value, so that an applied revision may have it."""
+    """Whether the schema accepts this key and value, so that an applied revision may have it."""
     table, key, value = row
     home = next(found for _, found in SECTIONS if found.__name__ == table)
     field = next((field for field in _fields(home) if field.encode_name == key), None)
@@ -149,7 +149,7 @@ _IDLE = " (no effect yet)"
 _WITHOUT_EFFECT = """\
 ## Without effect
 
-These keys, values and directories do nothing yet. None of them is accepted in silence:
+These keys, values and directories have no effect yet. Holdfast reports each of them:
 
 - *refused*: every command that reads the directory ends with exit code 2 and names the line.
 - *refused if new*: `holdfast plan` and `holdfast apply` end with exit code 2 and name the line, unless the applied

@@ -1,4 +1,4 @@
-"""Routes of one service: what the rules of planning say about them, and names that another service has. Pure."""
+"""Check the routes of one service, and that no other service has the same names. Pure."""
 
 from holdfast.declared.flaw import Flaws
 from holdfast.model.fleet import Service, Settings
@@ -7,9 +7,9 @@ from holdfast.planning import reach
 
 
 def check(file: str, name: str, service: Service, settings: Settings, claims: dict[str, str], flaws: Flaws) -> None:
-    """A name leads to one service; `claims` remembers which file was first."""
+    """A name belongs to one service; `claims` has the file that claimed it first."""
     if not is_name(name) or not any(component.routes for component in service.components):
-        return  # a file that cannot be the name of a service was told so already
+        return  # a file with an unusable service name was reported already
     for complaint in reach.complaints(name, service, settings):
         flaws.add_checked(file, complaint.at, complaint.what, complaint.remedy)
     found = reach.reach(name, service, settings)
@@ -21,7 +21,7 @@ def check(file: str, name: str, service: Service, settings: Settings, claims: di
 
 
 def _where(service: Service, hostname: str) -> tuple[str | int, ...]:
-    """The route that declares this name; else it follows from how service and component are called."""
+    """The route that declares this name; else the name follows from the names of service and component."""
     for at, component in enumerate(service.components):
         for index, route in enumerate(component.routes):
             if route.hostname == hostname:

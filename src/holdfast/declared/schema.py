@@ -1,4 +1,4 @@
-"""The structs of model/fleet.py read as a schema: what each type is called, in words. Loaded only to explain."""
+"""Describe the types of model/fleet.py as text. Loaded only to explain a mistake."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ def plain(kind: inspect.Type) -> inspect.Type:
 
 
 def holds(kind: inspect.Type, value: Any) -> bool:
-    """Whether the value has the right type, whatever it says; `true` is not a number."""
+    """Whether the value has the right type, whatever its content; `true` is not a number."""
     wanted = _PYTHON[type(plain(kind))]
     return isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
 
 
 def in_words(kind: inspect.Type) -> str:
-    """What must be written, as it fits after «must be»."""
+    """The expected value, as it fits after «must be»."""
     if isinstance(kind, inspect.Metadata):
         return str((kind.extra_json_schema or {}).get("description", "")) or in_words(kind.type)
     if isinstance(kind, inspect.UnionType):
@@ -54,7 +54,7 @@ def _plural(kind: inspect.Type) -> str:
 
 
 def wanted_length(kind: inspect.VarTupleType) -> str:
-    """How many entries a list must have, in words."""
+    """How many entries a list must have, as text."""
     low, high = kind.min_length or 0, kind.max_length
     if high is None:
         return f"at least {low} {'entry' if low == 1 else 'entries'}"

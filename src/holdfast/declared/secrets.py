@@ -1,4 +1,4 @@
-"""The secret files: one sealed value each, named like its file. Reads their outside; nobody here can open one."""
+"""Read the sealed files in secrets/, one secret each. Reads their outside; cannot open them."""
 
 from collections.abc import Collection
 
@@ -22,7 +22,7 @@ def path_of(name: str) -> str:
 
 
 def read(sources: Sources, flaws: Flaws) -> dict[str, bytes | None]:
-    """Every secret by name, sealed and without armour; None stands for one that is there and was refused."""
+    """Every secret by name, sealed and without armour; None for a file that exists and was refused."""
     entries = [entry for entry in sources.entries(DIRECTORY) if not is_hidden(entry.path)]
     if not sources.fit(DIRECTORY, entries, sealed.FILE_BYTES_MAX):
         return {_stem(entry.path): None for entry in entries}
@@ -36,7 +36,7 @@ def _stem(path: str) -> str:
 def _secret(entry: Entry, sources: Sources, flaws: Flaws) -> bytes | None:
     name = _stem(entry.path)
     if entry.kind == "file" and not entry.path.endswith(SUFFIX):
-        what = f"does not end in {SUFFIX}, and only sealed values belong in {DIRECTORY}/"
+        what = f"does not end in {SUFFIX}; only sealed values belong in {DIRECTORY}/"
         flaws.add(entry.path, (), what, "seal it: holdfast secret set NAME --file FILE; then remove this file")
         return None
     if not is_name(name):
@@ -51,19 +51,19 @@ def _secret(entry: Entry, sources: Sources, flaws: Flaws) -> bytes | None:
         plain = sealed.bare(content)
         sealed.read(plain)
     except sealed.NotSealed as trouble:
-        remedy = f"put it back as it was (version control has it), or remove it and: holdfast secret set {name}"
+        remedy = f"restore it from version control, or remove it and run: holdfast secret set {name}"
         flaws.add(entry.path, (), str(trouble), remedy)
         return None
     return plain
 
 
 def check_service(file: str, service: Service, known: Collection[str] | None, flaws: Flaws) -> None:
-    """`known`: names that have a file; None while missing ones are about to be made."""
+    """`known`: names that have a file; None while the command is about to make missing ones."""
     for at, component in enumerate(service.components):
         where: Path = ("components", at, "secrets")
         _check_known(file, where, component, known, flaws)
         if shared := doubled(component):
-            what = f"two things would be {shared} of this component"
+            what = f"two secrets would become {shared} of this component"
             flaws.add_checked(file, where, what, 'give one another name: { name = "…", file = "…" } or env = "…"')
 
 

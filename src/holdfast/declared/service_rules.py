@@ -1,4 +1,4 @@
-"""Rules between the keys of one service, and between a service and the rest of the fleet. Pure."""
+"""Check the rules between the keys of one service, and between a service and its fleet. Pure."""
 
 from collections.abc import Mapping, Set
 
@@ -31,7 +31,7 @@ def check_names(file: str, service: Service, flaws: Flaws) -> None:
 
 
 def check_nodes(file: str, service: Service, nodes: Mapping[str, Node], known: Set[str], flaws: Flaws) -> None:
-    """A pin overrides the tier (M-36); it and every failover node must exist and take containers (C-23)."""
+    """A pin overrides the tier (M-36); the pin and every failover node must exist and run containers (C-23)."""
     wanted: list[tuple[Path, str]] = [(("failover", at), name) for at, name in enumerate(service.failover)]
     if service.node is not UNSET:
         wanted.append((("node",), service.node))
@@ -40,15 +40,15 @@ def check_nodes(file: str, service: Service, nodes: Mapping[str, Node], known: S
             remedy = spelling.question(name, known) or "add it to [[nodes]] in fleet.toml"
             flaws.add_checked(file, where, f"there is no node {shown(name)}", remedy)
         elif name in nodes and is_edge_only(nodes[name]):
-            what = f'node "{name}" has only the role edge, and an edge runs no application containers'
+            what = f'node "{name}" has only the role edge, and such a node runs no services'
             flaws.add_checked(file, where, what, "choose another node, or give this one the role worker")
         elif name in nodes and is_public(service) and (why := unproxied(nodes[name])):
-            what = f'has a public route, and node "{name}" {why}: an edge reaches backends over TLS only'
-            flaws.add_checked(file, where, what, "choose another node, or remove proxy of this one")
+            what = f'has a public route, but node "{name}" {why}: an edge reaches backends over TLS only'
+            flaws.add_checked(file, where, what, "choose another node, or remove proxy from this one")
 
 
 def check_writers(file: str, service: Service, flaws: Flaws) -> None:
-    """Two writers never share a volume, and data stays where it is: nothing else may run it in its place."""
+    """Two writers never share a volume, and data stays on its node: no other node may run it instead."""
     with_data = False
     for at, component in enumerate(service.components):
         if not component.volumes:
@@ -57,22 +57,22 @@ def check_writers(file: str, service: Service, flaws: Flaws) -> None:
         if component.replicas > 1:
             what = f"{component.replicas} copies would write into the same volumes"
             flaws.add_checked(
-                file, ("components", at, "replicas"), what, "set replicas = 1, or keep the data elsewhere"
+                file, ("components", at, "replicas"), what, "set replicas = 1, or store the data outside the service"
             )
         if component.update == "rolling":
-            what = "a rolling update runs the old and the new on the same volumes for a while"
+            what = "a rolling update runs the old and the new version on the same volumes at the same time"
             flaws.add_checked(file, ("components", at, "update"), what, 'leave it out, or write update = "recreate"')
     if with_data and service.failover:
-        what = "a service with volumes cannot fail over by itself: its data would stay behind"
-        flaws.add_checked(file, ("failover",), what, "remove failover; holdfast migrate will move data")
+        what = "a service with volumes cannot fail over: its data would stay on the silent node"
+        flaws.add_checked(file, ("failover",), what, "remove failover; moving data is not built yet (holdfast migrate)")
 
 
 def check_nesting(file: str, name: str, service: Service, flaws: Flaws) -> None:
-    """Whoever may write into the outer one could put a link to anywhere in the place of the inner one."""
+    """A container that can write into the outer one could replace the inner one by a link to anywhere."""
     inside = mounts.nested(service, name)
     if inside is not None:
         what = f"{shown(inside[0])} is mounted from inside {shown(inside[1])}, which is mounted too"
-        flaws.add_checked(file, ("components",), what, "mount only the outer one, or two that lie side by side")
+        flaws.add_checked(file, ("components",), what, "mount only the outer one, or two separate directories")
 
 
 def check_volumes(file: str, service: Service, storage: Set[str] | None, flaws: Flaws) -> None:
@@ -92,7 +92,7 @@ def check_volumes(file: str, service: Service, storage: Set[str] | None, flaws: 
 
 
 def _check_paths(file: str, where: Path, paths: list[str], flaws: Flaws) -> None:
-    """A path must say where it leads: the grade a volume needs is judged by how its path begins."""
+    """A path must be normalised: the grade a volume needs is decided by how its path begins."""
     for path in paths:
         if not {"", ".", ".."}.isdisjoint(path.rstrip("/").split("/")[1:]):
-            flaws.add_checked(file, where, f"{shown(path)} has empty, . or .. parts", "write the path straight")
+            flaws.add_checked(file, where, f"{shown(path)} has empty, . or .. parts", "write the path without them")

@@ -1,4 +1,4 @@
-"""The service files: one service each, named like its file. Reads and checks them one by one."""
+"""Read and check the service files, one service each."""
 
 from msgspec import UNSET
 
@@ -26,7 +26,7 @@ def stem_of(path: str) -> str:
 
 
 def read(sources: Sources, flaws: Flaws) -> dict[str, Service | None]:
-    """Every service by name, in the order of names; None stands for one whose file could not be read at all."""
+    """Every service by name, sorted by name; None for a file that could not be read at all."""
     entries = [entry for entry in sources.entries(DIRECTORY) if not is_hidden(entry.path)]
     for entry in entries:
         if not entry.path.endswith(SUFFIX):
@@ -41,7 +41,7 @@ def _check_other(entry: Entry, flaws: Flaws) -> None:
     if entry.kind == "directory":
         flaws.add(entry.path, (), "is a directory, and services are not read from it", "move its files to services/")
     elif entry.kind == "symlink":
-        flaws.add(entry.path, (), "is a symbolic link, and links are not followed", "remove it, or copy its files here")
+        flaws.add(entry.path, (), "is a symbolic link; Holdfast follows no links", "remove it, or copy its files here")
     elif entry.path.lower().endswith((*_OTHER_FORMATS, SUFFIX)):
         flaws.add(entry.path, (), "services are read from files that end in .toml", "write it as TOML and rename it")
 

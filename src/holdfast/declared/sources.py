@@ -1,4 +1,4 @@
-"""The files of a fleet as they were read: bounded one by one and together. What cannot be read becomes a flaw."""
+"""Read the files of a fleet, within limits per file and in total. An unreadable file becomes a flaw."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ TOTAL_BYTES_MAX = 64 * MIB
 
 
 class Sources:
-    """`contents` keeps what was read, so that a mistake found later can still be given its line."""
+    """`contents` keeps what was read, so that a mistake found later can still get its line."""
 
     def __init__(self, directory: FleetDirectory, flaws: Flaws) -> None:
         self.directory = directory
@@ -28,17 +28,17 @@ class Sources:
             return ()
 
     def fit(self, directory: str, entries: Iterable[Entry], bytes_max: int) -> bool:
-        """Whether these may be read on top of what was read already; asked before the first one is opened.
+        """Whether these may be read in addition to what was read already; called before the first one is opened.
 
-        A file over its own limit counts as that limit: it is refused by itself, and the others are still read."""
+        A file over its own limit counts as that limit: it is refused alone, and the others are still read."""
         self._total_bytes += sum(min(entry.size_bytes, bytes_max) for entry in entries)
         if self._total_bytes <= TOTAL_BYTES_MAX:
             return True
         self._flaws.add(
             directory,
             (),
-            f"brings the fleet to {self._total_bytes:,} bytes; at most {TOTAL_BYTES_MAX:,} are read",
-            "check that this is the directory you mean",
+            f"brings the fleet to {self._total_bytes:,} bytes; the limit is {TOTAL_BYTES_MAX:,} bytes",
+            "check that this is the right directory",
         )
         return False
 

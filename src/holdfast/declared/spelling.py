@@ -1,4 +1,4 @@
-"""The nearest thing somebody may have meant. Pure; difflib is loaded only once there is a mistake to explain."""
+"""Suggest the nearest known spelling. Pure; loads difflib only when there is a mistake."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -6,11 +6,11 @@ from functools import lru_cache
 from holdfast.declared.words import printable
 
 WORD_CHARS_MAX = 64
-MEANT = {"grpc": "h2c", "http2": "h2c", "h2": "h2c", "http": "http1", "tcp": "l4", "tls": "l4"}  # as others call it
+MEANT = {"grpc": "h2c", "http2": "h2c", "h2": "h2c", "http": "http1", "tcp": "l4", "tls": "l4"}  # usual names elsewhere
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The most similar known word, or "" when nothing is similar enough to be worth a guess."""
+    """The most similar known text, or "" when nothing is similar enough."""
     words = tuple(sorted(known))
     if MEANT.get(word.lower()) in words:
         return MEANT[word.lower()]

@@ -1,4 +1,4 @@
-"""The fleet that `holdfast init` writes: small, working, and explained line by line. Pure; writes no file."""
+"""The fleet directory that `holdfast init` writes, with comments. Pure; writes no file."""
 
 import json
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ _FLEET = """\
 
 [fleet]
 name = {name}
-# Where the hub listens. Without it, what you apply is kept in .ledger/ beside this file.
+# The URL of the hub. Without it, what you apply is stored in .ledger/ beside this file.
 # hub = "https://hub.example.com:9555"
-# The hub's own key as `holdfast hub init` prints it: with it, nobody else can pose as the hub.
+# The hub's own key as `holdfast hub init` prints it: with it, clients accept no other hub.
 # hub_key = "ssh-ed25519 AAAA…"
 # The zone in which services find each other, and the domains that public routes may use.
 # internal_zone = "svc.example.com"
@@ -30,12 +30,12 @@ name = {name}
 apply = 1
 destroy = 1
 root = 1
-# Tells this fleet from every other one of yours. Never change it.
+# Distinguishes this fleet from your other fleets. Never change it.
 id = {identity}
 
 # The people who may sign. The key is one line of an SSH public key file.
 {operators}
-# The machines. A node with the role worker is given services; the role hub keeps the ledger.
+# The machines. A node with the role worker runs services; the role hub keeps the ledger.
 [[nodes]]
 name = "hub1"
 roles = ["hub", "worker"]
@@ -45,7 +45,7 @@ roles = ["hub", "worker"]
 # name = "w1"
 # roles = ["worker"]
 
-# Who is told when something needs a person, for example a node that fell silent.
+# Where the hub sends alerts, for example when a node becomes silent.
 # [[alerts]]
 # name = "chat"
 # webhook = "https://chat.example.com/hooks/abc"
@@ -59,7 +59,7 @@ key = {key}
 """
 
 _HELLO = """\
-# A service is named like its file: this one is service.hello.
+# A service has the name of its file: this one is service.hello.
 # tier = "worker" lets Holdfast choose a worker; node = "hub1" would pin it to one.
 tier = "worker"
 
@@ -74,7 +74,7 @@ cmd = ["sh", "-c", "mkdir -p /tmp/www && echo hello > /tmp/www/index.html && exe
 name = "http"
 port = 8080
 
-# A new version takes over once this check succeeds.
+# A new version serves once this check succeeds.
 [components.health]
 type = "http"
 path = "/"
@@ -83,20 +83,20 @@ path = "/"
 _README = """\
 # {name}
 
-This directory declares the fleet {name}: `fleet.toml` says who may change it and where it runs, `services/` has one
-file per service. After an edit, `holdfast plan` shows what would change and `holdfast apply` signs and applies it.
-Keep the directory in version control; it holds no private key.
+This directory declares the fleet {name}: `fleet.toml` declares who may change it and where it runs, `services/` has
+one file per service. After an edit, `holdfast plan` shows what would change and `holdfast apply` signs and applies it.
+Keep the directory in version control; it has no private key.
 """
 
 
 _GITIGNORE = """\
-# The ledger is not text and must never go back in time with a checkout; back it up by itself.
+# The ledger is not text and must never go back in time with a checkout; back it up separately.
 .ledger/
 """
 
 
 def starter(fleet_name: str, operators: Sequence[Operator], identity: str) -> dict[str, bytes]:
-    """Path → content. It loads without a problem as long as one of the operators has the grade root."""
+    """Path → content. It loads without a problem if at least one of the operators has the grade root."""
     shown = "\n".join(map(_operator, operators))
     fleet = _FLEET.format(name=_quoted(fleet_name), operators=shown, identity=_quoted(identity))
     files = {

@@ -1,4 +1,4 @@
-"""Bytes of one file → text → TOML document. Strict about encoding and size; knows no key."""
+"""Decode one file: bytes → text → TOML document. Strict about encoding and size; knows no keys."""
 
 import re
 from typing import Any
@@ -16,7 +16,7 @@ _HUGE_NUMBER = re.compile(r"[0-9_]{1000,}")
 
 
 class NotToml(Invalid):
-    """The file is not what this reader accepts; where and why."""
+    """The file is not acceptable: where and why."""
 
     code = "not_toml"
 
@@ -31,7 +31,7 @@ def text(content: bytes) -> str:
         raise NotToml(1, "begins with a byte order mark", remedy="save it as UTF-8 without BOM")
     if b"\0" in content:
         line = content.count(b"\n", 0, content.index(b"\0")) + 1
-        raise NotToml(line, "holds a NUL byte", remedy="this is not a text file; write it anew")
+        raise NotToml(line, "holds a NUL byte", remedy="replace it with a text file")
     if len(content) > LINE_BYTES_MAX:
         _check_lines(content)
     try:
@@ -45,12 +45,12 @@ def text(content: bytes) -> str:
 def _check_lines(content: bytes) -> None:
     for number, line in enumerate(content.split(b"\n"), 1):
         if len(line) > LINE_BYTES_MAX:
-            what = f"a line of {len(line):,} bytes; at most {LINE_BYTES_MAX:,} are read"
+            what = f"a line of {len(line):,} bytes; the limit is {LINE_BYTES_MAX:,} bytes"
             raise NotToml(number, what, remedy="break the line")
 
 
 def parse(content: bytes) -> dict[str, Any]:
-    """Read a document. Duplicate keys and tables are refused by TOML itself, and so here."""
+    """Parse a document. TOML itself refuses duplicate keys and tables."""
     source = text(content)
     try:
         document = tomli.loads(source)
@@ -59,7 +59,7 @@ def parse(content: bytes) -> dict[str, Any]:
         raise NotToml(trouble.lineno, what, remedy="correct this line; quote strings, write one key per line") from None
     except RecursionError:
         raise NotToml(_deepest_line(source), _TOO_DEEP[0], remedy=_TOO_DEEP[1]) from None
-    except ValueError:  # the interpreter refuses to read numbers of thousands of digits
+    except ValueError:  # the interpreter refuses numbers of thousands of digits
         found = _HUGE_NUMBER.search(source)
         line = source.count("\n", 0, found.start()) + 1 if found else 1
         raise NotToml(line, "holds a number with thousands of digits", remedy="write a smaller number") from None
@@ -73,7 +73,7 @@ def _lower_first(message: str) -> str:
 
 
 def _is_deep(document: dict[str, Any]) -> bool:
-    """Level by level, because recursion is what a deep document attacks."""
+    """Level by level, because a deep document would exhaust recursion."""
     level: list[Any] = [document]
     for _ in range(DEPTH_MAX + 1):
         level = [
@@ -88,7 +88,7 @@ def _is_deep(document: dict[str, Any]) -> bool:
 
 
 def _deepest_line(source: str) -> int:
-    """The line with the most brackets and dots is where a reader should look first."""
+    """The line with the most brackets and dots, as the likely place of the mistake."""
     lines = source.split("\n")
     busy = max(range(len(lines)), key=lambda at: lines[at].count("[") + lines[at].count("{") + lines[at].count("."))
     return busy + 1

@@ -1,4 +1,4 @@
-"""Declared keys without an effect × applied revision → what is refused, and what is warned about. Pure.
+"""Decide which declared keys without an effect are refused and which are warned about. Pure.
 
 A key is refused where the applied revision does not have it with this value. Where it has it, a plan warns and compiles
 the same bytes as before. A value that equals the default declares nothing.
@@ -53,7 +53,7 @@ class Judged(Struct, frozen=True):
 
 
 def remarks(judged: Judged) -> tuple[str, ...]:
-    """All of them as warnings, for a reader who does not know the applied revision."""
+    """All of them as warnings, for a caller that does not know the applied revision."""
     new = tuple(f"{sentence} (holdfast plan refuses it if it is new)" for sentence in _sentences(judged.refused))
     return (*new, *judged.warnings())
 
@@ -184,7 +184,7 @@ def _of_service(name: str, service: Service) -> Iterator[Use]:
 
 
 def _of_volume(file: str, at: tuple[str, ...], volume: Volume | str) -> Iterator[Use]:
-    if isinstance(volume, str):  # a path of the host: without a decision, and with one copy all the same
+    if isinstance(volume, str):  # a host path: has no `protect`, and one copy
         yield Use(file, (*at, volume), BACKUP, volume)
         return
     where = (*at, volume.name)

@@ -1,4 +1,4 @@
-"""Values and types in words that a person understands. Shows what is invisible or looks like something else."""
+"""Values and types as text for messages. Escapes invisible and look-alike characters."""
 
 import re
 from typing import Any
@@ -16,7 +16,7 @@ def printable(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as it may stand in a message: short, quoted if it is a string, on one line."""
+    """A value for a message: short, quoted if it is a string, on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -27,7 +27,7 @@ def shown(value: Any) -> str:
 
 
 def described(value: Any) -> str:
-    """The value with its type, for somebody who wrote "80" where 80 was meant."""
+    """The value with its type, for a file that has "80" in place of 80."""
     return f"the string {shown(value)}" if isinstance(value, str) else shown(value)
 
 
@@ -47,7 +47,7 @@ def kind_of(value: Any) -> str:
 
 
 def key_path(path: Path) -> str:
-    """`components[0].env.PATH`, the way a person would point at it."""
+    """`components[0].env.PATH`."""
     text = ""
     for part in path:
         if isinstance(part, int):

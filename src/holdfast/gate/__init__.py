@@ -1,1 +1,1 @@
-"""What an agent may do with which authority: one table, nothing to configure, nothing taken from outside."""
+"""The gate: which grade of signature an agent needs for each action. Compiled in; no setting changes it."""

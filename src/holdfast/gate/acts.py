@@ -1,13 +1,13 @@
-"""Everything an agent can be asked to do, as far as permission is concerned. A closed list; values only."""
+"""The closed list of actions the gate decides about, and the facts it uses. Values only."""
 
 from collections.abc import Mapping
 from enum import Enum
 
 
 class Act(Enum):
-    """The value is how it is said to people: "may not …"."""
+    """The value is the text for people, after "may not …"."""
 
-    # What a grade of `apply` carries, or nobody at all.
+    # Needs grade `apply`, or no signature at all.
     PING = "answer"
     CHECK_IN = "send a report"
     RENEW = "renew a certificate"
@@ -26,14 +26,14 @@ class Act(Enum):
     CLEAN_UP = "take away the containers this agent made for a service"
     RETIRE = "take away a container"
 
-    # What may end in loss.
+    # May destroy data.
     DESTROY_DATA = "destroy data"
     OVERWRITE_DATA = "write over data"
     DESTROY_GUEST = "destroy a guest with its disk"
     DESTROY_COPY = "delete a checkpoint or backup"
     DECOMMISSION = "leave the fleet"
 
-    # What makes loss likelier later.
+    # Makes a later loss of data more likely.
     SHRINK_RETENTION = "keep fewer backups"
     UNPROTECT_VOLUME = "stop backing a volume up"
     LENGTHEN_INTERVAL = "back up or drill less often"
@@ -42,7 +42,7 @@ class Act(Enum):
     REPOINT_STORAGE = "point a storage target elsewhere"
     MOVE_VOLUME = "rename or re-path a volume"
 
-    # What opens doors.
+    # Removes a protection or gives access.
     LIFT_PROTECT = "lift protect"
     RAISE_REMOVALS = "raise removals_max"
     REMOVE_ORPHANS = "let orphans be removed"
@@ -58,7 +58,7 @@ class Act(Enum):
 
 
 class Provenance(Enum):
-    """Where a thing came from, by this agent's own journal. No message has a field for it (H-29, I-04)."""
+    """The origin of a thing, from this agent's own journal. No message has a field for it (H-29, I-04)."""
 
     OWN_TRANSACTION = "made by the journaled operation now under way"
     OWN_SCRATCH = "marked as scratch by this agent"
@@ -68,7 +68,7 @@ class Provenance(Enum):
 
 
 class Data(Enum):
-    """What would be lost, by looking at the disk."""
+    """What would be lost, from looking at the disk."""
 
     NOTHING = "nothing there"
     EMPTY = "there, without any content"
@@ -76,7 +76,7 @@ class Data(Enum):
     MAYBE_ONLY_COPY = "data that may be the only copy"
 
 
-# What each order of model/order.py means here. A test keeps the two complete and of one opinion about grades.
+# The act of each order of model/order.py. A test checks that the mapping is complete and that the grades agree.
 ACT_OF: Mapping[str, Act] = {
     "ping": Act.PING,
     "check-in": Act.CHECK_IN,

@@ -1,4 +1,4 @@
-"""By whose word something is done: nobody's, an order's, or the applied revision's. Made from proofs only."""
+"""The authority behind an action: none, a signed order, or the applied revision. Made from proofs only."""
 
 from msgspec import Struct
 
@@ -7,14 +7,14 @@ from holdfast.model.order import Order, VerifiedOrder
 
 
 class Authority(Struct, frozen=True):
-    """`order` is set when the word was an order: it is good for what it names and for nothing else."""
+    """`order` is set when the authority is an order: it covers what the order names and nothing else."""
 
     grade: Grade | None
     order: Order | None = None
     revision: int = 0
 
 
-NOBODY = Authority(None)  # also whatever a hub says by itself
+NOBODY = Authority(None)  # also for what a hub asks without an operator's signature
 
 
 def by_order(proof: VerifiedOrder) -> Authority:
@@ -22,6 +22,6 @@ def by_order(proof: VerifiedOrder) -> Authority:
 
 
 def by_revision(number: int, proven: Grade) -> Authority:
-    """Of the accepted revision whose delta this is; `proven` is what trust/approval.py found its signatures to carry
-    under this node's own trust, never what a hub recorded about it."""
+    """The authority of the accepted revision that brought this change; `proven` is the grade that trust/approval.py
+    verified under this node's own trust, never what a hub recorded about it."""
     return Authority(proven, None, number)

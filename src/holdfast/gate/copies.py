@@ -1,4 +1,4 @@
-"""Whether a checkpoint may go: the one maker of the proof that storage asks for. Pure."""
+"""Whether a checkpoint may be discarded: the only maker of the proof that storage needs. Pure."""
 
 from holdfast.gate.acts import Act, Data
 from holdfast.gate.authority import NOBODY
@@ -9,7 +9,7 @@ from holdfast.ports.storage import Checkpoint, Discardable
 
 
 def may_discard(journal: Journal, checkpoint: Checkpoint, node: str) -> Discardable | Park:
-    """By nobody's word, so only what this agent's own journal marks as scratch. Looked up here: nobody can claim it."""
+    """Needs no signature, so only for a checkpoint that this agent's own journal marks as scratch."""
     facts = Facts(provenance(journal, checkpoint.path, None), Data.MAYBE_ONLY_COPY)
     target = f"checkpoint.{checkpoint.service}.{checkpoint.id}"
     decision = decide(Deed(Act.DESTROY_COPY, target, node, facts, NOBODY))

@@ -1,4 +1,4 @@
-"""May this be done? One look into the table; whatever is not allowed names the command that would allow it. Pure."""
+"""Decide whether an action is allowed, from the table; a refusal names the command that would allow it. Pure."""
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from holdfast.model.trust import RANK
 
 
 class Deed(Struct, frozen=True):
-    """One thing about to be done: what, to what (`data.web`, `service.web`, `node.w1`), where, by whose word."""
+    """One action about to be done: the act, its target (`data.web`, `service.web`, `node.w1`), node and authority."""
 
     act: Act
     target: str
@@ -26,7 +26,7 @@ class Allow(Struct, frozen=True):
 
 
 class Park(Struct, frozen=True):
-    """Not done, and why; `sign` is the command that gives the missing signature."""
+    """The action is not done, and why; `sign` is the command that gives the missing signature."""
 
     reason: str
     grade: Grade
@@ -47,14 +47,14 @@ def decide(deed: Deed) -> Decision:
 
 
 def refusal(deed: Deed, need: Grade) -> str | None:
-    """Enough of a grade, and for exactly this: an order says one thing about one target on one node."""
+    """The authority must have the grade, and cover exactly this: an order names one action, target and node."""
     grade, order = deed.authority.grade, deed.authority.order
     if grade is None:
-        return f"it needs an operator's signature of grade {need}, and nobody signed"
+        return f"it needs an operator's signature of grade {need}, and has none"
     if RANK[grade] < RANK[need]:
-        return f"it needs grade {need}, and came with grade {grade}"
+        return f"it needs grade {need}, and was signed with grade {grade}"
     if order is not None and (ACT_OF[order.action], order.target, order.node) != (deed.act, deed.target, deed.node):
-        return f"it needs an order of its own: the one given is to {order.action} {order.target} on {order.node}"
+        return f"it needs its own order: the given one is to {order.action} {order.target} on {order.node}"
     return None
 
 
@@ -63,7 +63,7 @@ _BY_REVISION = "holdfast plan -o change.plan && holdfast sign change.plan --key 
 
 
 def _sign(deed: Deed) -> str:
-    """As an order where there is one for it; everything else is part of what is applied."""
+    """An order if one exists for this act; otherwise a revision."""
     action = _ACTION_OF.get(deed.act)
     if action is None or ACTIONS[action].target != deed.target.partition(".")[0]:
         return _BY_REVISION

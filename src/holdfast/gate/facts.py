@@ -1,4 +1,4 @@
-"""What the gate believes about a thing: read from this agent's own journal and disk, never from a message. Pure."""
+"""The facts the gate decides by, read from this agent's journal and disk, never from a message. Pure."""
 
 from msgspec import Struct
 
@@ -13,26 +13,26 @@ class Facts(Struct, frozen=True):
     data: Data
 
 
-# For acts that touch no thing on the disk: nothing was made, nothing can be lost. Rows about settings ignore it.
+# For acts that touch nothing on the disk: nothing was made, nothing can be lost. Rows about settings ignore it.
 NO_THING = Facts(Provenance.FOREIGN, Data.NOTHING)
 
 
 def provenance(journal: Journal, path: str, operation: str | None) -> Provenance:
-    """`operation` is the journaled one under way, or None. A journal that cannot be read vouches for nothing."""
+    """`operation` is the journaled operation in progress, or None. An unreadable journal gives UNKNOWN."""
     try:
         maker, scratch = journal.made_by(path), journal.is_scratch(path)
         under_way = {entry.operation.id for entry in journal.unfinished()}
     except (HoldfastError, OSError):
         return Provenance.UNKNOWN
     if maker is None:
-        return Provenance.FOREIGN  # a scratch mark without a maker is no mark of ours
+        return Provenance.FOREIGN  # a scratch mark without an entry of its maker does not count
     if maker == operation and maker in under_way:
         return Provenance.OWN_TRANSACTION
     return Provenance.OWN_SCRATCH if scratch else Provenance.OWN_EARLIER
 
 
 def data(directory: DataDirectory | None, proven_copies: int = 0) -> Data:
-    """A copy counts only if it was read back and found whole, somewhere this node cannot lose it together with this."""
+    """A copy counts only if it was read back and found complete, where this node cannot lose it together with this."""
     if directory is None:
         return Data.NOTHING
     if directory.entries == 0:

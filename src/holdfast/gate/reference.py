@@ -1,4 +1,4 @@
-"""The gate's table as a page for people: docs/reference/gate.md, printed from the rows themselves."""
+"""Print the gate's table as docs/reference/gate.md."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -8,13 +8,13 @@ from holdfast.gate.table import ROWS, Row
 _HEAD = """\
 # The gate
 
-What an agent asks of the operators before it acts, printed from `gate/table.py` by `python -m holdfast.gate.reference`;
-a test keeps the two equal. It is compiled in: no file, flag or message changes it.
+The signature an agent needs before it acts. Printed from `gate/table.py` by `python -m holdfast.gate.reference`; a
+test keeps the two equal. The table is compiled in: no file, flag or message changes it.
 
-*Signature* is the lowest grade that must have signed, as an order or as the applied revision. Where a thing came from
-is read from the node's own journal, and what would be lost from its own disk; no message has a field for either. An
-order is good for the one act, target and node it names. Whatever is not allowed is left as it is, shown as parked
-(`holdfast status`), and named with the command that would sign it.
+*Signature* is the lowest grade that must have signed, either an order or the applied revision. The agent reads the
+origin of a thing from its own journal, and what would be lost from its own disk; no message has a field for either.
+An order covers the one act, target and node it names. An act that is not allowed is not done. It is shown as parked
+(`holdfast status`), with the command that would sign it.
 """
 
 
@@ -24,12 +24,13 @@ def reference() -> str:
 
 
 def _line(row: Row) -> str:
-    cells = (f"`{row.need}`", _words(row.acts), _words(row.provenance), _words(row.data), row.why)
+    signature = "none" if row.need == "nobody" else f"`{row.need}`"
+    cells = (signature, _words(row.acts), _words(row.provenance), _words(row.data), row.why)
     return f"| {' | '.join(cells)} |"
 
 
 def _words(values: Sequence[Enum]) -> str:
-    return " · ".join(str(value.value) for value in values) or "whatever"
+    return " · ".join(str(value.value) for value in values) or "any"
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The rules of revisions as they are kept: key layout, order, integrity, recovery, readiness to serve. Pure."""
+"""The rules of the stored ledger: key layout, integrity, recovery, boot findings. Pure."""

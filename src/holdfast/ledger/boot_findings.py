@@ -1,6 +1,6 @@
-"""Is this ledger fit to be served? The boot table (O-33, R11) as values: findings at three levels, each with a remedy.
+"""The findings of a hub's boot check (O-33, R11): three levels, each finding with a remedy. Pure.
 
-`fatal` refuses to boot and opens no port; `resource` quarantines exactly one address; `warning` is shown. Pure.
+`fatal` refuses to boot and opens no port; `resource` quarantines exactly one address; `warning` is only shown.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     address: str = ""
 
 
-APPLY_AGAIN = "apply the fleet directory again (holdfast apply): it stores the content anew; then restart the hub"
+APPLY_AGAIN = "apply the fleet directory again (holdfast apply), which stores the content; then restart the hub"
 
 # code → (level, what to do). Every code a boot can report; the test walks this table.
 ROWS: dict[str, tuple[Level, str]] = {
@@ -33,37 +33,37 @@ ROWS: dict[str, tuple[Level, str]] = {
     "ledger_truncated": ("fatal", "restore the state directory from a backup"),
     "ledger_foreign": ("fatal", "check --state-dir: that file is not a Holdfast ledger"),
     "ledger_newer": ("fatal", "install the release that wrote this ledger, or a newer one"),
-    "ledger_recovery_pending": ("fatal", "holdfast hub check --sweep --state-dir DIR settles it; then start the hub"),
+    "ledger_recovery_pending": ("fatal", "run holdfast hub check --sweep --state-dir DIR; then start the hub"),
     "high_water_damaged": (
         "fatal",
-        "compare the head (holdfast history) with what colleagues and agents know; if it is not older, remove the file "
-        "high-water from the state directory: the next commit writes it anew",
+        "compare the head (holdfast history) with the head that other operators and the agents have; if it is not "
+        "older, remove the file high-water from the state directory: the next commit writes it again",
     ),
     "head_damaged": ("fatal", "restore the state directory from a backup"),
     "chain_broken": ("fatal", "restore the state directory from a backup; do not apply on top"),
-    "signature_invalid": ("fatal", "restore the state directory from a backup; somebody changed signed bytes"),
+    "signature_invalid": ("fatal", "restore the state directory from a backup: signed bytes were changed"),
     "other_fleet": ("fatal", "check --state-dir: this ledger belongs to another fleet"),
     "rolled_back": (
         "fatal",
-        "restore the newest state directory; agents have seen a later revision than this ledger has",
+        "restore the newest state directory: agents have seen a later revision than this ledger has",
     ),
-    "forked": ("fatal", "restore the state directory from a backup; two revisions carry one number"),
+    "forked": ("fatal", "restore the state directory from a backup: two revisions have the same number"),
     "blob_missing": ("resource", APPLY_AGAIN),
     "blob_damaged": ("resource", APPLY_AGAIN),
     "manifest_missing": ("resource", APPLY_AGAIN),
     "manifest_damaged": ("resource", APPLY_AGAIN),
     "secret_missing": ("resource", APPLY_AGAIN),
-    "binding_missing": ("resource", "apply the fleet directory again (holdfast apply): it records applies_to"),
-    "high_water_behind": ("warning", "look after the disk of the state directory; the next commit raises the mark"),
-    "revision_behind": ("warning", "restart the hub: a newer revision was committed behind its back"),
+    "binding_missing": ("resource", "apply the fleet directory again (holdfast apply), which records applies_to"),
+    "high_water_behind": ("warning", "check the disk of the state directory; the next commit raises the mark"),
+    "revision_behind": ("warning", "restart the hub: another process committed a newer revision to its ledger"),
 }
 
-# What is said of contents that the ledger cannot give.
+# Codes of contents that the ledger does not have.
 CONTENT_CODES = ("blob_missing", "blob_damaged")
 SECRET_LOST = "secret_missing"  # noqa: S105 (the name of a finding)
 MANIFEST_CODES = ("manifest_missing", "manifest_damaged")
 
-# Without these nothing can be served at all, so their damage is global.
+# Without these the hub can serve nothing, so their damage is fatal.
 GLOBAL = (FLEET, TRUST)
 
 
@@ -74,7 +74,7 @@ def finding(code: str, message: str, address: str = "") -> Finding:
 
 def recovery_findings(pending: Sequence[Recovery]) -> list[Finding]:
     return [
-        finding("ledger_recovery_pending", f"a commit on top of revision {r.base} was cut short (record {r.id})")
+        finding("ledger_recovery_pending", f"a commit on top of revision {r.base} was interrupted (record {r.id})")
         for r in pending
     ]
 
@@ -94,7 +94,7 @@ def head_findings(head: Head, high_water: Head | None) -> list[Finding]:
 def content_findings(
     table: Table, manifests: Mapping[str, str], digests: Iterable[tuple[str, str | None]]
 ) -> list[Finding]:
-    """`manifests`: node → digest. `digests` pairs each with the digest of what is really stored under it (or None)."""
+    """`manifests`: node → digest. `digests` pairs each with the digest of the bytes stored under it (or None)."""
     actual: Mapping[str, str | None] = dict(digests)
     found = []
     for address, entry in table.entries.items():
@@ -104,10 +104,10 @@ def content_findings(
         elif stored != entry.digest:
             found.append(finding("blob_damaged", f"the content of {address} does not match its digest", address))
         elif lost := [name for name, digest in entry.secrets.items() if actual.get(digest) != digest]:
-            text = f"the secret {lost[0]} of {address} is not in the ledger as it was applied"
+            text = f"the secret {lost[0]} of {address} is missing from the ledger or damaged"
             found.append(finding(SECRET_LOST, text, address))
         elif kind_of(address) == "policy" and (entry.applies_to is UNSET or not entry.applies_to):
-            found.append(finding("binding_missing", f"nothing says where {address} applies", address))
+            found.append(finding("binding_missing", f"the ledger does not record where {address} applies", address))
     for node, digest in manifests.items():
         stored = actual.get(digest)
         if stored is None:
@@ -119,20 +119,20 @@ def content_findings(
 
 
 def lost_digest(found: Finding, table: Table, manifests: Mapping[str, str]) -> str | None:
-    """Of the content that this finding misses; None if it speaks of something else."""
+    """Digest of the content that this finding misses; None for other findings."""
     if found.code in CONTENT_CODES and found.address in table.entries:
         return table.entries[found.address].digest
     return manifests.get(found.address.removeprefix("node.")) if found.code in MANIFEST_CODES else None
 
 
 def from_error(trouble: HoldfastError) -> Finding:
-    """Typed refusals of lower rooms become rows of the same table."""
+    """Errors of lower rooms become rows of the same table."""
     code = trouble.code if trouble.code in ROWS else "head_damaged"
     return Finding(code, "fatal", trouble.message, ROWS[code][1])
 
 
 def as_refusal(trouble: HoldfastError) -> HoldfastError:
-    """A file that is no ledger is a wrong argument to whoever opens it, and damage to the hub that lives from it."""
+    """A file that is no ledger is a wrong argument for a command, and damage for the hub that serves it."""
     return refusal([from_error(trouble)], strict=False) or trouble if trouble.code in ROWS else trouble
 
 

@@ -1,4 +1,4 @@
-"""Where things lie in the ledger store. One list, so that no two rooms disagree."""
+"""The keys of the ledger store, in one list."""
 
 PIN = "meta/pin"
 HEAD = "head"
@@ -21,7 +21,7 @@ def observation(node: str) -> str:
     return OBSERVATIONS + node
 
 
-# ---- the fleet as the hub observes it: may be rebuilt, never part of a revision
+# ---- the fleet as the hub observes it: can be rebuilt, never part of a revision
 
 ENROLMENTS = "enrolment/"
 INVITES = "invite/"
@@ -73,12 +73,12 @@ def alarm(id: str) -> str:
 
 
 def standby(address: str) -> str:
-    """Who stands in for a service of a silent node."""
+    """The standby of a service whose node is silent."""
     return STANDBY + address
 
 
 def told(node: str, service: str) -> str:
-    """What people know of a trouble of that service there."""
+    """Which trouble of that service on that node people were notified of."""
     return f"{TOLD}{node}/{service}"
 
 
@@ -99,7 +99,7 @@ def node_audit(node: str, number: int) -> str:
 
 
 def node_audit_key(node: str) -> str:
-    """Whose log the copied lines are: the machine's public line."""
+    """The public line of the machine whose log was copied."""
     return NODE_AUDIT_KEYS + node
 
 
@@ -117,7 +117,7 @@ def token(token_id: str) -> str:
     return TOKENS + token_id
 
 
-# ---- a lost ledger on its way back: what nodes handed over until `import ledger` puts it together
+# ---- salvage of a lost ledger: what nodes sent, until `import ledger` rebuilds from it
 
 REBUILT = "meta/rebuilt"
 SALVAGED_LINKS = "salvage/link/"

@@ -1,7 +1,7 @@
-"""A lost resource table put together again from the manifests nodes still hold. Pure.
+"""Rebuild a lost resource table from the manifests that nodes still hold. Pure.
 
-Nothing is believed: the result must have the digest that operators signed, or it is refused and what is missing is
-named.
+Nothing is trusted: the result must have the digest that operators signed; otherwise it is refused, and the refusal
+names what is missing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,30 +19,30 @@ NAMES_MAX = 8
 
 
 class Spare(Struct, frozen=True):
-    """What the fleet directory says of one address: good enough only if the digests prove it."""
+    """What the fleet directory has for one address; used only if the digests prove it."""
 
     entry: Entry
     content: bytes
     holders: frozenset[str] | None  # nodes whose manifest has it; None: every node's
-    secrets: tuple[bytes, ...] = ()  # as they are sealed
+    secrets: tuple[bytes, ...] = ()  # sealed
 
 
 class Rebuilt(Struct, frozen=True):
     table: Table
     table_bytes: bytes
     contents: dict[str, bytes]  # of every entry
-    guessed: tuple[str, ...]  # addresses that no node held; the directory had them
+    guessed: tuple[str, ...]  # addresses that no node held; taken from the directory
 
 
 class Incomplete(Corrupt):
-    """Something that no node handed over and the directory does not have either."""
+    """A part that no node sent and that the directory does not have."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"the ledger cannot be rebuilt yet: {what}", remedy=remedy, code="salvage_incomplete")
 
 
 def manifests_at(header: Header, handed: Mapping[str, bytes]) -> dict[str, NodeManifest]:
-    """Those that are exactly what this revision says of their node; an older one is as good if nothing changed."""
+    """The manifests that this revision names; one from an older revision counts if it has not changed since."""
     return {
         node: canonical.decode(text, NodeManifest, f"the manifest of {node}")
         for node, text in handed.items()
@@ -57,7 +57,7 @@ def rebuild(
     manifests = manifests_at(header, handed)
     absent = sorted(header.manifests.keys() - manifests.keys())
     if not manifests and header.manifests:
-        raise Incomplete("no node handed over its part of the newest revision yet", _wait(absent))
+        raise Incomplete("no node has sent its part of the newest revision yet", _wait(absent))
     known, stones = _known(header, manifests)
     spares = _with_edges(spares, manifests)
     for guess in _guesses(known, absent, spares):
@@ -80,7 +80,7 @@ def _known(header: Header, manifests: Mapping[str, NodeManifest]) -> tuple[dict[
 
 
 def _with_edges(spares: Mapping[str, Spare], manifests: Mapping[str, NodeManifest]) -> dict[str, Spare]:
-    """Which edge answers for a hostname was chosen once, and the directory does not know it; the edges do."""
+    """The edge of a hostname was chosen once; the directory does not have the choice, but the edges do."""
     chosen = {hostname: node for node, manifest in manifests.items() for hostname in manifest.edge}
     found = dict(spares)
     for address, spare in spares.items():
@@ -98,7 +98,7 @@ def _guesses(
 ) -> Iterator[tuple[str, ...]]:
     """What the directory may add: what only absent nodes hold, and what no node holds (alerts).
 
-    The directory may be newer than the revision: with what no node holds first, then without.
+    The directory may be newer than the revision, so try with what no node holds, then without.
     """
     unknown = {address: spare for address, spare in spares.items() if address not in known}
     lost = [address for address, spare in unknown.items() if spare.holders and spare.holders & set(absent)]
@@ -114,7 +114,7 @@ def _contents(table: Table, contents: Mapping[str, bytes], spares: Mapping[str, 
     lacking: list[str] = []
     for address, digest in ((address, digest) for address, entry in table.entries.items() for digest in entry.needs):
         content = contents.get(digest)
-        if content is None:  # an empty one is a content too
+        if content is None:  # empty bytes are a content too
             content = at_hand.get(digest)
         if content is None or canonical.digest(content) != digest:
             lacking.append(address)
@@ -122,8 +122,8 @@ def _contents(table: Table, contents: Mapping[str, bytes], spares: Mapping[str, 
             found[digest] = content
     if lacking:
         raise Incomplete(
-            f"nobody has the content of {_some(lacking)}",
-            "put the file back as it was applied (version control has it), or wait until its node checks in; "
+            f"the content of {_some(lacking)} is in no node and not in the fleet directory",
+            "restore the file as it was applied (from version control), or wait until its node checks in; "
             "then run holdfast import ledger again",
         )
     return found
@@ -131,20 +131,18 @@ def _contents(table: Table, contents: Mapping[str, bytes], spares: Mapping[str, 
 
 def _unknown(header: Header, absent: Sequence[str]) -> Incomplete:
     if absent:
-        return Incomplete(
-            f"revision {header.number} is not known whole: {_some(absent)} did not hand over", _wait(absent)
-        )
+        return Incomplete(f"revision {header.number} is not complete: {_some(absent)} sent nothing", _wait(absent))
     return Incomplete(
-        f"every node handed over, but together they are not revision {header.number}: what no node holds (alerts) "
+        f"all nodes sent their parts, but together they are not revision {header.number}: what no node holds (alerts) "
         "is not in the fleet directory as it was applied",
-        "check out the version of the fleet directory that was applied last (--fleet DIR), and run the same again",
+        "check out the version of the fleet directory that was applied last, and run the same command with --fleet DIR",
     )
 
 
 def _wait(absent: Sequence[str]) -> str:
     return (
-        f"start holdfast agent run on {_some(absent)} and let the hub run for a minute, then run the same again; a "
-        "machine that is gone for good can be stood in for by the fleet directory as it was applied last (--fleet DIR)"
+        f"start holdfast agent run on {_some(absent)}, let the hub run for a minute, then run the same command again; "
+        "for a machine that is lost, use the fleet directory as it was applied last (--fleet DIR)"
     )
 
 

@@ -1,7 +1,7 @@
-"""What becomes of a commit that was cut short. Pure: looks at facts, never at a remembered position.
+"""Settle a commit that was interrupted, from the current head and the record. Pure.
 
-A record is armed only after the whole commit was previewed, so a refused apply never leaves one behind; sweeping looks
-at where head is now, so a second attempt clears the first one's record instead of adding its own (anchors.md §2).
+A record is written only after the whole commit was previewed, so a refused apply leaves none. The sweep compares it
+with the current head, so a second attempt clears the first one's record instead of adding its own (anchors.md §2).
 """
 
 from typing import Literal
@@ -19,10 +19,10 @@ class Settlement(Struct, frozen=True):
 
 
 def settle(record: Recovery, head: Head, referenced: set[str]) -> Settlement:
-    """`referenced` are digests that stored revisions need: staged blobs outside it are litter."""
+    """`referenced` are digests that stored revisions need; other staged blobs are dropped."""
     litter = tuple(digest for digest in record.blobs if digest not in referenced)
     if head.digest == record.target_digest:
-        return Settlement("finished", (), f"revision {head.number} was committed; only the record was left")
+        return Settlement("finished", (), f"revision {head.number} was committed; only the record was left over")
     if (head.number, head.digest) == (record.base, record.base_digest):
-        return Settlement("discarded", litter, f"head is still {head.number}: nothing had moved")
-    return Settlement("overtaken", litter, f"head went on to {head.number} without it")
+        return Settlement("discarded", litter, f"head is still {head.number}: the commit had changed nothing")
+    return Settlement("overtaken", litter, f"head is at {head.number}: another commit came first")

@@ -1,1 +1,1 @@
-"""The nouns: frozen values and typed ids that every room shares. No I/O, no clock, no product."""
+"""The values and typed ids that every room shares. No I/O, no clock, no product."""

@@ -1,4 +1,4 @@
-"""Where a node's own interface is reached: an address, and its port unless another one is written. Pure."""
+"""The address of a node's own HTTP interface: host, and port with a default. Pure."""
 
 import re
 
@@ -14,12 +14,12 @@ _PLACE = re.compile(
 
 
 def place(address: str) -> tuple[str, int]:
-    """100.64.0.2, 100.64.0.2:9444, fd00::2, [fd00::2]:9444 or a hostname; the host comes without brackets."""
+    """100.64.0.2, 100.64.0.2:9444, fd00::2, [fd00::2]:9444 or a hostname; returns the host without brackets."""
     found = _PLACE.fullmatch(address)
     port = int((found["port"] if found else None) or AGENT_PORT)
     if found is None or not 0 < port < 65536:
         raise Invalid(
-            f"{address[:80]!r} is not an address that a node can be reached at",
+            f"{address[:80]!r} is not a valid address of a node",
             remedy='write it like address = "100.64.0.2" in [[nodes]], or --address 100.64.0.2:9444',
             code="node_address",
         )

@@ -1,4 +1,4 @@
-"""Something a person should hear about now. One per silence, one when it is over (I-30)."""
+"""An alert to people. One when a node becomes silent, one when it is back (I-30)."""
 
 from typing import Literal
 

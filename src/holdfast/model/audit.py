@@ -1,4 +1,4 @@
-"""One audit line, and the chain that makes it impossible to lose or change one unseen. Values and digests only."""
+"""An audit entry, and the hash chain that reveals lost and changed entries. Values and digests only."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ GENESIS = "0" * 64
 
 
 class Event(Struct, frozen=True, omit_defaults=True):
-    """What happened: who, what, to what, with which result."""
+    """An event: who did what to what, with which result."""
 
     principal: str
     action: str
@@ -19,7 +19,7 @@ class Event(Struct, frozen=True, omit_defaults=True):
     result: str = "done"  # done, failed, refused, denied, parked
     detail: str = ""
     source: str = ""  # network address, order id, revision number
-    count: int = 1  # of equal events folded into one line when somebody floods
+    count: int = 1  # of equal events folded into one line during a flood
 
 
 class AuditEntry(Struct, frozen=True):
@@ -30,7 +30,7 @@ class AuditEntry(Struct, frozen=True):
 
 
 class AuditHead(Struct, frozen=True):
-    """Kept apart from the log, so that lines cut off its end are missed."""
+    """Stored apart from the log, so that entries cut off its end are noticed."""
 
     number: int
     digest: str
@@ -45,13 +45,13 @@ def encode(entry: AuditEntry) -> bytes:
 
 
 def follow(head: AuditHead, line: bytes) -> AuditHead:
-    """The head after one more line, or the place where the chain breaks."""
+    """The head after one more line; raises at a break of the chain."""
     try:
         entry = canonical.decode(line, AuditEntry, f"audit entry {head.number + 1}")
     except Corrupt as trouble:
-        raise _broken(head.number + 1, "it is not as it was written") from trouble
+        raise _broken(head.number + 1, "it was changed after it was written") from trouble
     if entry.number != head.number + 1 or entry.previous != head.digest:
-        raise _broken(head.number + 1, "it does not follow the one before it")
+        raise _broken(head.number + 1, "it does not follow the entry before it")
     return AuditHead(entry.number, canonical.digest(line))
 
 
@@ -62,7 +62,7 @@ def verify(lines: Iterable[bytes], expected: AuditHead | None = None, start: Aud
         head = follow(head, line)
         seen = seen or head == expected
     if expected is not None and not seen:
-        raise _broken(expected.number, f"it was seen before, but the log ends with {head.number}")
+        raise _broken(expected.number, f"this entry was seen before, but the log ends with entry {head.number}")
     return head
 
 

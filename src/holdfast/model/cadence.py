@@ -1,11 +1,11 @@
-"""How often nodes speak: one set of figures, stretched with the size of the fleet. Pure."""
+"""How often nodes report: one set of intervals, stretched with the size of the fleet. Pure."""
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 
 class Cadence(Struct, frozen=True):
-    """Seconds. `window_s` of silence make a node suspect (M-55), `probe_s` later it is unhealthy. No container gets
+    """Seconds. After `window_s` of silence a node is suspect (M-55), `probe_s` later it is unhealthy. No container gets
     more than `start_s` to become healthy, whatever it declares; 0: as it declares."""
 
     poll_s: float = 10.0  # T-04: a long-poll is held at most so long
@@ -19,9 +19,9 @@ NORMAL = Cadence()
 FAST = Cadence(1.0, 1.0, 3.0, 1.0, 8.0)  # `holdfast lab fast`
 
 NODES_AT_FULL_PACE = 1000
-POLL_S_MAX = 300.0  # an agent takes no slower pace from a hub, whatever it says (W3)
+POLL_S_MAX = 300.0  # an agent accepts no slower pace from a hub (W3)
 HEARTBEAT_S_MAX = 300.0
-START_S_MIN = 5.0  # a hub that says less would make every rollout fail
+START_S_MIN = 5.0  # a smaller value from a hub would make every rollout fail
 
 
 def stretched(base: Cadence, nodes: int) -> Cadence:
@@ -32,7 +32,7 @@ def stretched(base: Cadence, nodes: int) -> Cadence:
 
 
 def bounded(said: Cadence) -> Cadence:
-    """What an agent makes of a hub's wish: never slower than the bounds, never busier than once a second."""
+    """The pace an agent uses when a hub asks for one: never slower than the bounds, never more than once a second."""
 
     def within(value: float, most: float) -> float:
         return min(max(value, 1.0), most)

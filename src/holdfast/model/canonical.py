@@ -1,4 +1,4 @@
-"""The one way a value becomes bytes, hence a digest: RFC 8785 canonical JSON over our value domain. Pure.
+"""Canonical JSON (RFC 8785) for values that are hashed or signed. Pure.
 
 The domain is deliberately small: objects with ASCII keys, arrays, strings, booleans, null and integers within
 ±(2^53 − 1). Floats are not in it. Inside that domain msgspec's sorted encoder writes the same bytes as RFC 8785
@@ -29,17 +29,17 @@ def digest(content: bytes) -> Digest:
 
 
 def decode(content: bytes, kind: type[T], what: str) -> T:
-    """Read back what `encode` wrote; any other bytes are corruption, also a second spelling of the same value."""
+    """Decode what `encode` wrote; any other bytes are corruption, also another spelling of the same value."""
     try:
         value = msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise Corrupt(
-            f"{what} cannot be read: {trouble}", remedy="holdfast hub check names what is damaged", code="unreadable"
+            f"{what} cannot be read: {trouble}", remedy="holdfast hub check lists the damage", code="unreadable"
         ) from trouble
     if _encoder.encode(value) != content:
         raise Corrupt(
             f"{what} is not in canonical form",
-            remedy="re-create it with holdfast; do not edit signed or stored JSON by hand",
+            remedy="create it again with holdfast; do not edit signed or stored JSON",
             code="not_canonical",
         )
     return value

@@ -1,4 +1,4 @@
-"""What a certificate says, as far as anybody here decides by it. Values only; reading them proves nothing."""
+"""The facts of certificates and chains that decisions use. Values only; parsing them proves nothing."""
 
 import base64
 import textwrap
@@ -8,12 +8,12 @@ from msgspec import Struct
 HUB_DAYS = 90
 LEAF_DAYS = 90
 ISSUER_DAYS = 3650
-BACKDATED_S = 3600  # so that a peer whose clock is a little behind does not see tomorrow's certificate
+BACKDATED_S = 3600  # so that a peer whose clock is a little behind does not see it as not valid yet
 DAY_S = 86_400
 
 
 class Constraints(Struct, frozen=True):
-    """Subtrees of DNS in which an issuer may name anything; `excluded` wins. No address, no e-mail, no URI, ever."""
+    """DNS subtrees in which an issuer may name any host; `excluded` wins. Never an address, e-mail or URI."""
 
     permitted: tuple[str, ...]
     excluded: tuple[str, ...] = ()
@@ -24,52 +24,52 @@ NO_CONSTRAINTS = Constraints(())
 
 class CertificateFacts(Struct, frozen=True):
     digest: str  # sha256 of the DER in hexadecimal digits: what a revision pins
-    names: tuple[str, ...]  # DNS names it was made for
-    addresses: tuple[str, ...]  # IP addresses it was made for
+    names: tuple[str, ...]  # its DNS names
+    addresses: tuple[str, ...]  # its IP addresses
     not_before_s: float
     not_after_s: float
     key: str = ""  # the SSH line of an Ed25519 key, "" for any other
-    self_signed: bool = False  # its own key made its signature, and the signature holds
+    self_signed: bool = False  # its own key signed it, and the signature is valid
     constraints: Constraints = NO_CONSTRAINTS  # of an issuing certificate
-    bounded: bool = False  # issues leaves only, critically constrained, and for hostnames alone
+    bounded: bool = False  # issues leaves only, critically constrained, and for hostnames only
 
 
 class Issued(Struct, frozen=True):
-    """A chain to show, leaf first, and the private key that goes with it; both PEM."""
+    """A chain to serve, leaf first, and its private key; both PEM."""
 
     chain: bytes
     private: bytes
     facts: CertificateFacts  # of the leaf
 
-    def __repr__(self) -> str:  # never the key, whatever a traceback or a log prints
+    def __repr__(self) -> str:  # never the key, in tracebacks and logs
         return f"Issued({', '.join(self.facts.names)})"
 
 
 class ChainLink(Struct, frozen=True):
-    """One certificate of a chain, as far as a chain is judged by it."""
+    """The facts of one certificate of a chain."""
 
     digest: str  # sha256 of the DER
     not_before_s: float
     not_after_s: float
-    key_kind: str  # "rsa", "ec", "ed25519", or "" for what nobody here accepts
+    key_kind: str  # "rsa", "ec", "ed25519", or "" for a kind that is not accepted
     key_bits: int
-    authority: bool  # says of itself that it may sign others
+    authority: bool  # it claims that it may sign others
     self_signed: bool
-    signed_by_next: bool  # the next of the chain made its signature, and the signature holds; False for the last
+    signed_by_next: bool  # the next of the chain signed it, and the signature is valid; False for the last
 
 
 class ChainFacts(Struct, frozen=True):
-    """A chain and a private key that were brought together: what they say, and whether they hold together."""
+    """The facts of a chain and a private key, and whether they belong together."""
 
-    digest: str  # sha256 of the whole chain as it was given, so that nobody judges one chain and shows another
+    digest: str  # sha256 of the whole chain as given, so that no other chain is served than the one judged
     links: tuple[ChainLink, ...]  # leaf first, never none
     leaf: CertificateFacts
     serial: str  # of the leaf, hexadecimal
-    serves: bool  # the leaf may be shown by a server (serverAuth)
-    other_names: bool  # the leaf carries names of other kinds, too: mail, URI and so on
+    serves: bool  # the leaf is valid for servers (serverAuth)
+    other_names: bool  # the leaf also has names of other kinds: mail, URI and so on
     key_belongs: bool  # the private key is the leaf's
-    anchor: bytes  # DER of the last one: who believes it believes the chain
-    own_kind: bool  # its root is bound as a node's issuing certificate is
+    anchor: bytes  # DER of the last one: a client that trusts it trusts the chain
+    own_kind: bool  # its root has the bounds of a node's issuing certificate
 
     @property
     def not_before_s(self) -> float:
@@ -77,11 +77,11 @@ class ChainFacts(Struct, frozen=True):
 
     @property
     def not_after_s(self) -> float:
-        """When the first of them is over: the whole chain is worth nothing after it."""
+        """When the first of them expires: the chain is not valid after it."""
         return min(link.not_after_s for link in self.links)
 
 
 def armoured(der: bytes) -> str:
-    """PEM of one certificate; a matter of spelling, it reads nothing."""
+    """PEM of one certificate; encodes only, parses nothing."""
     lines = textwrap.fill(base64.b64encode(der).decode("ascii"), 64)
     return f"-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n"

@@ -1,4 +1,4 @@
-"""One check-in (V-37): report up, head and orders down. Values only; read leniently on both ends."""
+"""The messages of a check-in (V-37): report up, head and orders down. Values only; both ends ignore unknown fields."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ Seconds = Annotated[float, Meta(ge=0.0, le=86_400.0)]
 
 
 class CheckIn(Struct, frozen=True, omit_defaults=True):
-    """`heartbeat` says that the pulse is due (30 s); a poll in between or a wake-up carries none and is not counted."""
+    """`heartbeat`: the pulse is due (30 s). A poll in between or a wake-up has none and is not counted."""
 
     node: str  # an assertion: the name comes from the key that signed the request (M-54)
     seen: Head = NO_HEAD  # newest revision accepted
@@ -30,10 +30,10 @@ class CheckIn(Struct, frozen=True, omit_defaults=True):
     pulse: SignedPulse | None = None  # with a heartbeat, and at once when a revision was accepted or the report changed
     report: bytes = b""  # JSON of a Report, only if the hub lacks the one whose digest the pulse names
     results: tuple[OrderResult, ...] = ()
-    wait_s: Seconds = 0.0  # how long the hub may hold this when there is nothing to say
+    wait_s: Seconds = 0.0  # how long the hub may hold this request when it has nothing to send
     clock_s: float = 0.0  # the node's wall clock, for the skew alarm
     roles: tuple[str, ...] = ()  # an assertion that must match the revision (C-36)
-    address: str = ""  # where the node thinks it is; M-23 logs a change
+    address: str = ""  # the node's address as it knows it; M-23 logs a change
     audit: tuple[bytes, ...] = ()  # newest audit lines the hub has not seen yet
     wire: int = GENERATION
 
@@ -46,21 +46,21 @@ class CheckInAnswer(Struct, frozen=True, omit_defaults=True):
     orders: tuple[Delivered, ...] = ()
     results_taken: tuple[str, ...] = ()  # ids of results the hub has durably; the agent may stop sending them
     report_wanted: bool = False
-    salvage_wanted: bool = False  # the hub lost its ledger: hand over what is held (POST /v1/salvage)
+    salvage_wanted: bool = False  # the hub lost its ledger: send what this node holds (POST /v1/salvage)
     registered: bool = True  # False: the hub does not know this node (any more); join again (D-04)
     cadence: Cadence = NORMAL
     audit_seen: int = 0  # number of the newest audit entry the hub holds
-    # Services of silent nodes to run here meanwhile: only what the signed manifest lists as standby. None: no word,
-    # everything stays as it is (a hub that warms up, or an old one).
+    # Services of silent nodes to run here meanwhile: only those the signed manifest lists as standby. None: nothing
+    # changes (the hub warms up, or is an old one).
     standby: tuple[str, ...] | None = None
-    released: tuple[str, ...] = ()  # services that moved away from here and are proven at their new home
-    # Internal names that a signed revision took away and that nobody leads to any more: their records may go at once.
+    released: tuple[str, ...] = ()  # services that moved away and are proven on their new node
+    # Internal names that a signed revision removed and that no edge routes to any more: their records may go at once.
     withdrawn: tuple[str, ...] = ()
     wire: int = GENERATION
 
 
 class JoinRequest(Struct, frozen=True, omit_defaults=True):
-    """The request itself is signed by the node's new key; the enrolment says whose node it is."""
+    """The node's new key signs the request; the enrolment proves which node it is."""
 
     enrolment: Enrolment
     name: str
@@ -79,26 +79,26 @@ class JoinAnswer(Struct, frozen=True, omit_defaults=True):
 
 
 class NodeView(Struct, frozen=True, omit_defaults=True):
-    """What the hub knows of one node. `status`, `age_s` are its word; pulse, report and enrolment prove themselves."""
+    """What the hub knows of one node. `status` and `age_s` are the hub's; pulse, report and enrolment are signed."""
 
     name: str
     roles: tuple[str, ...]
     status: str  # healthy, unhealthy, unknown (M-47)
     address: str = ""
-    age_s: float | None = None  # since the last heartbeat; None: never heard of since this hub knows
+    age_s: float | None = None  # since the last heartbeat; None: none since this hub knows the node
     joined: bool = False
     revoked: bool = False
     key: str = ""  # public line in use
     pulse: SignedPulse | None = None
     report: bytes = b""
     enrolment: Enrolment | None = None
-    revocation: SignedRevocation | None = None  # of the key this node had, for whoever plans
+    revocation: SignedRevocation | None = None  # of the key this node had, for planning
     skew_s: float = 0.0  # the node's clock minus the hub's at the last check-in
     since_s: float = 0.0  # when its status became what it is
 
 
 class NodeNews(Struct, frozen=True, omit_defaults=True):
-    """Which nodes have said something else since; `at` is what to ask after next. `missed`: look at everybody."""
+    """Which nodes reported a change since; `at` is where to continue. `missed`: read all nodes again."""
 
     at: int
     nodes: tuple[str, ...] = ()

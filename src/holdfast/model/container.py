@@ -1,4 +1,4 @@
-"""One container: what it must be, what it is. Values only; the runtime adapter knows how a product is told."""
+"""A container: the wanted spec and the observed state. Values only; runtime adapters translate them."""
 
 from typing import Literal
 
@@ -12,11 +12,11 @@ LABEL_SERVICE = "holdfast.service"
 LABEL_COMPONENT = "holdfast.component"
 LABEL_DEPLOYMENT = "holdfast.deployment"
 LABEL_EPOCH = "holdfast.epoch"
-LABEL_SPEC = "holdfast.spec"  # digest of the spec it was made from: drift is seen without asking for details
+LABEL_SPEC = "holdfast.spec"  # digest of the spec it was made from: shows drift without inspecting it
 LABEL_REPLICA = "holdfast.replica"
-LABEL_INFRASTRUCTURE = "holdfast.infrastructure"  # what a node needs itself, and what runs once; no service's
-LABEL_SEALED = "holdfast.sealed-env"  # the names of secret variables: commands run inside later get them too
-# An image has labels, too, and a container inherits whichever it is not given: these are ours to give, all of them.
+LABEL_INFRASTRUCTURE = "holdfast.infrastructure"  # of a node itself, or runs once; belongs to no service
+LABEL_SEALED = "holdfast.sealed-env"  # names of secret variables: commands run inside later get them too
+# A container inherits the labels of its image that it is not given: so the agent sets all of these.
 OUR_LABELS = (
     LABEL_FLEET,
     LABEL_SERVICE,
@@ -37,7 +37,7 @@ class Mount(Struct, frozen=True, omit_defaults=True):
 
 
 class SecretUse(Struct, frozen=True, omit_defaults=True):
-    """A secret as one component wants it: as the file `/run/secrets/<file>` or as the variable `env`."""
+    """A secret as one component declares it: as the file `/run/secrets/<file>` or as the variable `env`."""
 
     name: str
     digest: str  # of the ciphertext: a rotated secret is another spec
@@ -46,29 +46,29 @@ class SecretUse(Struct, frozen=True, omit_defaults=True):
 
 
 class ContainerSpec(Struct, frozen=True, omit_defaults=True):
-    """Everything that makes a container the one that is wanted. What may change without a new container is not here
-    (health, replicas); nor is the host's side of its ports, which is chosen when it is made: only whether others than
-    the node itself may use them."""
+    """Everything that defines a container. What may change without a new container is not here (health, replicas); nor
+    are the host ports, which are chosen when it is created: only whether other machines than the node may use
+    them."""
 
     fleet: str  # fleet id
     service: str
     component: str
     epoch: int
     image: str  # as written
-    digest: str  # sha256:…, "" where nobody could resolve the tag
+    digest: str  # sha256:…, "" where the tag could not be resolved
     command: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()  # sorted
     secrets: tuple[SecretUse, ...] = ()
     mounts: tuple[Mount, ...] = ()
-    ports: tuple[int, ...] = ()  # inside; each is published on a port of the node
+    ports: tuple[int, ...] = ()  # in the container; each is published on a port of the node
     network: str = ""  # of a service with several components; "" is the runtime's own
     cpu_millicores: int = 0
     memory_bytes: int = 0
-    exposed: bool = False  # its ports answer the overlay, because no proxy of the node does
+    exposed: bool = False  # its ports listen on the overlay, because the node has no proxy
 
     @property
     def reference(self) -> str:
-        """What is pulled and run: by digest wherever one is known."""
+        """The image to pull and run: by digest if it is known."""
         if not self.digest or "@" in self.image:
             return self.image
         name, colon, tag = self.image.rpartition(":")
@@ -80,12 +80,12 @@ def spec_digest(spec: ContainerSpec) -> str:
 
 
 class Part(Struct, frozen=True):
-    """One wanted component of a service: its container, how many of it, and how it is changed and looked after."""
+    """One wanted component of a service: its container, its count, and how it is updated and probed."""
 
     spec: ContainerSpec
     digest: str  # of the spec
     replicas: int = 1
-    recreate: bool = False  # two of it may never run at once: it has data
+    recreate: bool = False  # two may never run at once: it has data
     health: Health | UnsetType = UNSET
     pre_deploy: tuple[str, ...] = ()
     post_deploy: tuple[str, ...] = ()
@@ -112,17 +112,17 @@ ContainerPhase = Literal["created", "running", "exited", "other"]
 
 
 class Container(Struct, frozen=True, omit_defaults=True):
-    """One that exists on this machine, ours or not. `running` is true of a living process only, whatever the product
-    says of its state: a dead supervisor does not make it live, a zombie is not alive."""
+    """A container on this machine, of the fleet or foreign. `running` is true only for a living process, whatever state
+    the product reports: a container without its process does not run, a zombie does not run."""
 
     id: str
     name: str
     phase: ContainerPhase
     running: bool = False
     labels: dict[str, str] = {}
-    image: str = ""  # as it was asked for
+    image: str = ""  # as requested
     pid: int = 0  # 0 unless running
-    address: str = ""  # its own, where the node can reach it
+    address: str = ""  # its own address, as the node reaches it
     ports: tuple[Published, ...] = ()
     created_s: float = 0.0
     started_s: float = 0.0
@@ -148,13 +148,13 @@ class Container(Struct, frozen=True, omit_defaults=True):
 
 
 def is_same(labels: dict[str, str], others: dict[str, str]) -> bool:
-    """Made from the same spec for the same place; which deployment asked for it first does not matter."""
+    """Same spec and same place; the deployment that created it does not matter."""
     return all(labels.get(key, "") == others.get(key, "") for key in (LABEL_FLEET, LABEL_SPEC, LABEL_REPLICA))
 
 
 def name_of(spec: ContainerSpec, digest: str, replica: int) -> str:
-    """The same for the same thing, so that after a crash it is found and not made twice. Names of services and
-    components have no underscore, so no service can make one of another's names, and with it get at its secrets."""
+    """The same name for the same thing, so that after a crash it is found and not created twice. Names of services and
+    components have no underscore, so no service can take another's name, and with it its secrets."""
     return f"hf-{spec.fleet[:6]}-{spec.service}_{spec.component}-{replica}-{digest[:8]}"
 
 

@@ -1,4 +1,4 @@
-"""A deployment: one applied attempt of a service on a node (V-17). CLI, hub and agent name it alike. Values only."""
+"""A deployment: one applied attempt of a service on a node (V-17). Values only."""
 
 from typing import Literal
 
@@ -9,13 +9,13 @@ from holdfast.model.revision import Entry
 
 ID_LENGTH = 16
 
-# settling: under way, or about to be. held: stopped by an order, or declared inactive. failed: the attempt did not
-# work and is not tried again; what served before still does.
+# settling: in progress, or about to be. held: stopped by an order, or declared inactive. failed: the attempt did not
+# work and is not tried again; the previous version still serves.
 Phase = Literal["settling", "converged", "failed", "held"]
 
 
 def deployment_of(entry: Entry) -> str:
-    """The same entry is the same deployment, wherever it is computed."""
+    """The same entry gives the same deployment, wherever it is computed."""
     return canonical.digest(canonical.encode(entry))[:ID_LENGTH]
 
 
@@ -30,18 +30,18 @@ class StepResult(Struct, frozen=True, omit_defaults=True):
 
 
 class ServiceState(Struct, frozen=True, omit_defaults=True):
-    """What became of one service on this node. `applied` is wanted, `serving` is what runs; equal once converged."""
+    """The state of one service on this node. `applied` is wanted, `serving` runs; they are equal once converged."""
 
     service: str
     phase: Phase
     applied: str  # deployment
-    applied_revision: int = 0  # the one that brought it here
+    applied_revision: int = 0  # the revision that brought it
     serving: str = ""  # deployment; "" while nothing serves
     serving_revision: int = 0
     images: tuple[str, ...] = ()  # that serve
-    step: str = ""  # under way, or the one that failed
+    step: str = ""  # in progress, or the one that failed
     code: str = ""
     message: str = ""
     remedy: str = ""
     steps: tuple[StepResult, ...] = ()  # of the newest attempt
-    standby: bool = False  # runs here for a node that is gone (failover)
+    standby: bool = False  # runs here for a silent node (failover)

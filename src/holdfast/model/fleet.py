@@ -1,4 +1,4 @@
-"""What was declared: the fleet and everything in it, as written by people. Frozen values; no file is opened here.
+"""The declared fleet and everything in it, as written in its files. Frozen values; opens no file.
 
 These structs are also the schema: `declared` checks files against them, the key reference in docs/reference is
 printed from them, and their canonical bytes are what a revision refers to.
@@ -13,7 +13,7 @@ from holdfast.model.ids import NAME_PATTERN
 
 
 def _form(pattern: str, words: str, max_length: int | None = None) -> Meta:
-    """`$` alone would let a trailing newline through; the words are what people read when they got it wrong."""
+    """`$` alone would let a trailing newline through; the description is shown to people with a wrong value."""
     return Meta(pattern=pattern + r"(?!\n)", description=words, max_length=max_length)
 
 
@@ -80,7 +80,7 @@ Protect = Annotated[
     str,
     _form(
         r"^(backup|none|own:[a-z][a-z0-9-]{0,39})$",
-        '"backup" (the whole volume is to be archived; nothing is archived yet), "own:NAME" (it is to lie on the '
+        '"backup" (the whole volume is to be archived; nothing is archived yet), "own:NAME" (it is to be stored on the '
         '[[storage]] target NAME; not built yet) or "none" (it may be lost)',
     ),
 ]
@@ -101,7 +101,7 @@ Grade = Literal["apply", "destroy", "root"]
 
 
 class _Table(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Unknown keys are errors; what was left out stays out of the canonical bytes."""
+    """Unknown keys are errors; omitted keys stay out of the canonical bytes."""
 
 
 # ---- services -------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Health(_Table, frozen=True):
 
 
 class SecretRef(_Table, frozen=True):
-    """One secret of a component: a file below /run/secrets (named like the secret if not said), or a variable."""
+    """One secret of a component: a file below /run/secrets (by default with the secret's name), or a variable."""
 
     name: NameText
     env: EnvName | UnsetType = UNSET
@@ -285,7 +285,7 @@ class Acme(_Table, frozen=True):
 
 
 class Dns(_Table, frozen=True):
-    """Who serves internal names to the fleet."""
+    """The nodes that serve internal names to the fleet."""
 
     driver: Literal["dnsmasq", "none"] = "dnsmasq"
     nodes: tuple[NameText, ...] = ()
@@ -316,7 +316,7 @@ class FleetFile(_Table, frozen=True):
 
 
 class Policy(Struct, frozen=True):
-    """A bound policy with the text of its file; evaluated by a later step, served as applied by this one."""
+    """A bound policy with the text of its file; a later step evaluates it, this one serves it as applied."""
 
     name: str
     text: bytes
@@ -335,7 +335,7 @@ class FleetDocument(Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
 
 class Fleet(Struct, frozen=True):
-    """A whole fleet directory after every check: what planning starts from."""
+    """A whole fleet directory after all checks: the input of planning."""
 
     settings: Settings
     thresholds: Thresholds
@@ -347,7 +347,7 @@ class Fleet(Struct, frozen=True):
     storage: dict[str, Storage]
     policies: dict[str, Policy]
     alerts: dict[str, AlertTarget] = {}
-    secrets: dict[str, bytes] = {}  # sealed; nobody here can open them
+    secrets: dict[str, bytes] = {}  # sealed; cannot be opened here
     acme: Acme | UnsetType = UNSET
     dns: Dns = Dns()
     overlay: Overlay = Overlay()

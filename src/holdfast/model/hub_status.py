@@ -1,4 +1,4 @@
-"""What a hub says about itself: source, head, what it serves and what it had to leave out."""
+"""The status of a hub: source, head, what it serves and what it left out."""
 
 from typing import Literal
 

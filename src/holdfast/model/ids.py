@@ -1,4 +1,4 @@
-"""Names and addresses: parsed once at the border, then trusted. Pure."""
+"""Names and addresses, parsed once where they enter. Pure."""
 
 import re
 from typing import NewType
@@ -32,7 +32,7 @@ def kind_of(address: str) -> str:
 
 
 def parse_address(text: str) -> Address:
-    """`service.web` stays, anything else is refused with the form it should have."""
+    """`service.web` is returned; anything else is refused with the form it should have."""
     kind, dot, name = text.partition(".")
     whole = kind in ("fleet", "trust") and not dot
     if whole or (kind in KINDS and is_name(name)):

@@ -1,4 +1,4 @@
-"""An image as people call it: without registry and digest, unless the digest is all there is. Pure."""
+"""The short name of an image: without registry, and without digest if it has a tag. Pure."""
 
 from collections.abc import Iterable
 

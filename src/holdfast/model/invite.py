@@ -1,4 +1,4 @@
-"""Enrolment: an operator's signed one-time invite, the token that carries it, and the proof a node keeps of it."""
+"""Enrolment: a signed one-time invite, its token, and the proof a node keeps. Values and their encoding."""
 
 import binascii
 
@@ -16,11 +16,11 @@ REVOKE_NAMESPACE = "holdfast-revocation"  # signed by operators, grade destroy
 INVITE_S_MAX = 7 * 24 * 3600
 TOKEN_PREFIX = "hfj_"  # noqa: S105  how a token begins, not a secret
 TOKEN_CHARS_MAX = 64 * 1024
-TOKEN_SEAL_BYTES = 4  # against slips of the hand; signatures are what counts against forgers
+TOKEN_SEAL_BYTES = 4  # against typing errors; signatures protect against forgery
 
 
 class Invite(Struct, frozen=True, forbid_unknown_fields=True):
-    """What operators sign. `once` is the public line of a key made for this invite alone."""
+    """What operators sign. `once` is the public line of a key made for this invite only."""
 
     fleet: str
     id: str
@@ -29,8 +29,8 @@ class Invite(Struct, frozen=True, forbid_unknown_fields=True):
     once: str
     issued_s: Count
     expires_s: Count
-    replaces: bool = False  # may take the place of a key the node already has (W4): of `over`, and of no other
-    over: str = ""  # public line of that key, so that an invite of long ago replaces nothing that came since
+    replaces: bool = False  # may replace a key the node already has (W4): the key `over` and no other
+    over: str = ""  # public line of that key, so that an old invite cannot replace a newer key
 
 
 class SignedInvite(Struct, frozen=True):
@@ -39,13 +39,13 @@ class SignedInvite(Struct, frozen=True):
 
 
 class JoinToken(Struct, frozen=True):
-    """What the new machine is given. Secret until used: whoever has it may become this node."""
+    """What the new machine gets. Secret until used: its holder can become this node."""
 
     invite: SignedInvite
     once: bytes  # 32 bytes, private half of the one-time key
     hub: str  # URL
     hub_key: str  # public line, pinned
-    head: Head  # a revision the operator believes; the node starts its chain there
+    head: Head  # a revision the operator accepted; the node starts its chain there
 
 
 class Joining(Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class Joining(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Enrolment(Struct, frozen=True):
-    """The whole chain from an operator to a node's key; anybody with the trust can check it (trust/enrolment.py)."""
+    """The whole chain from an operator to a node's key; any holder of the trust can verify it (trust/enrolment.py)."""
 
     invite: SignedInvite
     joining: bytes  # canonical Joining
@@ -68,7 +68,7 @@ class Enrolment(Struct, frozen=True):
 
 
 class Revocation(Struct, frozen=True, forbid_unknown_fields=True):
-    """What operators sign to shut one node out at once."""
+    """What operators sign to revoke a node's key at once."""
 
     fleet: str
     node: str
@@ -94,14 +94,14 @@ def decode_revocation(content: bytes) -> Revocation:
 
 
 def encode_token(token: JoinToken) -> str:
-    """One word without spaces or quotes, so that it survives a shell, a unit file and a chat window."""
+    """One text without spaces or quotes, so that it survives a shell, a unit file and a chat window."""
     content = canonical.encode(token)
     text = binascii.b2a_base64(content + _seal(content), newline=False).decode("ascii")
     return TOKEN_PREFIX + text.translate(_URL_SAFE).rstrip("=")
 
 
 def decode_token(text: str) -> JoinToken:
-    """Surrounding white space is forgiven; a token cut short or altered is said to be so. Proves nothing yet."""
+    """Surrounding white space is accepted; a truncated or altered token is reported as such. Proves nothing yet."""
     word = text.strip()
     if not word.startswith(TOKEN_PREFIX):
         raise _no_token(f"it does not begin with {TOKEN_PREFIX}")
@@ -109,15 +109,15 @@ def decode_token(text: str) -> JoinToken:
         raise _no_token(f"it is longer than {TOKEN_CHARS_MAX} characters")
     body = word.removeprefix(TOKEN_PREFIX)
     if not body.isascii() or any(character in "+/= \t\r\n" for character in body):
-        raise _no_token("it has characters in it that no token has")
+        raise _no_token("it has characters that a token cannot have")
     try:
         sealed = binascii.a2b_base64(body.translate(_URL_BACK) + "=" * (-len(body) % 4), strict_mode=True)
         content = sealed[:-TOKEN_SEAL_BYTES]
         if sealed != content + _seal(content):
-            raise ValueError("the seal is of other content")
+            raise ValueError("the checksum does not match")
         token = msgspec.json.decode(content, type=JoinToken)
     except (ValueError, RecursionError):  # also what msgspec and binascii raise
-        raise _no_token("it is damaged or cut short") from None
+        raise _no_token("it is damaged or incomplete") from None
     if len(token.once) != 32:
         raise _no_token("the one-time key in it is damaged")
     return token
@@ -133,7 +133,7 @@ _URL_BACK = str.maketrans("-_", "+/")
 
 def _no_token(why: str) -> Invalid:
     return Invalid(
-        f"this is no join token: {why}",
-        remedy="copy the whole word that `holdfast node invite NAME` printed, or invite the node again",
+        f"this is not a join token: {why}",
+        remedy="copy the whole token that `holdfast node invite NAME` printed, or invite the node again",
         code="token_unreadable",
     )

@@ -1,4 +1,4 @@
-"""The agent's write-ahead record (V-44): operations, their steps and what became of them. Values only."""
+"""The agent's write-ahead record (V-44): operations, their steps and results. Values only."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ Outcome = Literal["done", "failed", "compensated"]
 
 
 class OrderUse(Struct, frozen=True):
-    """Why an order can never run twice: written in the same transaction as its operation, before anything is done."""
+    """Prevents that an order runs twice: written in the same transaction as its operation, before it acts."""
 
     id: str
     counter: int
@@ -19,7 +19,7 @@ class OrderUse(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True, omit_defaults=True):
-    """Something with more than one step. `lane` is the service or node it belongs to; one lane does one at a time."""
+    """An operation with several steps. `lane` is its service or node; a lane runs one operation at a time."""
 
     id: str
     kind: str
@@ -37,7 +37,7 @@ class StepRecord(Struct, frozen=True):
 
 
 class JournalEntry(Struct, frozen=True):
-    """An operation with its steps so far; `result` is None while it is under way."""
+    """An operation with its steps so far; `result` is None while it is in progress."""
 
     operation: Operation
     steps: tuple[StepRecord, ...]

@@ -1,10 +1,10 @@
-"""A laboratory fleet as its users see it: who is on it and where its parts are. Pure."""
+"""A lab fleet: its nodes, processes and directories. Pure."""
 
 from msgspec import Struct
 
 
 class LabNode(Struct, frozen=True):
-    """`pids` are the host's numbers of living parts, `dirs` the host's names of what the node has mounted."""
+    """`pids` are process ids on the host, `dirs` the host paths of what the node has mounted."""
 
     name: str
     roles: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Everything one node must be and may know: its projection of a revision. Value only; compiled in planning/."""
+"""A node's manifest: its part of a revision, all it may know. Value only; planning/ compiles it."""
 
 from msgspec import Struct
 
@@ -7,14 +7,14 @@ from holdfast.model.route import EdgeRoute
 
 
 class Named(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a service is reached inside the fleet, and by which names."""
+    """The overlay address and the internal names of a service."""
 
     address: str  # of the node that runs it, in the overlay
     names: tuple[str, ...]
 
 
 class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Carries no revision number: a node untouched by a revision keeps its manifest byte for byte."""
+    """Has no revision number: if a revision does not concern a node, its manifest keeps its bytes."""
 
     fleet: str  # fleet id
     node: str
@@ -24,18 +24,18 @@ class NodeManifest(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     policies: dict[str, Entry] = {}
     storage: dict[str, Entry] = {}
     standby: dict[str, Entry] = {}  # services of other nodes that list this one in `failover`
-    retired: dict[str, Tombstone] = {}  # removed from here, or removed with nobody else left to remember it
-    edge: dict[str, EdgeRoute] = {}  # public hostname → where it leads; of an edge
-    issuers: dict[str, bytes] = {}  # node → DER of its issuing certificate, of those that edge routes lead to
-    names: dict[str, Named] = {}  # by name of the service, of every one; where DNS is served
-    more: dict[str, Entry] = {}  # resources of kinds that have no field of their own here, by address
+    retired: dict[str, Tombstone] = {}  # removed from here, or removed while no other node records it
+    edge: dict[str, EdgeRoute] = {}  # public hostname → its backend; on an edge
+    issuers: dict[str, bytes] = {}  # node → DER of its issuing certificate, for the nodes that edge routes use
+    names: dict[str, Named] = {}  # by name of the service, for all services; where DNS is served
+    more: dict[str, Entry] = {}  # resources of kinds without their own field, by address
 
     @property
     def records(self) -> dict[str, str]:
-        """What its DNS server answers: internal name → address."""
+        """The records of its DNS server: internal name → address."""
         return {name: named.address for named in self.names.values() for name in named.names}
 
     @property
     def held(self) -> dict[str, Entry]:
-        """Every resource whose content this node may have, by address; not the fleet's settings and its own."""
+        """All resources whose content this node may have, by address; without the fleet's settings and its own."""
         return {**self.policies, **self.standby, **self.services, **self.storage, **self.more}

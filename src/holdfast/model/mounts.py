@@ -1,24 +1,24 @@
-"""Where on the node the volumes of a service come from, and whether one of them lies inside another. Pure.
+"""The host paths of a service's volumes, and whether one contains another. Pure.
 
-A container that may write into a directory can put a link in the place of anything in it, and whoever mounts that next
-follows it: out of the service's data, into the node. So nothing is mounted from inside what a container has.
+A container that may write into a directory can replace anything in it by a symbolic link. The next mount would follow
+that link: out of the service's data, into the node. So nothing is mounted from inside another mount.
 """
 
 import posixpath
 
 from holdfast.model.fleet import Service, Volume
 
-DATA_ROOT = "/srv"  # as written in files; where data really lies is the agent's affair
+DATA_ROOT = "/srv"  # as written in files; the agent maps it to the real data directory
 
 
 def source(volume: Volume | str, service: str) -> str:
-    """As files write it, without detours."""
+    """The path as written, normalised."""
     path = f"{DATA_ROOT}/{service}/{volume.name}" if isinstance(volume, Volume) else volume.partition(":")[0]
     return posixpath.normpath("/" + path.lstrip("/"))
 
 
 def nested(service: Service, name: str) -> tuple[str, str] | None:
-    """The first two sources, the inner one first, of which one lies inside the other."""
+    """The first two sources of which one lies inside the other, the inner one first."""
     sources = sorted({source(volume, name) for component in service.components for volume in component.volumes})
     pairs = ((inner, outer) for inner in sources for outer in sources if inner != outer)
     return next((pair for pair in pairs if pair[0].startswith(pair[1].rstrip("/") + "/")), None)

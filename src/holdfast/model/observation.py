@@ -1,4 +1,4 @@
-"""What a node was last seen to be: facts that may be rebuilt, never part of a revision."""
+"""The last observed state of a node: can be rebuilt, never part of a revision."""
 
 from typing import Literal
 
@@ -6,9 +6,9 @@ from msgspec import Struct
 
 
 class NodeObservation(Struct, frozen=True, omit_defaults=True):
-    """`claimed` facts come from the node; `status` is the hub's own verdict (M-47)."""
+    """`claimed` facts come from the node; `status` is the hub's own conclusion (M-47)."""
 
     node: str
     status: Literal["healthy", "unhealthy", "unknown"] = "unknown"
-    containers: int | None = None  # None: nobody counted
+    containers: int | None = None  # None: not counted
     seen_at_s: float = 0.0

@@ -1,4 +1,4 @@
-"""Orders: what is not state. A signed one is permission to act, once, on one node; only trust/orders.py verifies it."""
+"""Orders: signed permission to act once on one node. Only trust/orders.py verifies them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -14,28 +14,28 @@ NAMESPACE = "holdfast-order"
 FORMAT = 1
 EXPIRY_S = 15 * 60
 EXPIRY_S_MAX = 7 * 24 * 3600
-COUNTER_WINDOW = 1024  # so far behind the highest counter an order may come and still be run
-COUNTER_LEAP_MAX = 1 << 20  # so far ahead; one signature must not use up every counter there is
+COUNTER_WINDOW = 1024  # an order this far behind the highest counter may still run
+COUNTER_LEAP_MAX = 1 << 20  # an order this far ahead may run; one signature must not use up all counters
 
 Arguments = Mapping[str, str]
 
 
 class ActionRule(Struct, frozen=True):
-    """Which grade a signature needs, and if the hub may ask without one (the closed list of design.md §3)."""
+    """The grade an action needs, and whether the hub may order it without a signature (closed list of design.md §3)."""
 
     grade: Grade
     target: Literal["node", "service", "data"]
     about: str
     hub_may: bool = False
-    hub_per_hour: int = 0  # 0: as often as it likes
+    hub_per_hour: int = 0  # 0: no limit
     built: bool = True
 
 
-# Every action there is. A word that is not here is refused by CLI, hub and agent alike.
+# All actions. CLI, hub and agent refuse any other.
 ACTIONS: Mapping[str, ActionRule] = {
     "ping": ActionRule("apply", "node", "answer at once", hub_may=True),
     "check-in": ActionRule("apply", "node", "send a whole report now", hub_may=True),
-    "renew-certificate": ActionRule("apply", "node", "issue the serving certificate anew", True, 2),
+    "renew-certificate": ActionRule("apply", "node", "issue the serving certificate again", True, 2),
     "backup": ActionRule("apply", "service", "back up now", True, 2, built=False),
     "verify": ActionRule("apply", "service", "read a backup back", True, 2, built=False),
     "drill": ActionRule("apply", "service", "prove a backup by restoring it", True, 2, built=False),
@@ -53,7 +53,7 @@ ACTIONS: Mapping[str, ActionRule] = {
 
 
 class Order(Struct, frozen=True, forbid_unknown_fields=True):
-    """What operators sign: everything that could be swapped is in it (H-33, W16)."""
+    """What operators sign: it contains everything that could be swapped (H-33, W16)."""
 
     format: int
     fleet: DigestText
@@ -75,7 +75,7 @@ class SignedOrder(Struct, frozen=True):
 
 
 class HubOrder(Struct, frozen=True):
-    """What a hub may ask for without an operator: actions with `hub_may`, nothing else."""
+    """What a hub may order without an operator: actions with `hub_may`, nothing else."""
 
     id: str
     node: str
@@ -84,7 +84,7 @@ class HubOrder(Struct, frozen=True):
 
 
 class Delivered(Struct, frozen=True):
-    """An order on its way to its node, under a lease: a result for an older attempt is ignored."""
+    """An order in delivery to its node, under a lease: a result for an older attempt is ignored."""
 
     attempt: int
     signed: SignedOrder | None = None
@@ -92,7 +92,7 @@ class Delivered(Struct, frozen=True):
 
 
 class OrderResult(Struct, frozen=True, omit_defaults=True):
-    """`refused`: nothing was done, and will not be."""
+    """`refused`: nothing was done, and nothing will be."""
 
     id: str
     attempt: int
@@ -104,7 +104,7 @@ class OrderResult(Struct, frozen=True, omit_defaults=True):
 
 
 class Refusal(Struct, frozen=True):
-    """Why something was not done, in the words an error would have, for callers that answer instead of raising."""
+    """Why something was not done, as an error would report it, for callers that return it instead of raising."""
 
     code: str
     message: str
@@ -112,7 +112,7 @@ class Refusal(Struct, frozen=True):
 
 
 class VerifiedOrder(Struct, frozen=True):
-    """Proof that operators of the right grade ordered exactly this, here, now. Made by trust/orders.py alone."""
+    """Proof that operators of the right grade ordered exactly this, here, now. Only trust/orders.py makes it."""
 
     order: Order
     arguments: Arguments

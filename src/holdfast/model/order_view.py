@@ -1,4 +1,4 @@
-"""An order as the hub keeps and shows it: who submitted it, how far it is, what became of it. Values only."""
+"""An order as the hub stores and shows it: who submitted it, its state and its result. Values only."""
 
 from typing import Literal
 
@@ -8,13 +8,13 @@ from holdfast.model.order import OrderResult, SignedOrder
 
 GENERATION = 1
 
-# waiting: not fetched yet · delivered: its node has it, no result yet · expired: nobody came in time; whether a node
-# that fetched it did it all the same is in the node's journal
+# waiting: not fetched yet · delivered: its node has it, no result yet · expired: not fetched in time, or no result; the
+# node's journal has whether a node that fetched it still ran it
 OrderState = Literal["waiting", "delivered", "done", "failed", "refused", "expired"]
 
 
 class OrderRecord(Struct, frozen=True, omit_defaults=True):
-    """What lies in the ledger. `expired` and `result` may both be: the node was late, and its word still counts."""
+    """As stored in the ledger. `expired` and `result` may both be set: the node was late, but its result counts."""
 
     signed: SignedOrder
     by: str
@@ -34,7 +34,7 @@ class OrderView(Struct, frozen=True, omit_defaults=True):
     expires_s: int
     attempt: int = 0
     result: OrderResult | None = None
-    counter: int = 0  # who signs the next one takes a higher one
+    counter: int = 0  # the next signer uses a higher one
 
 
 class OrdersAnswer(Struct, frozen=True):

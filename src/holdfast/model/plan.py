@@ -1,4 +1,4 @@
-"""A plan: what an apply would change, why, and who must sign. A value: printed, hashed, saved, signed, applied."""
+"""A plan: what an apply would change, why, and who must sign. A value: printed, hashed, signed, applied."""
 
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ class FieldChange(Struct, frozen=True):
 
 
 class Demand(Struct, frozen=True):
-    """A grade somebody must have to sign this change, and the reason in words."""
+    """The grade needed to sign this change, and the reason as text."""
 
     grade: Grade
     reason: str
@@ -27,7 +27,7 @@ class Demand(Struct, frozen=True):
 
 
 class Blast(Struct, frozen=True, omit_defaults=True):
-    """What a change touches beyond its own address."""
+    """What a change affects beyond its own address."""
 
     nodes: tuple[str, ...] = ()
     hostnames: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Blast(Struct, frozen=True, omit_defaults=True):
 class Change(Struct, frozen=True):
     address: str
     kind: ChangeKind
-    node: str  # "" where placement has no meaning
+    node: str  # "" where it has no placement
     grade: Grade
     why: str
     demands: tuple[Demand, ...] = ()
@@ -50,7 +50,7 @@ class Change(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """`candidate` is the very revision that would be signed; None when nothing changes."""
+    """`candidate` is exactly the revision that would be signed; None when nothing changes."""
 
     base: Head
     changes: tuple[Change, ...]

@@ -1,4 +1,4 @@
-"""Who is speaking: one value for every way of proving it (V-06). Made where credentials are verified, trusted below."""
+"""The principal of a request: one value for every kind of credential (V-06). Made where credentials are verified."""
 
 from typing import Literal
 

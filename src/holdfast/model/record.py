@@ -1,4 +1,4 @@
-"""What the ledger keeps about each revision besides its signed bytes: signatures, approval, recovery. Values only."""
+"""What the ledger stores with each revision: signatures, approval, recovery. Values only."""
 
 from msgspec import Struct
 
@@ -7,7 +7,7 @@ from holdfast.model.revision import Header, decode_header
 
 
 class Signer(Struct, frozen=True):
-    """One verified signature: whose, with which key, of which grade at that time."""
+    """One verified signature: the operator, the key, and the grade at that time."""
 
     operator: str
     fingerprint: str
@@ -15,7 +15,7 @@ class Signer(Struct, frozen=True):
 
 
 class Approval(Struct, frozen=True):
-    """The evidence that this very change was wanted: bound to the digest that was shown and signed (anchors B5)."""
+    """The evidence that operators wanted this change: bound to the digest that was shown and signed (anchors B5)."""
 
     grade: Grade
     signers: tuple[Signer, ...]
@@ -32,21 +32,21 @@ class RevisionRecord(Struct, frozen=True):
 
 
 class Pin(Struct, frozen=True):
-    """The first thing written into a ledger: which fleet it belongs to. Genesis must have exactly this trust digest."""
+    """The first key of a ledger: its fleet. The trust of revision 1 must have exactly this digest."""
 
     format: int
     fleet: str
 
 
 class Rebuilt(Struct, frozen=True):
-    """This ledger was lost and put together from what nodes held: tables before `first` are not kept."""
+    """This ledger was lost and rebuilt from what nodes held: tables before `first` are not kept."""
 
     first: int
     at_s: float
 
 
 class Recovery(Struct, frozen=True):
-    """A multi-step commit under way: armed only after its preview passed, deleted with the step that moves head."""
+    """A multi-step commit in progress: written only after its preview passed, deleted with the step that moves head."""
 
     id: str
     base: int  # head number it started from
@@ -57,7 +57,7 @@ class Recovery(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """One revision as a verifier needs it: signed bytes, signatures, and the trust it names."""
+    """One revision for a verifier: signed bytes, signatures, and the trust it names."""
 
     header_bytes: bytes
     signatures: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""What a node says it is, and when: a small signed pulse with every heartbeat, a larger report when something changed.
+"""A node's report: a small signed pulse with every heartbeat, a larger report when something changed.
 
-The pulse binds the report by its digest, so one signature covers both. The hub keeps the bytes as they came: a field
-that a newer agent added stays readable for whoever knows it.
+The pulse binds the report by its digest, so one signature covers both. The hub keeps the bytes as received: a field
+that a newer agent added stays readable for programs that know it.
 """
 
 from typing import Literal
@@ -16,14 +16,14 @@ PULSE_RESULTS_MAX = 64
 
 
 class Facts(Struct, frozen=True, omit_defaults=True):
-    """Claimed by the node (D10). Whoever uses them clamps them first: `clamped`."""
+    """Claimed by the node (D10). Clamp them before use: `clamped`."""
 
     cpu_millicores: int = 0
     memory_bytes: int = 0
     memory_free_bytes: int = 0
     disk_bytes: int = 0
     disk_free_bytes: int = 0
-    containers: int | None = None  # how many run; None while nobody counts them
+    containers: int | None = None  # how many run; None while they are not counted
 
 
 class Pulse(Struct, frozen=True, omit_defaults=True):
@@ -38,7 +38,7 @@ class Pulse(Struct, frozen=True, omit_defaults=True):
     report: str = ""  # digest of the newest report
     counter: int = 0  # highest order counter used
     facts: Facts = Facts()
-    results: dict[str, str] = {}  # outcome by id of the newest signed orders, oldest first: a hub's word is not needed
+    results: dict[str, str] = {}  # outcome by id of the newest signed orders, oldest first: signed by the node
     release: str = ""  # of the agent; "" from agents before this field
     format: int = 0  # the newest format of revisions that the agent reads; 0 from agents before this field
 
@@ -87,18 +87,18 @@ class RetiredData(Struct, frozen=True, omit_defaults=True):
     path: str
     size_bytes: int
     files: int
-    removed_in: int = 0  # revision; 0 where nobody knows
+    removed_in: int = 0  # revision; 0 if unknown
 
 
 class Departure(Struct, frozen=True, omit_defaults=True):
-    """A service that is leaving this node or has left it, step by step (D-24); until the next revision."""
+    """A service that is leaving this node or has left it, step by step (D-24); kept until the next revision."""
 
     service: str
     steps: tuple[StepResult, ...]
 
 
 class CertificateState(Struct, frozen=True, omit_defaults=True):
-    """One certificate that this node's proxy shows, or should."""
+    """One certificate that this node's proxy serves, or should serve."""
 
     names: tuple[str, ...]
     digest: str = ""  # of the leaf; "" while there is none
@@ -107,14 +107,14 @@ class CertificateState(Struct, frozen=True, omit_defaults=True):
     not_before_s: float = 0.0
     expires_s: float = 0.0
     chain: int = 0  # how many certificates are sent along, the leaf among them
-    handshake_s: float = 0.0  # when it was first seen in a real handshake; 0.0: not yet
+    handshake_s: float = 0.0  # when a real handshake first showed it; 0.0: not yet
     trouble: str = ""  # why it is not renewed, or what the handshake showed instead
 
 
 class EdgeState(Struct, frozen=True, omit_defaults=True):
     """One public hostname on its edge. waiting: for the backend, its name or its certificate. live: the running proxy
-    has the route and the handshake was seen. failed: it will not work without somebody. leaving: not applied any more,
-    and still there until its backend is gone (I-19)."""
+    has the route and the handshake was seen. failed: it needs an operator. leaving: no longer applied, and kept
+    until its backend is gone (I-19)."""
 
     hostname: str
     service: str
@@ -126,29 +126,29 @@ class EdgeState(Struct, frozen=True, omit_defaults=True):
     port: int = 0
     epoch: int = 0
     mode: Literal["l4", "l7"] = "l7"
-    step: str = ""  # under way, or the one that failed
+    step: str = ""  # in progress, or the one that failed
     code: str = ""
     message: str = ""
     remedy: str = ""
     steps: tuple[StepResult, ...] = ()  # of M-78, as far as the edge does them
     certificate: CertificateState | None = None
     backend_trouble: str = ""  # "" while it answers and proves its name
-    dns_trouble: str = ""  # "" while the internal name leads where the revision says
-    public_dns: str = ""  # a warning only: where the public name leads instead (M-80)
+    dns_trouble: str = ""  # "" while the internal name resolves to the revision's address
+    public_dns: str = ""  # a warning only: the address the public name resolves to instead (M-80)
     since_s: float = 0.0  # the phase
 
 
 class NamesState(Struct, frozen=True, omit_defaults=True):
     """The DNS server of this node."""
 
-    served: str = ""  # digest of what is served; "" while nobody answers
+    served: str = ""  # digest of the records served; "" while the server does not answer
     records: int = 0
     server: str = ""  # product and version
     trouble: str = ""
 
 
 class Report(Struct, frozen=True, omit_defaults=True):
-    """Changes rarely. Times in it are moments, not ages, so that an unchanged node has an unchanged report."""
+    """Changes rarely. It has times, not ages, so that an unchanged node has an unchanged report."""
 
     fleet: str
     node: str
@@ -159,7 +159,7 @@ class Report(Struct, frozen=True, omit_defaults=True):
     health: Literal["healthy", "degraded"] = "healthy"  # M-47
     mode: Literal["converge", "observe"] = "converge"
     issuer: bytes = b""  # DER of the node's issuing certificate
-    serving: str = ""  # digest of the certificate its listener shows, "" without a listener
+    serving: str = ""  # digest of its listener's certificate, "" without a listener
     containers: tuple[ContainerState, ...] = ()
     services: tuple[ServiceState, ...] = ()
     left: tuple[Departure, ...] = ()
@@ -167,7 +167,7 @@ class Report(Struct, frozen=True, omit_defaults=True):
     runtime: str = ""  # product and version, "" while none answers
     proxy: str = ""  # product and version, "" while none runs
     edge: tuple[EdgeState, ...] = ()
-    gone: tuple[str, ...] = ()  # public hostnames this edge let go lately
+    gone: tuple[str, ...] = ()  # public hostnames this edge removed lately
     certificates: tuple[CertificateState, ...] = ()  # of internal names
     names: NamesState | None = None
     parked: tuple[Parked, ...] = ()
@@ -181,7 +181,7 @@ _CEILING = Facts(4_096_000, 1 << 50, 1 << 50, 1 << 60, 1 << 60, 100_000)
 
 
 def clamped(facts: Facts) -> Facts:
-    """Within what a machine can be; nonsense becomes the nearest sense (D10)."""
+    """Limited to what a machine can have; other values become the nearest valid one (D10)."""
     said = {name: getattr(facts, name) for name in Facts.__struct_fields__}
     values = {name: min(max(int(n), 0), getattr(_CEILING, name)) for name, n in said.items() if n is not None}
     values["memory_free_bytes"] = min(values["memory_free_bytes"], values["memory_bytes"])

@@ -1,4 +1,4 @@
-"""What was applied: header, resource table, tombstones. Immutable; the header's bytes are what operators sign."""
+"""A revision: header, resource table, tombstones. Immutable; operators sign the header's bytes."""
 
 from typing import Annotated, Literal
 
@@ -16,15 +16,15 @@ Count = Annotated[int, Meta(ge=0, le=canonical.INT_MAX)]
 
 
 class NodeIdentity(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which key is this node, and which certificate its own names are issued by. Pins for everybody else."""
+    """The key of a node, and the certificate that issues for its own names. All other machines pin them."""
 
     key: str  # SSH public line
     issuer: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$(?!\n)")] = ""  # sha256 of the certificate's DER
-    certificate: bytes = b""  # that DER, for edges that verify what this node's proxy shows
+    certificate: bytes = b""  # that DER, for edges that verify this node's proxy
 
 
 class Entry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One applied resource: the digest of its content and what serving it needs to know."""
+    """One applied resource: the digest of its content, and what is needed to serve it."""
 
     digest: DigestText
     node: str | UnsetType = UNSET  # placement
@@ -47,7 +47,7 @@ class Entry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Digests of everything that belongs to it: its content, and the secrets it is given, sealed."""
+        """Digests of everything that belongs to it: its content, and its sealed secrets."""
         return (self.digest, *self.secrets.values())
 
 
@@ -80,7 +80,7 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Head(Struct, frozen=True, forbid_unknown_fields=True):
-    """The newest revision somebody knows of."""
+    """The newest revision that is known."""
 
     number: int
     digest: str
@@ -90,7 +90,7 @@ NO_HEAD = Head(0, "")
 
 
 class Candidate(Struct, frozen=True):
-    """A compiled revision on its way to the ledger: signed or not, with every blob it brings along."""
+    """A compiled revision before its commit: signed or not, with every blob it needs."""
 
     header: bytes
     table: bytes

@@ -1,4 +1,4 @@
-"""Who answers for a hostname: internal names, listeners, and what an edge is told. Values and their spelling only."""
+"""Routes: hostnames, internal names, listeners, and the routes of an edge. Values and their spelling only."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -10,12 +10,12 @@ from holdfast.model.fleet import Component, Route, Service, Settings
 DEFAULT_ZONE = "holdfast.internal"
 
 HTTPS, API, STREAMS = 443, 8443, 9443  # the listeners of a node's proxy (M-13)
-PLAIN = 80  # of an edge: challenges of a public authority, and the way to https
+PLAIN = 80  # of an edge: challenges of a public authority, and the redirect to https
 LISTENERS = (HTTPS, API, STREAMS)
 KNOWN_PATH = "/.well-known/holdfast-route"  # see known_path
 
 Mode = Literal["l4", "l7"]
-Protocol = Literal["http1", "h2c"]  # what a container speaks behind an L7 route
+Protocol = Literal["http1", "h2c"]  # the protocol of a container behind an L7 route
 
 
 def zone_of(settings: Settings) -> str:
@@ -28,14 +28,14 @@ def within(name: str, tree: str) -> bool:
 
 
 def internal_names(service: str, component: str, zone: str) -> tuple[str, ...]:
-    """The first is the one an edge asks for. A component named like its service has the short name, too."""
+    """The first is the one that edges use. A component named like its service also has the short name."""
     long = f"{component}.{service}.{zone}"
     return (long, f"{service}.{zone}") if component == service else (long,)
 
 
 def listener_of(route: Route) -> int:
-    """L7 is terminated on 443. What is passed through by its SNI answers on the port it has itself, if that is one of
-    ours, else on 8443."""
+    """The proxy terminates L7 on 443. Traffic passed through by SNI uses its own port if that is one of the proxy's
+    listeners, else 8443."""
     if route.mode == "l7":
         return HTTPS
     return route.port if route.port in LISTENERS else API
@@ -44,10 +44,10 @@ def listener_of(route: Route) -> int:
 def named(
     service: str, component: str, routes: Sequence[Route], zone: str
 ) -> tuple[tuple[Route, tuple[str, ...]], ...]:
-    """Every route of a component with the internal names it answers to, the one that edges ask for first.
+    """Every route of a component with its internal names; the first name is the one that edges use.
 
-    The component's own names belong to its first L7 route, and to every L4 route, which has a listener of its own; a
-    further L7 route is named after itself below them. A hostname that is not public is one more internal name.
+    The component's own names belong to its first L7 route, and to every L4 route, which has its own listener; a
+    further L7 route has its own name below them. A hostname that is not public is one more internal name.
     """
     own, found = internal_names(service, component, zone), []
     is_taken = False
@@ -63,12 +63,12 @@ def named(
 
 
 def known_path(service: str, component: str, route: str) -> str:
-    """A worker's proxy answers 204 there, for a public name whose requests it leads to this very route."""
+    """A worker's proxy answers 204 on this path, for a public name that it routes to exactly this route."""
     return f"{KNOWN_PATH}/{service}/{component}/{route}"
 
 
 def hostname_of(service: str, route: Route, domains: Sequence[str]) -> str:
-    """The public name of a public route: as declared, else the service's own in the first public domain (M-134)."""
+    """The public name of a public route: as declared, else the service's name in the first public domain (M-134)."""
     if route.hostname is not UNSET:
         return route.hostname
     return f"{service}.{domains[0]}" if domains else ""
@@ -79,18 +79,18 @@ def public_routes(service: Service) -> Iterator[tuple[Component, Route]]:
 
 
 class PublicRoute(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One public hostname of a service, as the resource table records it; which edge has it is decided in the plan."""
+    """One public hostname of a service, as the resource table records it; the plan chooses its edge."""
 
     component: str
     route: str
     edge: str  # node; "" while no node is an edge
-    backend: str  # the internal name that the worker's proxy answers to
+    backend: str  # the internal name that the worker's proxy serves
     listener: int = HTTPS  # of the worker's proxy
     mode: Mode = "l7"
 
 
 class Place(Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that runs a service, or may: its name, and its address in the overlay."""
+    """A node that runs a service, or may run it: its name, and its address in the overlay."""
 
     node: str
     address: str
@@ -104,8 +104,8 @@ class EdgeRoute(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     route: str
     node: str  # that runs it
     address: str  # of that node, in the overlay
-    backend: str  # internal name: SNI, and what its certificate must be made for
+    backend: str  # internal name: SNI, and the name its certificate must have
     epoch: int
     port: int = HTTPS
     mode: Mode = "l7"
-    others: tuple[Place, ...] = ()  # that may run it while its own node is silent (failover), first choice first
+    others: tuple[Place, ...] = ()  # nodes that may run it while its own node is silent (failover), first choice first

@@ -1,4 +1,4 @@
-"""What a node hands over to a hub that lost its ledger, piece by piece. Values only; each piece proves itself."""
+"""The parts that a node sends to a hub that lost its ledger. Values only; signatures and digests prove each part."""
 
 from msgspec import Struct
 
@@ -12,19 +12,19 @@ BODY_BYTES_MAX = 8 * 1024 * 1024
 
 
 class SalvagePart(Struct, frozen=True, omit_defaults=True):
-    """An empty one only asks what is wanted."""
+    """An empty one only asks what the hub needs."""
 
     fleet: str
     node: str
     links: tuple[Link, ...] = ()  # rising, without a gap
-    manifest: bytes = b""  # what the newest revision the node accepted says
+    manifest: bytes = b""  # of the newest revision the node accepted
     blobs: dict[str, bytes] = {}  # digest → content
     wire: int = GENERATION
 
 
 class SalvageAnswer(Struct, frozen=True, omit_defaults=True):
-    wanted: bool  # False: this hub has a revision, nothing is to be salvaged
-    head: Head  # newest revision of the chain that the hub holds without a gap
+    wanted: bool  # False: this hub has a revision and needs nothing
+    head: Head  # newest revision of the chain that the hub has without a gap
     manifest_wanted: bool = False  # of this node
     missing: tuple[str, ...] = ()  # contents of this node's manifest that the hub lacks
     wire: int = GENERATION

@@ -1,7 +1,7 @@
-"""A sealed value (an age v1 file) read from the outside: to whom it is addressed and how long it is. Opens nothing.
+"""The outside of a sealed value (an age v1 file): its recipients and its length. Opens nothing.
 
-Only the binary form has one spelling: nobody who cannot open it can write it differently, so its digest names it. The
-armoured form, which is kinder to version control, is taken off where a fleet directory is read.
+Only the binary form has exactly one spelling: without a key it cannot be written differently, so its digest names it.
+The armoured form, which suits version control better, is removed where a fleet directory is read.
 """
 
 import binascii
@@ -23,11 +23,11 @@ _NONCE_BYTES, _CHUNK_BYTES, _SEAL_BYTES = 16, 64 * 1024, 16
 
 
 class NotSealed(ValueError):
-    """Says in words what is wrong with the bytes."""
+    """The text says what is wrong with the bytes."""
 
 
 class Sealed(Struct, frozen=True):
-    """`tags` name SSH keys; everybody else (operators' age keys) is anonymous by design and can only be counted."""
+    """`tags` name SSH keys; other recipients (operators' age keys) are anonymous by design and can only be counted."""
 
     tags: frozenset[str]
     anonymous: int
@@ -35,9 +35,9 @@ class Sealed(Struct, frozen=True):
 
 
 def read(content: bytes) -> Sealed:
-    """Raises NotSealed for whatever is not one whole file of this kind."""
+    """Raises NotSealed for anything that is not one whole age file."""
     if len(content) > FILE_BYTES_MAX:
-        raise NotSealed(f"is {len(content):,} bytes long; at most {FILE_BYTES_MAX:,} are read")
+        raise NotSealed(f"is {len(content):,} bytes long; the limit is {FILE_BYTES_MAX:,} bytes")
     if not content.startswith(_INTRO):
         raise NotSealed("is not an age file")
     at = len(_INTRO)
@@ -48,13 +48,13 @@ def read(content: bytes) -> Sealed:
         kind, *arguments = found[1].split()
         if kind == b"ssh-ed25519":
             tags.add(_tag(arguments))
-        elif not kind.endswith(b"-grease"):  # put there so that readers get used to kinds they do not know
+        elif not kind.endswith(b"-grease"):  # age adds these so that readers get used to unknown kinds
             anonymous += 1
     end = _MAC.match(content, at)
     if end is None:
         raise NotSealed("has a damaged header")
     if not tags and not anonymous:
-        raise NotSealed("is sealed to nobody")
+        raise NotSealed("has no recipient")
     return Sealed(frozenset(tags), anonymous, _inside(len(content) - end.end()))
 
 
@@ -69,12 +69,12 @@ def _inside(payload_bytes: int) -> int:
     chunks = max(1, -(-sealed // (_CHUNK_BYTES + _SEAL_BYTES)))
     size = sealed - chunks * _SEAL_BYTES
     if size < 0:
-        raise NotSealed("is cut short")
+        raise NotSealed("is incomplete")
     return size
 
 
 def tag_of(line: str) -> str:
-    """How a sealed value names this SSH key: the beginning of the digest of its wire form."""
+    """The tag of this SSH key in a sealed value: the beginning of the digest of its wire form."""
     digest = sha256(ssh_key.parse(line).blob).digest()
     return binascii.b2a_base64(digest[:4], newline=False).decode().rstrip("=")
 

@@ -1,4 +1,4 @@
-"""Secrets as services name them: which ones, and how each component wants to see them. Knows no value of any."""
+"""The secrets of a service: their names, and how each component gets them. Knows no values."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ def names_of(service: Service) -> tuple[str, ...]:
 
 
 def file_of(ref: SecretRef) -> str:
-    """Below MOUNTED_AT; "" for one that is only wanted as a variable."""
+    """Below MOUNTED_AT; "" for a secret that is only a variable."""
     if ref.file is not UNSET:
         return ref.file
     return ref.name if ref.env is UNSET else ""
@@ -31,13 +31,13 @@ def env_of(ref: SecretRef) -> str:
 
 
 def uses_of(component: Component, sealed: Mapping[str, str]) -> tuple[SecretUse, ...]:
-    """`sealed`: name → digest, as the table has them. Sorted, so that the order they were written in is no change."""
+    """`sealed`: name → digest, from the table. Sorted, so that the order in the file does not matter."""
     used = [SecretUse(ref.name, sealed.get(ref.name, ""), file_of(ref), env_of(ref)) for ref in refs_of(component)]
     return tuple(sorted(used, key=lambda use: (use.name, use.file, use.env)))
 
 
 def doubled(component: Component) -> str:
-    """The first file or variable that two secrets of a component would share, in words; else ""."""
+    """The first file or variable that two secrets of a component would share, as text; else ""."""
     seen: set[tuple[str, str]] = {("variable", name) for name in component.env}
     for ref in refs_of(component):
         for target in (("file", file_of(ref)), ("variable", env_of(ref))):

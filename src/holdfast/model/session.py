@@ -1,4 +1,4 @@
-"""A session: a short-lived key that an operator's key vouches for once. Worth nothing on orders and revisions."""
+"""A session: a short-lived key that an operator's key certified. It cannot sign orders or revisions."""
 
 from msgspec import Struct
 

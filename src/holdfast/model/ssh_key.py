@@ -1,4 +1,4 @@
-"""An SSH public key: its line, its bytes, its fingerprint. Pure; judges the form of a key, never a signature."""
+"""An SSH public key: its line, its bytes, its fingerprint. Pure; checks the form of a key, never a signature."""
 
 import binascii
 from collections.abc import Callable, Mapping
@@ -25,16 +25,16 @@ class PublicKey(msgspec.Struct, frozen=True):
 
 
 def take(data: bytes, offset: int) -> tuple[bytes, int]:
-    """Read one length-prefixed string; answer it and where the next one starts."""
+    """Read one length-prefixed string; returns it and where the next one starts."""
     start = offset + 4
     end = start + int.from_bytes(data[offset:start], "big")
     if start > len(data) or end > len(data):
-        raise ValueError("it is cut short")
+        raise ValueError("it is incomplete")
     return data[start:end], end
 
 
 def strings(data: bytes) -> tuple[bytes, ...]:
-    """Read data that is nothing but strings, up to its last byte."""
+    """Read data that consists of strings only, up to its last byte."""
     found, offset = [], 0
     while offset < len(data):
         value, offset = take(data, offset)
@@ -47,10 +47,10 @@ def pack(*values: bytes) -> bytes:
 
 
 def integer(mpint: bytes) -> int:
-    """Read a positive mpint. Only the shortest form counts, so that one number has one encoding."""
+    """Read a positive mpint. Only the shortest form is accepted, so that one number has one encoding."""
     value = int.from_bytes(mpint, "big", signed=True)
     if value <= 0 or pack_integer(value) != mpint:
-        raise ValueError("it holds a number that is not positive or not in its shortest form")
+        raise ValueError("it has a number that is not positive or not in its shortest form")
     return value
 
 
@@ -58,7 +58,7 @@ def pack_integer(value: int) -> bytes:
     return value.to_bytes(value.bit_length() // 8 + 1, "big")
 
 
-# --- what each type of key is made of: one check per field after the type ---
+# --- the fields of each type of key: one check per field after the type ---
 
 Check = Callable[[bytes], None]
 
@@ -77,7 +77,7 @@ def _exponent(value: bytes) -> None:
 def _modulus(value: bytes) -> None:
     bits = integer(value).bit_length()
     if not RSA_BITS_MIN <= bits <= RSA_BITS_MAX:
-        raise ValueError(f"its RSA modulus has {bits} bits, allowed are {RSA_BITS_MIN} to {RSA_BITS_MAX}")
+        raise ValueError(f"its RSA modulus has {bits} bits; allowed are {RSA_BITS_MIN} to {RSA_BITS_MAX}")
 
 
 def _curve(name: bytes) -> Check:
@@ -98,7 +98,7 @@ def _curve_point(coordinate_bytes: int) -> Check:
 
 def _application(value: bytes) -> None:
     if not value or not value.isascii() or not value.decode("ascii").isprintable():
-        raise ValueError("its application is not a printable word such as ssh:")
+        raise ValueError("its application is not printable text without spaces, such as ssh:")
 
 
 _FIELDS: Mapping[str, tuple[Check, ...]] = {
@@ -125,7 +125,7 @@ def fields(key: PublicKey) -> tuple[bytes, ...]:
     try:
         inner, *values = strings(key.blob) or (b"",)
         if inner != key.type.encode():
-            raise ValueError(f"the line says {key.type}, the key inside says {inner[:60]!r}")
+            raise ValueError(f"the line names the type {key.type}, the key itself {inner[:60]!r}")
         if len(values) != len(checks):
             raise ValueError(f"it has {len(values)} fields instead of {len(checks)}")
         for check, value in zip(checks, values, strict=True):
@@ -136,7 +136,7 @@ def fields(key: PublicKey) -> tuple[bytes, ...]:
 
 
 def from_blob(blob: bytes, comment: str = "") -> PublicKey:
-    """Make a key from its bytes alone, as agents, signatures and key files carry it."""
+    """Make a key from its bytes, as agents, signatures and key files have it."""
     try:
         inner = take(blob, 0)[0].decode("ascii")
     except ValueError:
@@ -152,10 +152,10 @@ def parse(line: str) -> PublicKey:
         raise _refusal(f"the line is longer than {LINE_CHARS_MAX} characters")
     text = line.strip(" \t\r\n").replace("\t", " ")
     if not text.isprintable():
-        raise _refusal("it is more than one line, or has control characters in it")
+        raise _refusal("it is more than one line, or has control characters")
     type_, _, rest = text.partition(" ")
     if type_ not in TYPES and TYPES & set(text.replace('"', " ").split()):
-        raise _refusal("options stand before the key type", "remove everything before the key type")
+        raise _refusal("there are options before the key type", "remove everything before the key type")
     encoded, _, comment = rest.strip(" ").partition(" ")
     key = PublicKey(type_, _decode(encoded), comment.strip(" "))
     fields(key)
@@ -168,7 +168,7 @@ def _decode(encoded: str) -> bytes:
     except ValueError:
         blob = b""
     if not blob or _encode(blob) != encoded:
-        raise _refusal("the second word is not canonical base64")
+        raise _refusal("its second field is not canonical base64")
     return blob
 
 
@@ -177,12 +177,12 @@ def _encode(blob: bytes) -> str:
 
 
 def line(key: PublicKey) -> str:
-    """The key as other tools read it, without the comment."""
+    """The line other tools read, without the comment."""
     return f"{key.type} {_encode(key.blob)}"
 
 
 def fingerprint(key: PublicKey) -> str:
-    """The name of the key, exactly as `ssh-keygen -lf` prints it."""
-    import hashlib  # 3 ms at start-up that a command which shows no key need not pay
+    """The fingerprint, exactly as `ssh-keygen -lf` prints it."""
+    import hashlib  # costs 3 ms, which a command that shows no key need not pay
 
     return "SHA256:" + _encode(hashlib.sha256(key.blob).digest()).rstrip("=")

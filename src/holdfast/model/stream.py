@@ -1,22 +1,22 @@
-"""A stream between a person and a node: what was ordered, and what travels inside it. Values only."""
+"""A stream between an operator and a node: its order, and its frames. Values only."""
 
 from msgspec import Struct
 
-PROTOCOL = "holdfast-stream/1"  # spoken inside the inner TLS, and the name under which a hub switches to it
+PROTOCOL = "holdfast-stream/1"  # used inside the inner TLS, and in the hub's HTTP upgrade
 ACTIONS = frozenset({"logs"})  # orders that open one; `exec` and `run` will be further kinds
-ALIVE_S = 15.0  # either end says so often that it is there
-SILENT_S = 60.0  # and is given up after hearing nothing for so long
+ALIVE_S = 15.0  # each end sends a keep-alive this often
+SILENT_S = 60.0  # and gives up the other end after this long without a frame
 
 
 class LogsWanted(Struct, frozen=True):
-    """`caller` is the certificate (DER) of the one key that may listen; it was made for this stream alone."""
+    """`caller` is the certificate (DER) of the one key that may connect; it was made for this stream only."""
 
     caller: bytes
-    component: str = ""  # all of them
+    component: str = ""  # "": all of them
     follow: bool = False
-    tail: int | None = None  # lines of each container; None: all there are
-    since_s: float = 0.0  # a moment, by the node's clock
-    ago_s: float = 0.0  # or so long ago, by the node's clock
+    tail: int | None = None  # lines of each container; None: all
+    since_s: float = 0.0  # a time, by the node's clock
+    ago_s: float = 0.0  # or this long ago, by the node's clock
 
 
 class StreamedLine(Struct, frozen=True, tag="line"):
@@ -31,15 +31,15 @@ class StreamedLine(Struct, frozen=True, tag="line"):
 
 
 class CaughtUp(Struct, frozen=True, tag="caught-up"):
-    """What was written before is told, in order of time; from here on it comes as it happens."""
+    """All earlier lines have been sent, in order of time; from here on lines come as they are written."""
 
 
 class Alive(Struct, frozen=True, tag="alive"):
-    """Nothing to say, and still here."""
+    """A keep-alive."""
 
 
 class Ended(Struct, frozen=True, tag="ended", omit_defaults=True):
-    """The last frame: a stream that stops without one was cut. `code` is "" when everything was told."""
+    """The last frame: a stream that stops without one was cut. `code` is "" when all lines were sent."""
 
     code: str = ""
     message: str = ""

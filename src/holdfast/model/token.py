@@ -1,4 +1,4 @@
-"""A token for curl and browsers: what is kept of it. The secret is not among it."""
+"""A read-only token for curl and browsers, as stored. Does not contain the secret."""
 
 from typing import Annotated, Literal
 
@@ -17,7 +17,7 @@ EXPIRES_S_MAX = 366 * DAY_S
 
 
 class Token(Struct, frozen=True):
-    """What may be shown. `revoked_s` is 0 as long as it was not revoked."""
+    """What may be shown. `revoked_s` is 0 while it is not revoked."""
 
     id: TokenId
     name: TokenName
@@ -35,7 +35,7 @@ class StoredToken(Token, frozen=True, kw_only=True):
 
 
 class NewToken(Struct, frozen=True):
-    """`text` exists here and on the way to who asked for it, nowhere else."""
+    """`text` exists only here and in the answer to the request."""
 
     token: Token
     text: str

@@ -1,4 +1,4 @@
-"""Who may sign what: the trust resource, grades and thresholds. Values and look-ups only; verifying is in trust/."""
+"""The trust resource: operators, grades and thresholds. Values and look-ups only; trust/ verifies."""
 
 from collections.abc import Iterable
 

@@ -1,1 +1,1 @@
-"""The operator's thinking: declared × applied × observed → Plan. Pure; run in the CLI, re-checked by the hub."""
+"""Planning: declared × applied × observed → Plan. Pure; runs in the CLI, checked again by the hub."""

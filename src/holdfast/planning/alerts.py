@@ -1,4 +1,4 @@
-"""Alert targets without what is secret in them: plans are printed, pasted and logged. Pure."""
+"""Alert targets without their secrets: plans are printed, pasted and logged. Pure."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from holdfast.model.applied import plain
 
 
 def masked(content: bytes) -> Any:
-    """A webhook keeps its host, an Apprise URL only its scheme (many carry a token where a host would be).
+    """A webhook keeps its host, an Apprise URL only its scheme (many have a token in place of the host).
 
-    Six digits of the digest tell one URL from another.
+    Six digits of the digest distinguish URLs.
     """
     document = plain(content)
     for key in ("webhook", "apprise"):

@@ -1,4 +1,4 @@
-"""A resource table becomes a revision: header, manifests and the blobs that travel with it. Pure."""
+"""Compile a resource table into a revision: header, manifests and blobs. Pure."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ class Compiled(Struct, frozen=True):
 
 
 def compile_revision(table: Table, applied: Applied | None, fresh: Mapping[str, bytes]) -> Compiled:
-    """`fresh` has new contents by digest; what is neither fresh nor in the parent must be in the ledger's history."""
+    """`fresh` has new contents by digest; any other must be in the parent or in the ledger's history."""
     trust_digest = table.entries[TRUST].digest
     fleet_id = applied.fleet_id if applied else trust_digest
     head = head_of(applied)

@@ -1,4 +1,4 @@
-"""One thing that a declaration may not say: where in it, what is wrong, and what helps. A value.
+"""A complaint about a declaration: where it is, what is wrong, and the remedy. A value.
 
 The command line shows it with file and line; the hub refuses a revision for it.
 """
@@ -11,7 +11,7 @@ SHOWN_MAX = 60
 
 
 def quoted(text: str) -> str:
-    """Short, in quotes, on one line, and in plain ASCII: nothing invisible, nothing that looks like something else."""
+    """Short, in quotes, on one line, and in plain ASCII: no invisible and no look-alike characters."""
     plain = text if text.isascii() and text.isprintable() else ascii(text)[1:-1]
     return f'"{plain[:SHOWN_MAX]}…"' if len(plain) > SHOWN_MAX else f'"{plain}"'
 

@@ -1,4 +1,4 @@
-"""Two resource tables compared: the changes, each explained, graded and with its blast radius. Pure."""
+"""The changes between two resource tables, each with its reason, grade and blast radius. Pure."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,9 +29,9 @@ def changes(
     placed: Mapping[str, Placed],
     detailed: bool = True,
 ) -> tuple[Change, ...]:
-    """`old` and `new` answer contents by digest. Order: what is made or changed by address, then what goes.
+    """`old` and `new` return contents by digest. Order: created and changed addresses, then removed ones.
 
-    Without `detailed` the fields and the blast radius stay empty: who only judges shows them to nobody.
+    Without `detailed` the fields and the blast radius stay empty: a check shows them to no one.
     """
     found = [
         _changed(address, before, after, old, new, placed.get(address, NOWHERE))

@@ -13,7 +13,7 @@ from holdfast.model.revision import Table
 
 
 def removals_max(contents: Mapping[str, bytes], table: Table) -> int:
-    """How many resources the applied fleet lets go at a time."""
+    """How many resources one apply may remove in the applied fleet."""
     found = content(contents, table.entries[FLEET].digest, FLEET)
     return msgspec.json.decode(found, type=FleetDocument).settings.removals_max
 

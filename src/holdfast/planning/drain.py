@@ -1,4 +1,4 @@
-"""A node taken out of service: which services leave it, where to, and which stay and why. Pure."""
+"""Drain a node: which services move, where to, and which stay and why. Pure."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from holdfast.planning.placement import Placed, Placer, drained_nodes, has_data
 
 
 class Drained(Struct, frozen=True):
-    """The table with the mark, and the services moved by the usual placement; `stays` says why others do not."""
+    """The table with the drain mark, and the services moved by the usual placement; `stays` has the others' reasons."""
 
     table: Table
     placed: dict[str, Placed]
@@ -47,9 +47,9 @@ def drain(name: str, applied: Applied, seen: Mapping[str, NodeObservation]) -> D
 
 
 def _hostnames(name: str, table: Table) -> list[str]:
-    """A drained edge takes no new hostnames and keeps those it has: the records that lead there are made by hand."""
+    """A drained edge takes no new hostnames and keeps its own: their public DNS records point to it."""
     found = sorted(h for entry in table.entries.values() for h, route in entry.public.items() if route.edge == name)
-    return [f"{hostname} stays on {name}: its public record leads there" for hostname in found]
+    return [f"{hostname} stays on {name}: its public DNS record points there" for hostname in found]
 
 
 def marked(name: str, applied: Applied, drained: bool) -> dict[str, Entry]:
@@ -57,7 +57,7 @@ def marked(name: str, applied: Applied, drained: bool) -> dict[str, Entry]:
     if address not in applied.table.entries:
         known = ", ".join(sorted(a[5:] for a in applied.table.entries if a.startswith("node."))) or "none"
         raise Invalid(
-            f"there is no node {name!r} in the applied revision",
+            f"the applied revision has no node {name!r}",
             remedy=f"name one of: {known}",
             code="unknown_node",
         )
@@ -67,7 +67,7 @@ def marked(name: str, applied: Applied, drained: bool) -> dict[str, Entry]:
 def _closed_to(
     node: str, address: str, moved: Entry, entries: Mapping[str, Entry], applied: Applied
 ) -> tuple[str, ...]:
-    """Secrets that this node could not open; only an operator who can, can seal them to it."""
+    """Secrets that this node could not open; an operator who can open them has to seal them to it."""
     table = Table({**entries, address: moved}, applied.table.tombstones)
     found = secrets.shut_out(table, secrets.readers(table, address), applied.contents)
     return tuple(reader.secret for reader, _ in found if reader.node == node)
@@ -75,17 +75,17 @@ def _closed_to(
 
 def _reseal(names: tuple[str, ...]) -> str:
     commands = " && ".join(f"holdfast secret rotate {name} --keep" for name in names)
-    return f"once the node is drained, {commands} && holdfast apply moves it"
+    return f"once the node is drained, run {commands} && holdfast apply, which moves it"
 
 
 def _why_it_stays(address: str, node: str, service: Service, placer: Placer) -> str:
-    """With what would move it."""
+    """Why it stays, and what would move it."""
     file = f"services/{address[8:]}.toml"
     if service.node is not msgspec.UNSET:
         return f'pinned by node = "{node}"; change that in {file} and apply'
     if has_data(service):
-        return "its data is there; data is moved by `holdfast migrate`, which is not built yet"
+        return "its data is there, and moving data is not built yet (holdfast migrate)"
     if service.tier == "core":
-        return f'tier = "core" belongs on the hub node; pin it elsewhere with node = "…" in {file} and apply'
+        return f'tier = "core" places it on the hub node; pin it elsewhere with node = "…" in {file} and apply'
     others = "; ".join(f"{one.node} {one.reason}" for one in placer.rejected() if one.node != node)
-    return f"no other node takes it ({others or 'there is none'}); apply again when one does"
+    return f"no other node can run it ({others or 'there is none'}); apply again when one can"

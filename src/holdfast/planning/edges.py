@@ -1,4 +1,4 @@
-"""Which edge answers for which public hostname, and what no edge may serve. Pure, deterministic, sticky (M-146)."""
+"""Assign public hostnames to edges, and refuse what no edge may serve. Pure, deterministic, sticky (M-146)."""
 
 import re
 from collections.abc import Mapping, Set
@@ -19,7 +19,7 @@ ProxyKind = Literal["internal", "public", "none"]
 
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _HOSTNAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\Z")
-_NUMBER = re.compile(r"([0-9]+|0x[0-9a-f]*)\Z")  # what a browser takes for the last part of an IPv4 address
+_NUMBER = re.compile(r"([0-9]+|0x[0-9a-f]*)\Z")  # what a browser reads as the last part of an IPv4 address
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def form_complaint(name: str) -> str | None:
 
 
 def hostname_complaint(hostname: str, settings: Settings) -> str | None:
-    """Why no edge may answer for this public name, or None: command line, hub and edge ask the same (M-24, I-17)."""
+    """Why no edge may serve this public name, or None: command line, hub and edge use this check (M-24, I-17)."""
     if wrong := form_complaint(hostname):
         return wrong
     if not any(within(hostname, domain) for domain in settings.public_domains):
@@ -43,7 +43,7 @@ def hostname_complaint(hostname: str, settings: Settings) -> str | None:
         return f"{hostname} is not within the fleet's public_domains ({domains})"
     zone = zone_of(settings)
     if within(hostname, zone):
-        return f"{hostname} lies within the internal zone {zone}, which is never public"
+        return f"{hostname} is within the internal zone {zone}, which is never public"
     return None
 
 
@@ -55,19 +55,19 @@ def internal_complaint(name: str, settings: Settings) -> str | None:
     if name == zone or not within(name, zone):
         return f"{name} is not within the internal zone {zone}"
     if within(name, f"nodes.{zone}"):
-        return f"{name} is kept for nodes, whose own names end in nodes.{zone}"
+        return f"{name} is reserved for nodes, whose own names end in nodes.{zone}"
     return None
 
 
 def backend_complaint(route: EdgeRoute, settings: Settings) -> str | None:
-    """Why an edge may not lead there, or None: an internal name, a listener of ours, and addresses in the overlay that
-    are used as they stand, so that no answer of a name server can change them (M-25, M-48, S09)."""
+    """Why an edge may not route there, or None: an internal name, a port of a proxy, and literal addresses in the
+    overlay, so that no answer of a name server can change them (M-25, M-48, S09)."""
     if wrong := internal_complaint(route.backend, settings):
         return f"the backend {wrong}"
     if route.port not in LISTENERS:
-        return f"the backend's port {route.port} is none of a proxy's listeners"
+        return f"the backend's port {route.port} is not a listener of a proxy"
     if not route.address:
-        return f"nobody knows the overlay address of {route.node}"
+        return f"the overlay address of {route.node} is not known"
     for place in ((route.node, route.address), *((other.node, other.address) for other in route.others)):
         if wrong := overlay.outside(place[1], settings.overlay_cidr):
             return f"the backend on {place[0]}: {wrong}"
@@ -78,7 +78,7 @@ def backend_complaint(route: EdgeRoute, settings: Settings) -> str | None:
 
 
 def proxy_of(node: Node) -> ProxyKind:
-    """As declared, else by role: an edge answers the internet, every other node the fleet (C-24)."""
+    """As declared, else by role: an edge listens on the internet, every other node in the fleet (C-24)."""
     if node.proxy is not UNSET:
         return node.proxy
     return "public" if "edge" in node.roles else "internal"
@@ -89,7 +89,7 @@ def is_edge(node: Node) -> bool:
 
 
 def refuses_route(node: Node, drained: bool = False) -> Refusal | None:
-    """Why this node is passed over when a new public hostname looks for an edge."""
+    """Why this node cannot become the edge of a new public hostname."""
     if "edge" not in node.roles:
         return f"is not an edge (roles: {', '.join(node.roles)})"
     if proxy_of(node) != "public":
@@ -98,7 +98,7 @@ def refuses_route(node: Node, drained: bool = False) -> Refusal | None:
 
 
 class Edges:
-    """Gives hostnames to edges one after another; the load it counts is applied plus what it assigned itself."""
+    """Assigns hostnames to edges one after another; its load is what is applied plus what it assigned."""
 
     def __init__(self, nodes: Mapping[str, Node], applied: Table, drained: Set[str] | None = None) -> None:
         self._drained = drained_nodes(applied) if drained is None else drained
@@ -119,7 +119,7 @@ class Edges:
         return bool(self._all)
 
     def choose(self, hostname: str) -> Placed | None:
-        """Stickiness before load: public records are made by hand and lead to the edge that was chosen once. None if no
+        """Stickiness before load: operators make public DNS records by hand, for the edge chosen first. None if no
         edge takes it."""
         before = self._before.get(hostname)
         if before is not None:
@@ -133,7 +133,7 @@ class Edges:
         return Placed(name, f"fewest public routes ({load}{runner_up})")
 
     def rejected(self) -> tuple[Rejected, ...]:
-        """Edges that take nothing new, and why; other nodes were never asked."""
+        """Edges that take nothing new, and why; other nodes are no candidates."""
         return tuple(
             Rejected(name, why) for name, why in sorted(self.refusals.items()) if why is not None and name in self._all
         )
@@ -141,9 +141,9 @@ class Edges:
     def no_edge(self, service: str, hostname: str) -> Invalid:
         closed = "; ".join(f"{one.node} {one.reason}" for one in self.rejected())
         return Invalid(
-            f"service.{service} wants {hostname} to be public, but no edge takes it: "
+            f"service.{service} wants {hostname} to be public, but no edge can serve it: "
             + (closed or "no node has the role edge"),
-            remedy='give a node in fleet.toml roles = ["edge", …], undo the drain of one, or set public = false in '
+            remedy='give a node in fleet.toml roles = ["edge", …], end the drain of one, or set public = false in '
             f"services/{service}.toml",
             code="no_edge",
         )

@@ -25,7 +25,7 @@ def _walk(path: str, before: Any, after: Any) -> Iterator[FieldChange]:
 
 
 def _named(value: Any) -> bool:
-    """A list of tables with unique names is compared by name, so that inserting one does not shift the rest."""
+    """A list of tables with unique names is compared by name, so that an inserted one does not shift the rest."""
     if not isinstance(value, list) or not value:
         return False
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in value):

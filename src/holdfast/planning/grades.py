@@ -1,7 +1,7 @@
-"""Which grade must sign which change (design.md §2). Pure; the CLI, the hub and every agent ask the same rules.
+"""The grade that must sign a change (design.md §2). Pure; the CLI, the hub and every agent use the same rules.
 
-A rule compares what is applied with what would be applied and answers with demands, each a grade and a reason.
-The rules are those of the resource kinds. Nothing here is configurable.
+A rule compares the applied state with the next one and returns demands, each a grade and a reason. The resource kinds
+have the rules. Nothing here is configurable.
 """
 
 from holdfast.model.plan import Demand
@@ -10,5 +10,5 @@ from holdfast.planning.kinds.kind import Step
 
 
 def demands(step: Step) -> tuple[Demand, ...]:
-    """Everything a changed address asks of its signers beyond grade `apply`."""
+    """Everything a changed address demands of its signers beyond grade `apply`."""
     return tuple(kind_at(step.address).demands(step))

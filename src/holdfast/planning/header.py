@@ -1,4 +1,4 @@
-"""Does a header say what its resource table means? Recompiled, never believed. Pure; hub, audit and saved plans ask."""
+"""Check that a header matches its resource table, by compiling it again. Pure; for hub, audit and saved plans."""
 
 from holdfast.model import canonical
 from holdfast.model.ids import FLEET, TRUST
@@ -8,7 +8,7 @@ from holdfast.planning.unsound import Unsound
 
 
 def check_header(header: Header, table: Table) -> dict[str, bytes]:
-    """Everything the header claims about the table; answers the manifests by digest."""
+    """Check everything the header claims about the table; returns the manifests by digest."""
     if FLEET not in table.entries or TRUST not in table.entries:
         raise Unsound("the table lacks the fleet or the trust resource")
     if table.entries[TRUST].digest != header.trust:

@@ -1,7 +1,7 @@
-"""Which key is which node: what a plan writes into a node's entry, and why that changed. Pure.
+"""The key of a node: what a plan writes into the node's entry, and why it changed. Pure.
 
-A key is written down only if an operator declared it or an operator's invite leads to it; what a hub merely says is
-never enough. Once written it stays until it is replaced or revoked.
+A key is recorded only if an operator declared it or an operator's invite proves it; a hub's claim is not enough. Once
+recorded it stays until it is replaced or revoked.
 """
 
 from collections.abc import Set
@@ -18,13 +18,13 @@ from holdfast.model.revision import Entry, NodeIdentity
 def drafted(
     node: Node, applied: Entry | None, proven: NodeIdentity | None, revoked: Set[str] = frozenset()
 ) -> NodeIdentity | UnsetType:
-    """`revoked` has key lines that operators shut out. A declared key wins, a newly proven one replaces an older."""
+    """`revoked` has the revoked key lines. A declared key wins, a newly proven one replaces an older."""
     before = applied.identity if applied is not None and applied.identity is not UNSET else None
     if node.key:
         return _declared(node, before, proven, revoked)
     if proven is not None and proven.key not in revoked:
         if before is not None and before.key == proven.key and not proven.issuer:
-            return before  # it did not say which certificate it issues from; the pin stays
+            return before  # it did not report the certificate it issues from; the pin stays
         return proven
     return before if before is not None and before.key not in revoked else UNSET
 
@@ -34,14 +34,14 @@ def _declared(node: Node, before: NodeIdentity | None, proven: NodeIdentity | No
     if key in revoked:
         raise Conflict(
             f"node.{node.name} declares the key {short(key)}, which was revoked",
-            remedy=f"remove `key` from [[nodes]] {node.name} in fleet.toml, invite the machine anew "
+            remedy=f"remove `key` from [[nodes]] {node.name} in fleet.toml, invite the machine again "
             f"(holdfast node invite {node.name}), then apply",
             code="key_revoked",
         )
     if proven is not None and proven.key != key:
         raise Conflict(
             f"node.{node.name} declares the key {short(key)}, but the machine joined with {short(proven.key)}",
-            remedy="remove `key` from fleet.toml to take the key it joined with; if you do not know that key: "
+            remedy="remove `key` from fleet.toml to use the key it joined with; if you do not know that key: "
             f"holdfast node revoke {node.name}",
             code="key_differs",
         )
@@ -52,25 +52,25 @@ def _declared(node: Node, before: NodeIdentity | None, proven: NodeIdentity | No
 
 
 def why(before: Entry | None, after: Entry) -> str:
-    """In words, what happened to the identity between two entries of one node; "" if nothing did."""
+    """What happened to the identity between two entries of one node, as text; "" if nothing did."""
     was = before.identity if before is not None else UNSET
     now = after.identity
     if was == now:
         return ""
     if now is UNSET:
-        return "forgets its key, which was revoked"
+        return "removes its key, which was revoked"
     if was is UNSET:
         return "records the key it joined with"
     if was.key != now.key:
-        return "re-keys the node"
+        return "replaces the node's key"
     return "records the certificate it issues from" if was.issuer != now.issuer else FILLS_IN
 
 
-FILLS_IN = "records the bytes of the certificate that is pinned already"
+FILLS_IN = "records the bytes of the pinned certificate"
 
 
 def widens(before: Entry | None, after: Entry) -> bool:
-    """Whether anybody new is believed: a key or a pin that was not there. The bytes behind a pin are no news."""
+    """Whether a new key or a new pin becomes trusted. The bytes of a pinned certificate are not new."""
     return why(before, after) not in ("", FILLS_IN)
 
 

@@ -1,4 +1,4 @@
-"""Image tags and the digests they stand for. Pure: a registry was asked before, by whoever has the network."""
+"""Image tags and their digests. Pure: the caller has asked the registry before."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,7 +15,7 @@ def pinned_digest(reference: str) -> str | None:
 
 
 def unpinned(services: Iterable[Service]) -> tuple[str, ...]:
-    """The references a registry has to be asked about: written as a tag, without a digest."""
+    """The references to resolve at a registry: tags without a digest."""
     return tuple(sorted({ref for service in services for ref in references(service) if pinned_digest(ref) is None}))
 
 
@@ -24,7 +24,7 @@ def asked_for(fleet: Fleet) -> tuple[str, ...]:
 
 
 def resolved(service: Service, answers: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
-    """Tag → digest from the registry, else as applied before; what nobody knows stays out and is warned about."""
+    """Tag → digest from the registry, else as applied before; an unknown one is left out and warned about."""
     known: dict[str, str] = {}
     for reference in references(service):
         if pinned_digest(reference) is None:

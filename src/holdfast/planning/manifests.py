@@ -1,4 +1,4 @@
-"""Cut a resource table into one manifest per node. Pure and byte-deterministic (I-22); knows no product."""
+"""Compile a resource table into one manifest per node. Pure and byte-deterministic (I-22); knows no product."""
 
 from msgspec import UNSET, Raw
 
@@ -18,14 +18,14 @@ Sections = dict[Section, dict[str, Entry]]
 
 
 class _Written(NodeManifest, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A manifest on its way to bytes: names are the same for every node that has them, so they are written once."""
+    """A manifest before encoding: names are the same for every node that has them, so they are encoded once."""
 
-    names: Raw = _NO_NAMES  # type: ignore[assignment]  # a default is left out; of these, that very one
+    names: Raw = _NO_NAMES  # type: ignore[assignment]  # msgspec omits this default by identity
 
 
 def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
-    """Node name → manifest bytes. A node learns of its own services, those it stands by for, the policies that bind
-    them, and storage; an edge of its public routes and their backends; a DNS node of every internal name."""
+    """Node name → manifest bytes. A node gets its own services, those it is standby for, the policies that bind
+    them, and storage; an edge its public routes and their backends; a DNS node all internal names."""
     settings = table.entries[FLEET].digest
     shared, own = _projected(table)
     everywhere, retired = _retired(table)
@@ -58,7 +58,7 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
 
 
 def _projected(table: Table) -> tuple[Sections, dict[str, Sections]]:
-    """What every node gets, and what each node gets: the kind of a resource decides (planning/kinds)."""
+    """What all nodes get, and what each node gets: the kind of a resource decides (planning/kinds)."""
     shared: Sections = {}
     own: dict[str, Sections] = {}
     for address, entry in table.entries.items():
@@ -69,7 +69,7 @@ def _projected(table: Table) -> tuple[Sections, dict[str, Sections]]:
 
 
 def _edge_routes(table: Table) -> dict[str, dict[str, EdgeRoute]]:
-    """Edge → its hostnames. A service at rest has no route; one whose node has no address yet has one that says so."""
+    """Edge → its hostnames. An inactive service has no route; if its node has no address yet, the route's is empty."""
     found: dict[str, dict[str, EdgeRoute]] = {}
     for address, entry in table.entries.items():
         routes = carried(entry) if entry.public else {}
@@ -95,14 +95,14 @@ def _edge_routes(table: Table) -> dict[str, dict[str, EdgeRoute]]:
 
 
 def _issuers(table: Table, routes: dict[str, EdgeRoute]) -> dict[str, bytes]:
-    """Of every node that these routes lead to or may, as far as an operator recorded it."""
+    """Of every node that these routes use or may use, as far as an operator recorded it."""
     nodes = {node for route in routes.values() for node in (route.node, *(other.node for other in route.others))}
     known = {node: table.entries[f"node.{node}"].identity for node in sorted(nodes) if f"node.{node}" in table.entries}
     return {node: one.certificate for node, one in known.items() if one is not UNSET and one.certificate}
 
 
 def _names(table: Table) -> Raw:
-    """Every service with its internal names and the address of the node that runs it; {} where nothing is known."""
+    """Every service with its internal names and the address of its node; {} where nothing is known."""
     found: dict[str, Named] = {}
     for address, entry in table.entries.items():
         if entry.names and _is_active(entry) and entry.node is not UNSET:
@@ -113,7 +113,7 @@ def _names(table: Table) -> Raw:
 
 
 def _is_active(entry: Entry) -> bool:
-    """An active service has a container at least."""
+    """An active service has at least one container."""
     return entry.containers > 0
 
 
@@ -123,8 +123,8 @@ def _address(table: Table, node: str) -> str:
 
 
 def _retired(table: Table) -> tuple[dict[str, Tombstone], dict[str, dict[str, Tombstone]]]:
-    """Each tombstone goes to the node it was removed from. What lay nowhere, or on a node that left too, goes to all:
-    a lost ledger is rebuilt from manifests, and somebody must remember it."""
+    """Each tombstone goes to the node it was removed from. Without a node, or if that node was removed too, it goes
+    to all: a lost ledger is rebuilt from manifests, so a manifest must have it."""
     everywhere: dict[str, Tombstone] = {}
     retired: dict[str, dict[str, Tombstone]] = {}
     for address, stone in table.tombstones.items():

@@ -1,4 +1,4 @@
-"""Addresses in the overlay: the one network in which nodes and backends lie (M-25, C-25). Pure; dials nobody."""
+"""Addresses in the overlay: the one network of nodes and backends (M-25, C-25). Pure; opens no connection."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def network(text: str) -> "IPv4Network | IPv6Network | None":
-    """None for what is not one, spelled as its first address and a length."""
-    from ipaddress import ip_network  # 5 ms that a plan without addresses need not pay
+    """None for text that is not a network, written as its first address and a length."""
+    from ipaddress import ip_network  # costs 5 ms, which a plan without addresses need not pay
 
     try:
         return ip_network(text)
@@ -22,7 +22,7 @@ def network(text: str) -> "IPv4Network | IPv6Network | None":
 
 
 def address(text: str) -> "IPv4Address | IPv6Address | None":
-    """A literal address in its one usual spelling. An IPv6 zone index is refused: it means something else elsewhere."""
+    """A literal address in its usual spelling. An IPv6 zone index is refused: it has no meaning on other machines."""
     from ipaddress import ip_address
 
     try:
@@ -43,7 +43,7 @@ def outside(text: str, cidr: str) -> str | None:
 
 
 def host_of(reported: str) -> str:
-    """What a node says of itself may carry a port; a name instead of an address is nothing to route by."""
+    """The address a node reports may have a port; a name instead of an address cannot be used for routes."""
     bare = reported
     if reported.startswith("["):
         bare = reported[1:].partition("]")[0]
@@ -54,9 +54,9 @@ def host_of(reported: str) -> str:
 
 
 def addresses(nodes: Mapping[str, Node], applied: Table, reported: Mapping[str, str], cidr: str) -> dict[str, str]:
-    """Node → its address: as declared, else as it says itself, else as it was; "" while nobody knows one.
+    """Node → its address: as declared, else as it reports, else as applied; "" while none is known.
 
-    Two nodes never have one: a declared address wins, and of the others the node that had it before, then by name.
+    Two nodes never share one: a declared address wins; of the others the node that had it before, then by name.
     """
     found = {name: node.address for name, node in nodes.items() if node.address}
     taken = set(found.values())
@@ -65,7 +65,7 @@ def addresses(nodes: Mapping[str, Node], applied: Table, reported: Mapping[str, 
     said = {name: host_of(reported[name]) for name in open_ones if reported.get(name)}
     said = {name: text for name, text in said.items() if text and outside(text, cidr) is None}
     had = {name: text for name, text in before.items() if text and name in open_ones}
-    # Whoever is silent, or is kept silent, loses nothing to a node that claims to be where it was.
+    # A silent node must not lose its address to another node that claims the same one.
     reserved = {text: name for name, text in had.items() if said.get(name, text) == text}
     for name in sorted(open_ones, key=lambda one: (said.get(one, "") != had.get(one), one)):
         choices = [text for text in (said.get(name, ""), had.get(name, "")) if reserved.get(text, name) == name]

@@ -1,4 +1,4 @@
-"""Which node runs which service, and why. Pure, deterministic, sticky (M-35, M-36, M-37, C-14)."""
+"""Choose the node of each service, with the reason. Pure, deterministic, sticky (M-35, M-36, M-37, C-14)."""
 
 from collections.abc import Iterable, Mapping, Set
 from heapq import heapify, heappop, heappush
@@ -14,7 +14,7 @@ Refusal = str
 
 
 class Placed(Struct, frozen=True):
-    """A decision that explains itself."""
+    """A decision with its reason."""
 
     node: str
     why: str
@@ -43,7 +43,7 @@ def is_public(service: Service) -> bool:
 
 
 def unproxied(node: Node) -> Refusal | None:
-    """Why a public service cannot run there: an edge reaches it over TLS only, which is a proxy's work (M-48)."""
+    """Why a public service cannot run there: edges reach it over TLS only, which needs a proxy (M-48)."""
     return 'has no proxy (proxy = "none")' if node.proxy == "none" else None
 
 
@@ -52,7 +52,7 @@ def drained_nodes(table: Table) -> frozenset[str]:
 
 
 def refuses_worker(node: Node, seen: NodeObservation | None, drained: bool = False) -> Refusal | None:
-    """Why automatic placement passes this node over. A node nobody has seen yet is eligible."""
+    """Why automatic placement skips this node. A node that was never seen is eligible."""
     if "worker" not in node.roles:
         return f"is not a worker (roles: {', '.join(node.roles)})"
     if drained:
@@ -63,7 +63,7 @@ def refuses_worker(node: Node, seen: NodeObservation | None, drained: bool = Fal
 
 
 class Placer:
-    """Places services one after another; the load it counts is applied plus what it assigned itself."""
+    """Places services one after another; its load is what is applied plus what it assigned."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Placer:
         applied: Table,
         drained: Set[str] | None = None,
     ) -> None:
-        """`drained`: nodes that take no new services; as applied if nothing else is said."""
+        """`drained`: nodes that take no new services; by default as applied."""
         self._nodes = nodes
         self._seen = seen
         self._drained = drained_nodes(applied) if drained is None else drained
@@ -101,7 +101,7 @@ class Placer:
         return self._least_loaded(name, service)
 
     def _stays(self, name: str, service: Service, current: str) -> Placed:
-        """Sticky, unless its node is drained: then what has no data moves, if anybody else takes it."""
+        """Sticky, unless its node is drained: then a service without data moves, if another node can run it."""
         if current not in self._drained:
             return Placed(current, "stays where it is")
         if has_data(service):
@@ -139,7 +139,7 @@ class Placer:
                 remedy='give one node in fleet.toml roles = ["hub", …], or set tier = "worker"',
                 code="no_node_fits",
             )
-        return Placed(hubs[0], 'tier = "core" belongs on the hub node')
+        return Placed(hubs[0], 'tier = "core" places it on the hub node')
 
     def _least_loaded(self, name: str, service: Service) -> Placed:
         closed = self._put_aside(service)
@@ -160,7 +160,7 @@ class Placer:
         return Placed(node, f"fewest containers ({load}{runner_up}{rejected})")
 
     def _put_aside(self, service: Service) -> list[tuple[int, str]]:
-        """Nodes that would be next and cannot take this service, out of the queue for this one choice."""
+        """Nodes that would be next but cannot run this service; taken out of the queue for this one choice."""
         found = []
         while self._queue and is_public(service) and unproxied(self._nodes[self._queue[0][1]]):
             found.append(heappop(self._queue))

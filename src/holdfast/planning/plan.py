@@ -1,4 +1,4 @@
-"""Declared × applied × observed → Plan. Pure and deterministic (I-22): the same inputs give the same signed bytes."""
+"""Make a plan from what is declared, applied and observed. Pure and deterministic (I-22): same input, same bytes."""
 
 from collections.abc import Iterator, Mapping, Set
 from typing import TypeVar
@@ -32,13 +32,13 @@ T = TypeVar("T")
 
 
 class Inputs(Struct, frozen=True):
-    """What planning may look at besides the directory and the ledger."""
+    """The inputs of planning besides the directory and the ledger."""
 
     seen: Mapping[str, NodeObservation] = {}
-    image_digests: Mapping[str, str] = {}  # what registries answered, tag → digest
-    identities: Mapping[str, NodeIdentity] = {}  # node → the key it proved to have, and its issuing certificate
-    revoked: Set[str] = frozenset()  # key lines that operators shut out
-    addresses: Mapping[str, str] = {}  # node → where it says it is, in a report that its key signed
+    image_digests: Mapping[str, str] = {}  # tag → digest, from registries
+    identities: Mapping[str, NodeIdentity] = {}  # node → the key it proved, and its issuing certificate
+    revoked: Set[str] = frozenset()  # revoked key lines
+    addresses: Mapping[str, str] = {}  # node → its address, from a report that its key signed
     only: str | None = None  # plan this one address, leave the rest as applied
 
 
@@ -50,7 +50,7 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
         if inputs.only not in table.entries:
             raise Invalid(
                 f"{inputs.only} is not declared in this fleet directory",
-                remedy="holdfast validate lists what is declared; check the name",
+                remedy="check the name; holdfast validate lists what is declared",
                 code="not_found",
             )
         table = limited(table_of(applied), table, inputs.only)
@@ -75,12 +75,12 @@ def _draft(fleet: Fleet, texts: Mapping[str, bytes], applied: Applied | None, in
 
 
 def _require_edges(table: Table, address: str) -> None:
-    """One service alone brings no edge along that the applied fleet does not have."""
+    """A deploy of one service does not add an edge that the applied fleet does not have."""
     for hostname, route in table.entries[address].public.items():
         edge = table.entries.get(f"node.{route.edge}")
         if route.edge and (edge is None or edge.proxy != "public"):
             raise Conflict(
-                f"{hostname} of {address} is meant for the edge {route.edge}, which is not applied as one yet",
+                f"{hostname} of {address} needs the edge {route.edge}, which is not applied as an edge yet",
                 remedy="holdfast apply",
                 code="edge_not_applied",
             )
@@ -94,24 +94,24 @@ def plan_undeploy(address: str, applied: Applied | None) -> Plan:
 
 
 def _nothing_to_undeploy(address: str, table: Table) -> Conflict | Invalid:
-    """Gone already is a state of the fleet; a name that is none is a slip."""
+    """An address that is already gone gets another error than an unknown name."""
     stone = table.tombstones.get(address)
     if stone is not None:
         return Conflict(
-            f"{address} was removed in revision {stone.removed_in}, so there is nothing to undeploy",
-            remedy="holdfast retired shows the data it left",
+            f"{address} was removed in revision {stone.removed_in} already",
+            remedy="holdfast retired lists the data it left",
             code="not_applied",
         )
     known = sorted(known for known in table.entries if known.startswith("service."))
     return Invalid(
-        f"{address} is not applied, so there is nothing to undeploy",
+        f"{address} is not applied, so it cannot be undeployed",
         remedy=f"name one of: {', '.join(known[:20]) or '(no service is applied yet)'}",
         code="not_applied",
     )
 
 
 def plan_drain(node: str, applied: Applied, seen: Mapping[str, NodeObservation], undo: bool = False) -> Plan:
-    """Mark a node as drained and move away what may move; `undo` only lifts the mark, as nothing moves without need."""
+    """Mark a node as drained and move what can move; `undo` only removes the mark: nothing moves without need."""
     if undo:
         entries = marked(node, applied, drained=False)
         return between(Table(entries, applied.table.tombstones), applied, {}, {}, ())
@@ -147,17 +147,17 @@ def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
     for name, service in fleet.services.items():
         entry = table.entries.get("service." + name)
         if entry is None:
-            continue  # not of this plan: nobody was asked
+            continue  # not part of this plan: its registry was not asked
         missing = [ref for ref in images.unpinned((service,)) if ref not in entry.images]
         found += [
-            f"service.{name}: no registry gave a digest for {ref} (none answers, has it, or lets us ask); "
-            f"it is applied as a tag, so what runs may change without a plan (pin it: {ref}@sha256:…)"
+            f"service.{name}: no registry gave a digest for {ref} (no answer, no such image, or no access); the tag is "
+            f"applied as it is, so what runs may change without a plan (to pin it: {ref}@sha256:…)"
             for ref in missing
         ]
     found += [
-        f"service.{name}: component {component.name} is told PORT={component.env['PORT']}, and no route leads there "
-        f"({', '.join(str(route.port) for route in component.routes)}); Holdfast sets no PORT itself, so what it "
-        "listens on is yours to say"
+        f"service.{name}: component {component.name} has PORT={component.env['PORT']} in its environment, but no route "
+        f"uses that port ({', '.join(str(route.port) for route in component.routes)}); Holdfast does not set PORT: "
+        "check which port it listens on"
         for name, service in fleet.services.items()
         for component in service.components
         if "PORT" in component.env and component.routes
@@ -167,7 +167,7 @@ def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
 
 
 def unreached(table: Table, only: str | None = None) -> tuple[str, ...]:
-    """Warnings: what edges and name servers must know of a node that joined, and nobody has recorded yet."""
+    """Warnings: what edges and name servers need of a node that joined, and no apply has recorded yet."""
     found: dict[str, set[str]] = {}
     for address, entry in table.entries.items():
         if not entry.names or not entry.containers or only not in (None, address):
@@ -180,32 +180,32 @@ def unreached(table: Table, only: str | None = None) -> tuple[str, ...]:
         if entry.public and not home.identity.certificate:
             found.setdefault(str(entry.node), set()).add("the certificate it issues from")
     return tuple(
-        f"node.{node}: nobody recorded {' and '.join(sorted(lacking))} yet, so names and public routes of services "
-        "there lead nowhere; once its agent runs: holdfast apply (or declare its address in fleet.toml)"
+        f"node.{node}: the ledger does not have {' and '.join(sorted(lacking))} yet, so names and public routes of "
+        "services there do not work; once its agent runs: holdfast apply (or declare its address in fleet.toml)"
         for node, lacking in sorted(found.items())
     )
 
 
 def _renamed(fleet: Fleet, applied: Applied | None) -> tuple[str, ...]:
-    """Another zone is another authority on every node, and edges go by those that are recorded."""
+    """Another zone needs another issuing certificate on every node, and edges trust only recorded ones."""
     if applied is None or not any(entry.public for entry in applied.table.entries.values()):
         return ()
     before = zone_of(applied.fleet().settings)
     if before == zone_of(fleet.settings):
         return ()
     return (
-        f"internal_zone changes from {before}: every node issues from another certificate then, which only a second "
-        "apply records; until then public names answer 502 (apply, wait a moment, apply again)",
+        f"internal_zone changes from {before}: every node then issues from a new certificate, which only a second "
+        "apply records; until then public names answer 502 (apply, wait a minute, apply again)",
     )
 
 
 def explain(fleet: Fleet, applied: Applied | None, inputs: Inputs, address: str) -> tuple[str, tuple[str, ...]]:
-    """Why this node: the decision, and every other node with the reason it was passed over. Replayed on demand."""
+    """Why this node: the decision, and every other node with the reason why not. Computed on demand."""
     texts = documents(fleet)
     drafted = _draft(fleet, texts, applied, inputs)
     if address not in drafted.placed:
         raise Invalid(
-            f"{address} is not a declared service, so no node was chosen for it",
+            f"{address} is not a declared service, so it has no placement",
             remedy="name a service, for example --explain service.web",
             code="not_found",
         )

@@ -1,6 +1,6 @@
-"""Which volumes of the applied revision nothing protects. Pure; reads services, no disk.
+"""Volumes of the applied revision that nothing protects. Pure; reads services, no disk.
 
-No release takes backups yet, so this is every volume. `protect` is the decision that the operator wrote down.
+No release takes backups yet, so this is every volume. `protect` is the decision that the operator declared.
 """
 
 from msgspec import UNSET, Struct

@@ -1,4 +1,4 @@
-"""How a service is reached: its internal names and its public hostnames, and what no service may ask for. Pure.
+"""The internal names and public hostnames of a service, and the checks of its routes. Pure.
 
 The command line shows the complaints with file and line; the hub refuses a revision for the same ones.
 """
@@ -23,13 +23,13 @@ from holdfast.planning.complaint import Complaint, Path
 from holdfast.planning.edges import hostname_complaint, internal_complaint
 
 _CHOOSE_PORTS = (
-    f"choose ports: what is passed on as bytes answers on its own port if that is one of "
-    f"{', '.join(map(str, LISTENERS))}, else on {API}; or move one route into a component of its own"
+    f"choose other ports: an l4 route listens on its own port if that is one of "
+    f"{', '.join(map(str, LISTENERS))}, else on {API}; or move one route into its own component"
 )
 
 
 class Reach(Struct, frozen=True):
-    """Which edge answers for a public hostname is not decided here: `edge` is "" in each."""
+    """Does not choose the edge of a public hostname: `edge` is "" in each."""
 
     names: tuple[str, ...]
     public: dict[str, PublicRoute]
@@ -39,7 +39,7 @@ NOWHERE = Reach((), {})
 
 
 def reach(name: str, service: Service, settings: Settings) -> Reach:
-    """A component that has a route has its internal names; a route may declare a further one (M-79, M-134)."""
+    """A component with a route has its internal names; a route may declare a further one (M-79, M-134)."""
     zone = zone_of(settings)
     names: set[str] = set()
     public: dict[str, PublicRoute] = {}
@@ -53,7 +53,7 @@ def reach(name: str, service: Service, settings: Settings) -> Reach:
 
 
 def hostnames(declared: tuple[str, ...], public: Mapping[str, PublicRoute]) -> tuple[str, ...]:
-    """Those that a service claims: as declared, and derived public ones."""
+    """The names that a service claims: declared ones, and derived public ones."""
     return tuple(sorted({*declared, *public})) if public else declared
 
 
@@ -65,7 +65,7 @@ def unassigned(public: Mapping[str, PublicRoute]) -> dict[str, PublicRoute]:
 
 
 def complaints(name: str, service: Service, settings: Settings) -> Iterator[Complaint]:
-    """Everything about the routes of one service that cannot be served as it stands."""
+    """Everything about the routes of one service that cannot be served."""
     nameless = sum(route.hostname is UNSET for _, route in public_routes(service))
     claimed: dict[str, str] = {}
     for at, component in enumerate(service.components):
@@ -79,7 +79,7 @@ def complaints(name: str, service: Service, settings: Settings) -> Iterator[Comp
 def _names(
     component: str, route: Route, own: tuple[str, ...], settings: Settings, claimed: dict[str, str], where: Path
 ) -> Iterator[Complaint]:
-    """One internal name may lead to several listeners of one component, never to two components."""
+    """One internal name may have several listeners of one component, never two components."""
     for name in own:
         declared = name == route.hostname
         at = (*where, "hostname") if declared else where
@@ -89,17 +89,17 @@ def _names(
             yield Complaint(at, wrong, told if declared else "rename the route, the component or the service")
             return
         if (owner := claimed.setdefault(name, component)) != component:
-            what = f'"{name}" leads to component "{owner}" already'
+            what = f'"{name}" already belongs to component "{owner}"'
             yield Complaint(at, what, "give one of them another hostname")
 
 
 def _listeners(component: Component, where: Path) -> Iterator[Complaint]:
-    """What is passed on unread is told apart by its name alone, so it has its listener to itself; HTTP shares 443."""
+    """l4 traffic is distinguished by its name only, so an l4 route needs its own listener; HTTP routes share 443."""
     first: dict[int, Route] = {}
     for index, route in enumerate(component.routes):
         other = first.setdefault(listener_of(route), route)
         if other is not route and "l4" in (route.mode, other.mode):
-            what = f'"{route.name}" and "{other.name}" would both answer on port {listener_of(route)} of a proxy'
+            what = f'"{route.name}" and "{other.name}" would both listen on port {listener_of(route)} of a proxy'
             yield Complaint((*where, "routes", index), what, _CHOOSE_PORTS)
 
 
@@ -107,18 +107,18 @@ def _route(
     name: str, route: Route, settings: Settings, nameless: int, claimed: dict[str, str], where: Path
 ) -> Iterator[Complaint]:
     if route.protocol == "h2c" and route.mode != "l7":
-        what = 'protocol = "h2c" is about HTTP, and mode = "l4" passes bytes on unread'
+        what = 'protocol = "h2c" is for HTTP, but mode = "l4" passes bytes through unread'
         yield Complaint((*where, "protocol"), what, 'write mode = "l7", or remove protocol')
     if not route.public:
         return
     at = (*where, "hostname")
     if not settings.public_domains:
-        what = "a public route needs a domain, and the fleet has none"
+        what = "a public route needs a domain, but the fleet has none"
         yield Complaint((*where, "public"), what, "add public_domains to [fleet] in fleet.toml")
         return
     first = settings.public_domains[0]
     if route.hostname is UNSET and nameless > 1:
-        what = "missing key: several public routes of this service have no hostname, and only one is named after it"
+        what = "missing key: several public routes of this service have no hostname, and only one can have its name"
         yield Complaint(at, what, f'add hostname = "….{first}"')
         return
     hostname = hostname_of(name, route, settings.public_domains)

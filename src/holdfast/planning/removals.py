@@ -1,4 +1,4 @@
-"""What may leave a fleet, and how loudly that must be said. Pure (C-08, I-37, W12)."""
+"""The limits for removals: protection, removals_max and --allow-removals. Pure (C-08, I-37, W12)."""
 
 from holdfast.errors import Invalid, NotPermitted
 from holdfast.model.plan import Change
@@ -6,12 +6,12 @@ from holdfast.model.revision import Table
 
 
 def protected(removals: tuple[Change, ...], applied: Table) -> tuple[str, ...]:
-    """Protection lives in the ledger: deleting the file that declared it does not lift it."""
+    """The ledger stores the protection: deleting the file that declared it does not remove it."""
     return tuple(change.address for change in removals if applied.entries[change.address].protect)
 
 
 def check(removals: tuple[Change, ...], applied: Table, removals_max: int, allowed: int | None) -> None:
-    """Refuse unless the operator said exactly how many, within the fleet's own limit, and nothing is protected."""
+    """Refuse unless the operator gave the exact number, within the fleet's limit, and nothing is protected."""
     if not removals:
         if allowed:
             raise Invalid(
@@ -25,8 +25,8 @@ def check(removals: tuple[Change, ...], applied: Table, removals_max: int, allow
     if held:
         raise NotPermitted(
             f"{', '.join(held)} is protected in the ledger, and this plan would remove it",
-            remedy=f"restore services/{held[0].partition('.')[2]}.toml; to give it up, first apply it with "
-            "protect = false (grade destroy), then remove it",
+            remedy=f"restore services/{held[0].partition('.')[2]}.toml; to remove it, first apply it with "
+            "protect = false (grade destroy), then delete the file and apply",
             code="protected",
         )
     if len(removals) > removals_max:
@@ -45,6 +45,6 @@ def check(removals: tuple[Change, ...], applied: Table, removals_max: int, allow
     if allowed != len(removals):
         raise Invalid(
             f"--allow-removals {allowed} was given, but this plan removes {len(removals)}: {names}",
-            remedy=f"look at the plan again; confirm with --allow-removals {len(removals)}",
+            remedy=f"read the plan again; confirm with --allow-removals {len(removals)}",
             code="wrong_removals",
         )

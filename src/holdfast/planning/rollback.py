@@ -45,15 +45,15 @@ def plan_rollback(target: Table, applied: Applied) -> Plan:
 
 
 def _with_identity(target: Entry, now: Entry | None, applied: Applied) -> Entry:
-    """A key that was replaced or revoked since does not come back with the settings of that time, and a drained node
-    stays drained."""
+    """A key that was replaced or revoked since does not come back with the settings of that revision, and a drained
+    node stays drained."""
     node = msgspec.json.decode(content(applied.contents, target.digest, "a node"), type=Node)
     return replace(target, identity=identity.drafted(node, now, None), drained=now is not None and now.drained)
 
 
 class _Redrafted:
-    """How nodes and services of an older revision are reached now: names follow its settings, addresses and edges are
-    those of today. What an older release did not record yet is recorded with it."""
+    """The current addresses, edges and names of nodes and services of an older revision: names follow its settings,
+    addresses and edges the current ones. What an older release did not record is recorded too."""
 
     def __init__(self, target: Table, applied: Applied) -> None:
         self._contents = applied.contents
@@ -82,7 +82,7 @@ class _Redrafted:
 
 
 def _off_drained(address: str, target: Entry, now: Entry | None, applied: Applied) -> Entry:
-    """What was moved off a drained node does not go back to it, unless it was pinned there then."""
+    """What moved off a drained node does not go back to it, unless it was pinned there in that revision."""
     if now is None or now.node == target.node or target.node not in drained_nodes(applied.table):
         return target
     service = msgspec.json.decode(content(applied.contents, target.digest, address), type=Service)

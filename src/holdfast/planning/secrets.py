@@ -1,6 +1,6 @@
-"""Sealed secrets as a table carries them: who must be able to open them, and what may not be said of them. Pure.
+"""The sealed secrets of a table: which nodes must be able to open them, and the checks. Pure.
 
-Nothing here can open a secret. To whom one is addressed is read from its outside (model/sealed.py).
+Nothing here can open a secret. Its recipients are read from its outside (model/sealed.py).
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -21,12 +21,12 @@ NOBODY = Sealed(frozenset(), 0, 0)
 
 
 def check(address: str, entry: Entry, service: Service, contents: Mapping[str, bytes]) -> None:
-    """An entry carries exactly the secrets its service names, each sealed in the one form that has one spelling."""
+    """An entry has exactly the secrets its service names, each in the binary form, which has one spelling."""
     if tuple(sorted(entry.secrets)) != names_of(service):
         raise Unsound(f"the table gives {address} other secrets than it names")
     for component in service.components:
         if shared := doubled(component):
-            raise Unsound(f"{address} wants two things as {shared}")
+            raise Unsound(f"{address} uses {shared} twice")
     for name, digest in entry.secrets.items():
         read(contents, digest, name, address)
 
@@ -39,7 +39,7 @@ def read(contents: Mapping[str, bytes], digest: str, name: str, address: str) ->
 
 
 def tag(table: Table, node: str) -> str | None:
-    """How sealed values name this node's key; None while nobody knows it."""
+    """The tag of this node's key in sealed values; None while the key is unknown."""
     entry = table.entries.get(f"node.{node}")
     return None if entry is None or entry.identity is UNSET else sealed.tag_of(entry.identity.key)
 
@@ -48,7 +48,7 @@ def tag(table: Table, node: str) -> str | None:
 
 
 class Reader(Struct, frozen=True, order=True):
-    """A node that must be able to open a secret, because a service that names it runs there or may."""
+    """A node that must be able to open a secret, because a service that names it runs or may run there."""
 
     secret: str
     node: str
@@ -56,7 +56,7 @@ class Reader(Struct, frozen=True, order=True):
 
 
 def readers(table: Table, only: str | None = None) -> tuple[Reader, ...]:
-    """Of every service, or of this one address."""
+    """For all services, or for this one address."""
     found = [
         Reader(secret, node, address)
         for address, entry in table.entries.items()
@@ -70,7 +70,7 @@ def readers(table: Table, only: str | None = None) -> tuple[Reader, ...]:
 def shut_out(
     table: Table, found: tuple[Reader, ...], contents: Mapping[str, bytes]
 ) -> Iterator[tuple[Reader, str | None]]:
-    """Readers who cannot open their secret; beside each the tag of its key, None for a node that has not joined."""
+    """Readers that cannot open their secret, with the tag of their key; None for a node that has not joined."""
     for reader in found:
         own = tag(table, reader.node)
         digest = table.entries[reader.address].secrets[reader.secret]
@@ -79,20 +79,20 @@ def shut_out(
 
 
 def require_readable(table: Table, contents: Mapping[str, bytes], only: str | None = None) -> tuple[str, ...]:
-    """Refuse what a node provably could not open; answer warnings for nodes whose key nobody knows yet."""
+    """Refuse what a node provably could not open; return warnings for nodes whose key is not known yet."""
     warnings = []
     for reader, own in shut_out(table, readers(table, only), contents):
         if own is not None:
             raise Invalid(_unreadable(reader), remedy=_resealed(reader), code="secret_not_readable")
         warnings.append(
             f"{reader.address}: the secret {reader.secret} is not sealed to {reader.node}, which has not joined yet; "
-            f"once it has: {_resealed(reader)}, then apply"
+            f"after it has joined: {_resealed(reader)}, then apply"
         )
     return tuple(warnings)
 
 
 def doubts(table: Table, contents: Mapping[str, bytes]) -> tuple[str, ...]:
-    """The same as warnings only: somebody who goes back in an emergency is told, and not held up."""
+    """The same as warnings only: they must not stop a rollback in an emergency."""
     return tuple(
         f"{_unreadable(reader)}; {_resealed(reader)}, then apply"
         for reader, own in shut_out(table, readers(table), contents)
@@ -112,10 +112,10 @@ def _resealed(reader: Reader) -> str:
 
 
 def unused(fleet: Fleet) -> tuple[str, ...]:
-    """Warnings, one per secret that nobody names."""
+    """Warnings, one per secret that no component names."""
     named = {name for service in fleet.services.values() for name in names_of(service)}
     return tuple(
-        f"secrets/{name}.age: no component names it, so no node is given it"
+        f"secrets/{name}.age: no component names it, so no node gets it"
         for name in sorted(fleet.secrets.keys() - named)
     )
 
@@ -126,10 +126,10 @@ def unused(fleet: Fleet) -> tuple[str, ...]:
 def demands(
     address: str, before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[str, bytes]
 ) -> Iterator[Demand]:
-    """What the secrets of a created or changed service ask of its signers, judged from the outside of what is sealed.
+    """What the secrets of a created or changed service demand of its signers, from the outside of the sealed bytes.
 
-    The same on a node, which knows only its own part of the table: there the home of a service that it stands by for
-    is not in it, so one recipient more may be that one.
+    The same on a node, which knows only its own part of the table. The home of a service that it is standby for is
+    not in that part, so one more recipient may be that home.
     """
     entry, was = after.entries[address], before.entries.get(address)
     known = was.secrets if was is not None else {}
@@ -144,14 +144,14 @@ def demands(
             tags = frozenset(filter(None, (tag(after, home),)))
             unknown_max = 0 if f"node.{home}" in after.entries else 1
             one, other = _seen(old, known[name]), _seen(new, digest)
-            if other is not None:  # what is not sealed at all is refused for that
+            if other is not None:  # content that is not sealed is refused elsewhere
                 yield from widened(name, one or NOBODY, other, tags, unknown_max)
 
 
 def widened(name: str, before: Sealed, after: Sealed, home: Set[str], unknown_max: int = 0) -> Iterator[Demand]:
-    """A secret may follow its service to another node; every other new recipient widens who can open it.
+    """A secret may follow its service to another node; any other new recipient widens who can open it.
 
-    Tags name the keys of nodes. Operators are anonymous in what is sealed: more of them are only seen by their number.
+    Tags name the keys of nodes. Operators are anonymous in sealed bytes: only their number is visible.
     """
     more = len(after.tags - before.tags - home)
     if more > unknown_max or after.anonymous > before.anonymous:
@@ -159,7 +159,7 @@ def widened(name: str, before: Sealed, after: Sealed, home: Set[str], unknown_ma
 
 
 def _keeps(address: str, entry: Entry, after: Table, digest: str) -> bool:
-    """A service that goes, or gives the secret up in the same step, is not robbed of it."""
+    """Whether another service keeps the secret; one that is removed or drops the secret in this step does not count."""
     stays = after.entries.get(address)
     return digest in entry.secrets.values() and stays is not None and digest in stays.secrets.values()
 
@@ -172,7 +172,7 @@ def _seen(contents: Mapping[str, bytes], digest: str) -> Sealed | None:
 
 
 def words(before: Entry, after: Entry) -> Iterator[str]:
-    """What happened to the secrets of a service, for a plan; never a value, which nobody here has."""
+    """What happened to the secrets of a service, for a plan; never a value."""
     for name in sorted(before.secrets.keys() | after.secrets.keys()):
         was, now = before.secrets.get(name), after.secrets.get(name)
         if was != now:

@@ -1,4 +1,4 @@
-"""The table entry of a service: what it repeats of its document, its names and its edges. Pure."""
+"""The table entry of a service: fields copied from its document, its names and edges. Pure."""
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from holdfast.planning.reach import hostnames, reach
 
 
 def serving_metadata(service: Service) -> tuple[int, bool, tuple[str, ...], tuple[int, ...]]:
-    """What an entry repeats of its content so that serving and planning need not open it."""
+    """What an entry copies from its content so that serving and planning need not read it."""
     routes = [route for component in service.components for route in component.routes]
     return (
         containers(service) if service.active else 0,
@@ -25,9 +25,9 @@ def serving_metadata(service: Service) -> tuple[int, bool, tuple[str, ...], tupl
 def reached(
     name: str, service: Service, entry: Entry, settings: Settings, edges: Edges, must: bool = True
 ) -> tuple[Entry, dict[str, Placed]]:
-    """The entry with its names, and an edge for every public hostname; with the reasons.
+    """The entry with its names, an edge for every public hostname, and the reasons.
 
-    `must`: a public route that no edge would serve is refused, unless the service is inactive.
+    `must`: refuse a public route that no edge would serve, unless the service is inactive.
     """
     found = reach(name, service, settings)
     if not found.public:
@@ -47,8 +47,8 @@ def reached(
 
 def moved_data(name: str, source: str, target: str) -> NotPermitted:
     return NotPermitted(
-        f"service.{name} keeps data on {source}; moving it to {target} means moving its volumes, "
-        "and `holdfast migrate` is not built yet",
+        f"service.{name} has data on {source}, and moving data is not built yet (holdfast migrate), so it cannot "
+        f"move to {target}",
         remedy=f'keep it there: set node = "{source}" in services/{name}.toml',
         code="moves_data",
     )

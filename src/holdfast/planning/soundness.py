@@ -1,4 +1,4 @@
-"""May a resource table say this? The hub refuses what the command line would never write. Pure."""
+"""Check a whole resource table: the hub refuses what the command line would never write. Pure."""
 
 from collections.abc import Mapping, Set
 
@@ -24,12 +24,12 @@ def check_entry(proposal: Proposal) -> None:
 
 
 def check_table(table: Table) -> None:
-    """What must hold between resources, also between those that did not change."""
+    """What must hold between resources, also between unchanged ones."""
     owners: dict[str, str] = {}
     edges = {address[5:] for address, entry in table.entries.items() if entry.proxy == "public"}
     for address, entry in table.entries.items():
         if entry.identity is not UNSET and owners.setdefault(entry.identity.key, address) != address:
-            raise Unsound(f"{address} and {owners[entry.identity.key]} both have one key")
+            raise Unsound(f"{address} and {owners[entry.identity.key]} have the same key")
         if entry.address and owners.setdefault(entry.address, address) != address:
             raise Unsound(f"{address} and {owners[entry.address]} both have the address {entry.address}")
         if not address.startswith("service."):
@@ -46,13 +46,13 @@ def check_table(table: Table) -> None:
 
 
 def check_settings(before: Table, after: Table, contents: Mapping[str, bytes], fleet: FleetDocument) -> None:
-    """Other settings mean other names, domains and networks also for what did not change itself."""
+    """Changed settings change names, domains and networks also of resources that did not change."""
     nodes = {address[5:] for address in after.entries if address.startswith("node.")}
     for _, unknown in infrastructure.unknown_servers(fleet.dns, nodes):
         raise Unsound(f"[dns] names {unknown}, which is not a node of the table")
     for address, entry in after.entries.items():
         if before.entries.get(address) != entry:
-            continue  # check_entry judges it
+            continue  # check_entry checks it
         if address.startswith("node."):
             check_address(address, read(contents, entry, address, Node), entry, fleet)
         elif address.startswith("service."):
@@ -63,4 +63,4 @@ def _check_edges(address: str, entry: Entry, edges: Set[str]) -> None:
     """A fleet without edges serves no public hostname; in a fleet with edges each hostname has one."""
     for hostname, route in entry.public.items():
         if route.edge not in edges and (route.edge or edges):
-            raise Unsound(f"{hostname} of {address} is given to {route.edge or 'no node'}, which is not an edge")
+            raise Unsound(f"{hostname} of {address} is assigned to {route.edge or 'no node'}, which is not an edge")

@@ -1,4 +1,4 @@
-"""May this resource table follow that one? The rules a signature cannot waive. Pure; the hub asks before it commits."""
+"""Check that a resource table may follow another: rules no signature can waive. Pure; the hub runs it at commit."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from holdfast.planning.unsound import Unsound
 
 
 class Judged(Struct, frozen=True):
-    """What the step from one table to the next amounts to."""
+    """The result of the step from one table to the next."""
 
     changes: tuple[Change, ...]
     grade: Grade
@@ -28,7 +28,7 @@ class Judged(Struct, frozen=True):
 def judge(
     before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[str, bytes], number: int, detailed: bool = False
 ) -> Judged:
-    """Raise for what no grade allows; else say what changed and which grade must have signed."""
+    """Raise for what no grade allows; else return what changed and which grade must have signed."""
     if FLEET not in after.entries or TRUST not in after.entries:
         raise Unsound("the table lacks the fleet or the trust resource")
     if after.tombstones != tombstones(before, after.entries, number):

@@ -1,4 +1,4 @@
-"""The resource table a fleet directory stands for: entries with placement, epochs and serving metadata. Pure."""
+"""Draft the resource table of a fleet directory: placement, epochs and serving metadata. Pure."""
 
 from collections.abc import Mapping, Set
 
@@ -69,11 +69,11 @@ def tombstones(applied: Table, entries: Mapping[str, Entry], number: int) -> dic
 
 
 def limited(applied: Table, drafted: Table, address: str) -> Table:
-    """The applied table with one address as drafted: what `deploy SVC` applies."""
+    """The applied table with one address as drafted: what `deploy SERVICE` applies."""
     entries, stones = dict(applied.entries), dict(applied.tombstones)
     entries[address] = drafted.entries[address]
     stones.pop(address, None)
-    if FLEET not in entries:  # nothing applied yet: a first deploy brings the fleet along
+    if FLEET not in entries:  # nothing applied yet: a first deploy also applies the fleet
         return drafted
     entries |= _taken_along(applied, drafted, drafted.entries[address])
     return Table(dict(sorted(entries.items())), stones)
@@ -99,6 +99,6 @@ def _lacks(node: Entry) -> bool:
 
 
 def without(applied: Table, address: str, number: int) -> Table:
-    """The applied table with one address retired: what `undeploy SVC` applies."""
+    """The applied table with one address retired: what `undeploy SERVICE` applies."""
     entries = {key: entry for key, entry in applied.entries.items() if key != address}
     return Table(entries, tombstones(applied, entries, number))

@@ -1,1 +1,1 @@
-"""What we ask of the world: one small Protocol per file."""
+"""The ports: what the core needs from outside, one small Protocol per file."""

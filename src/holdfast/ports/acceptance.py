@@ -1,4 +1,4 @@
-"""What an agent accepted: the chain it walked, its manifest and contents. Survives the hub, a crash and a power cut."""
+"""The store of what an agent accepted: chain, manifest and contents. It survives a crash and a power cut."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -17,20 +17,20 @@ class Accepted(Struct, frozen=True, omit_defaults=True):
     link: Link
     manifest: bytes
     in_force: bytes
-    said: bytes = b""  # the last manifest there was, while the newest revision does not name this node
-    unread: bool = False  # manifests after it were never seen, so nobody knows which signature brought what
-    stones: dict[str, Tombstone] = {}  # what was followed here and dropped since
+    said: bytes = b""  # the last manifest of this node, while the newest revision does not name this node
+    unread: bool = False  # manifests after it were never seen, so it is unknown which signature brought which entry
+    stones: dict[str, Tombstone] = {}  # what this node followed once and has dropped since
 
 
 class Acceptance(Protocol):
     def newest(self) -> Accepted | None: ...
 
     def links(self, first: int, last: int) -> Sequence[Link]:
-        """Of what was walked here; may start later than asked, as this node joined later."""
+        """Links of the chain this node verified; may start later than asked, because this node joined later."""
         ...
 
     def accept(self, links: Sequence[Link], accepted: Accepted, blobs: Mapping[str, bytes]) -> None:
-        """All or nothing, durable on return. Refuses (Corrupt) to go back or sideways."""
+        """All or nothing, durable on return. Raises Corrupt for an older revision and for a fork."""
         ...
 
     def blob(self, digest: str) -> bytes | None: ...

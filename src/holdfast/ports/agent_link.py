@@ -1,4 +1,4 @@
-"""A hub's line to a node that lets itself be called (`link = "dial"`). Bounded; nothing is said to a stranger."""
+"""The hub's connection to a node that accepts calls (`link = "dial"`). Bounded; sends nothing to an unproven peer."""
 
 from typing import Protocol
 
@@ -8,18 +8,18 @@ from holdfast.errors import Unreachable
 
 
 class WrongNode(Unreachable):
-    """Somebody answered who is not proven to be the node; nothing was said to him."""
+    """The peer did not prove to be the node. Nothing was sent to it."""
 
     code = "wrong_node"
     exit_code = 7
 
 
 class Callee(Struct, frozen=True):
-    """A node as the applied revision pins it: whoever answers at its address proves to be exactly this one."""
+    """A node as the applied revision pins it; the peer at its address must prove to be exactly this node."""
 
     node: str
-    address: str  # as model.agent_place reads it
-    key: str  # its public line: the request is worth something at this node alone
+    address: str  # as model.agent_address reads it
+    key: str  # its public line: only this node accepts the request
     issuer: bytes  # DER of the pinned issuing certificate
     name: str  # that its listener's certificate is made for
     fleet: str
@@ -27,5 +27,5 @@ class Callee(Struct, frozen=True):
 
 class AgentLink(Protocol):
     async def knock(self, callee: Callee) -> None:
-        """The node lives, has heard it and checks in now. Raises WrongNode if somebody else answers there."""
+        """On return the node has received the call and checks in. Raises WrongNode if another peer answers there."""
         ...

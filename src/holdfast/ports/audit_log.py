@@ -1,4 +1,4 @@
-"""An append-only, hash-chained log. Appending is all a writer can do; nothing is ever changed or removed."""
+"""An append-only, hash-chained log. A writer can only append; nothing is changed or removed."""
 
 from typing import Protocol
 
@@ -19,7 +19,7 @@ class AuditLog(Protocol):
     def newest(self, limit: int) -> list[bytes]: ...
 
     def verify(self) -> AuditHead:
-        """Read everything, check the chain and the head kept apart; raises Corrupt at the first break."""
+        """Read everything, check the chain and the separately stored head; raises Corrupt at the first break."""
         ...
 
     def close(self) -> None: ...

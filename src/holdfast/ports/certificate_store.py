@@ -1,4 +1,4 @@
-"""Where the certificates of this node's routes lie between restarts: chain and key together, readable by root alone."""
+"""The store for the certificates of this node's routes: chain and key together, readable by root only."""
 
 from typing import Protocol
 
@@ -17,11 +17,11 @@ class CertificateStore(Protocol):
     def names(self) -> tuple[str, ...]: ...
 
     def kept(self, name: str) -> StoredCertificate | None:
-        """As it lies there, unjudged; None also for what was cut in half by a crash."""
+        """As stored, not verified; None also for an entry that a crash left incomplete."""
         ...
 
     def keep(self, name: str, kept: StoredCertificate) -> None:
-        """Both or nothing, on the disk before it returns."""
+        """Both files or none; durable on return."""
         ...
 
     def drop(self, name: str) -> None: ...

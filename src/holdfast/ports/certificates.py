@@ -1,4 +1,4 @@
-"""A node's own issuer: its certificate for others to pin, and leaves for names within its constraints. Needs no hub."""
+"""A node's own certificate issuer, and leaf certificates for names within its constraints. Needs no hub."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,31 +8,31 @@ from holdfast.model.certificate import CertificateFacts, ChainFacts, Constraints
 
 class Certificates(Protocol):
     def issuer(self, node: str, wanted: Constraints, now_s: float) -> bytes:
-        """DER of the issuing certificate; made, or made anew with the same key, when the rules want another one.
+        """DER of the issuing certificate; created, or reissued with the same key when the constraints changed.
 
-        On the disk before it is returned. The private key stays here.
+        Durable before it is returned. The private key stays on this node.
         """
         ...
 
     def serving(self, names: Sequence[str], now_s: float, anew: bool = False) -> Issued:
-        """What this node's listener shows, renewed when due or asked for, and kept. Refuses names out of bounds."""
+        """The certificate of this node's listener, renewed when due or on request, and stored. Refuses other names."""
         ...
 
     def issue(self, names: Sequence[str], now_s: float) -> Issued:
-        """A fresh leaf with a fresh key, kept by the caller. Refuses names outside the constraints before signing."""
+        """A new leaf with a new key; the caller stores it. Refuses names outside the constraints before signing."""
         ...
 
     def facts(self, certificate: bytes) -> CertificateFacts:
-        """What a certificate (DER, or the first of a PEM chain) says. Raises Corrupt for anything else."""
+        """The contents of a certificate (DER, or the first of a PEM chain). Raises Corrupt for anything else."""
         ...
 
     def chain(self, chain: bytes, private: bytes) -> ChainFacts:
-        """What a chain (PEM, leaf first) and a private key say of each other, to be judged by trust/servable.py.
+        """The facts of a chain (PEM, leaf first) and a private key; trust/servable.py judges them.
 
-        Raises Corrupt for what cannot be read at all. It proves nothing and asks nobody.
+        Raises Corrupt for bytes that cannot be parsed. It verifies nothing and contacts no other machine.
         """
         ...
 
     def current(self) -> bytes:
-        """DER of the issuing certificate in force. Refuses while there is none: `no_issuer`."""
+        """DER of the current issuing certificate. Raises `no_issuer` while there is none."""
         ...

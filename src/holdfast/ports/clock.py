@@ -1,4 +1,4 @@
-"""What we ask of time. Everything that waits or expires asks here, so that tests can turn the hands."""
+"""The clock. All waiting and expiry uses it, so that tests control time."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Files of our own: small, read whole, replaced whole. What a caller may rely on is durability and atomicity."""
+"""Small files of this program: read whole, replaced whole, durably and atomically."""
 
 from typing import Protocol
 

@@ -1,7 +1,7 @@
-"""What we ask of the place where a fleet is written down: list a directory, read one file. Never writes, never guesses.
+"""Read access to a fleet directory: list a directory, read one file. Never writes.
 
-A path is relative to the fleet directory and uses `/`. Every answer is bounded, and whatever is not a plain file
-inside the directory is refused by name, so that a fleet directory from a stranger can be looked at safely.
+A path is relative to the fleet directory and uses `/`. Every answer is bounded. Anything that is not a plain file
+inside the directory is refused by name, so that an untrusted fleet directory can be read safely.
 """
 
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ ENTRIES_MAX = 50_000  # in one directory, so also the number of services
 REFUSALS: Mapping[Kind, tuple[str, str]] = {
     "directory": ("is a directory where a file is expected", "rename the directory, or move it elsewhere"),
     "symlink": (
-        "is a symbolic link, and links are not followed, so that nothing outside the fleet directory is read",
-        "put what it points to in its place",
+        "is a symbolic link; Holdfast follows no links, so that it reads nothing outside the fleet directory",
+        "replace the link with the file it points to",
     ),
     "other": ("is not a plain file (a pipe, a socket or a device)", "remove it, or put a plain file in its place"),
 }
 
 
 class Entry(Struct, frozen=True, order=True, gc=False):
-    """One thing in a directory, described without opening it; `size_bytes` counts for files only."""
+    """One entry of a directory, described without opening it; `size_bytes` is set for files only."""
 
     path: str
     kind: Kind
@@ -34,7 +34,7 @@ class Entry(Struct, frozen=True, order=True, gc=False):
 
 
 class Unreadable(Invalid):
-    """This one path cannot be read. It is reported, never skipped: a part of a fleet is not a fleet (I-37)."""
+    """This path cannot be read. It is reported, never skipped: a fleet with a missing file is not that fleet (I-37)."""
 
     code = "unreadable_file"
 
@@ -53,24 +53,24 @@ def overflowing(path: str) -> Unreadable:
     return Unreadable(
         path,
         f"holds more than {ENTRIES_MAX:,} entries",
-        remedy="check that this is the directory you mean; a fleet larger than that is split in two",
+        remedy="check that this is the fleet directory; split a larger fleet in two",
     )
 
 
 def too_large(path: str, size_bytes: int, bytes_max: int) -> Unreadable:
     return Unreadable(
         path,
-        f"is {size_bytes:,} bytes long; at most {bytes_max:,} are read",
-        remedy="make it shorter, or check that it is the file you mean",
+        f"is {size_bytes:,} bytes long; the limit is {bytes_max:,} bytes",
+        remedy="shorten the file, or check that it is the right file",
     )
 
 
 def absent(path: str) -> Unreadable:
-    return Unreadable(path, "does not exist", remedy="create it, or run the command again if it was just being saved")
+    return Unreadable(path, "does not exist", remedy="create it; if an editor was saving it, run the command again")
 
 
 class FleetDirectory(Protocol):
-    """Reading is repeatable: two calls answer the same as long as nobody edits the directory."""
+    """Two calls give the same answer as long as the directory is not edited."""
 
     @property
     def name(self) -> str:
@@ -78,9 +78,9 @@ class FleetDirectory(Protocol):
         ...
 
     def entries(self, directory: str = "") -> tuple[Entry, ...]:
-        """List the direct children, sorted by path; `Unreadable` when the whole list cannot be had."""
+        """List the direct children, sorted by path; raises `Unreadable` if the list is not complete."""
         ...
 
     def read(self, path: str, bytes_max: int) -> bytes:
-        """Read one plain file whole; `Unreadable` when it is anything else, or longer, or changes meanwhile."""
+        """Read one plain file whole; raises `Unreadable` if it is anything else, longer, or changes meanwhile."""
         ...

@@ -1,4 +1,4 @@
-"""An agent's line to its hub: join, check in, fetch contents. Every call is bounded in time; the agent always dials."""
+"""The agent's connection to its hub: join, check in, fetch contents. Every call has a time limit; the agent dials."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ class FleetLink(Protocol):
     async def join(self, request: JoinRequest) -> JoinAnswer: ...
 
     async def check_in(self, message: CheckIn) -> CheckInAnswer:
-        """Held open by the hub for at most `message.wait_s`. Raises Limited when the hub counts too many."""
+        """The hub holds the request for at most `message.wait_s`. Raises Limited when the hub has too many of them."""
         ...
 
     async def links(self, first: int, last: int) -> list[Link]: ...
@@ -19,7 +19,7 @@ class FleetLink(Protocol):
     async def blob(self, digest: str) -> bytes | None: ...
 
     async def salvage(self, part: SalvagePart) -> SalvageAnswer:
-        """To a hub that lost its ledger and asked for what this node holds."""
+        """Send a part to a hub that lost its ledger and asked for what this node holds."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""A real TLS handshake with whoever listens somewhere: which certificate is shown, and whether it proves the name."""
+"""A TLS handshake with a listener: the certificate it sends, and whether that certificate proves the name."""
 
 from typing import Protocol
 
@@ -6,16 +6,16 @@ from msgspec import Struct
 
 
 class Shown(Struct, frozen=True):
-    """What a peer showed. `trouble` says why it proves nothing, "" if the handshake was verified."""
+    """What the peer sent. `trouble` says why it proves nothing; "" if the handshake was verified."""
 
-    leaf: bytes = b""  # DER; b"" if it did not come that far
+    leaf: bytes = b""  # DER; b"" if the handshake ended earlier
     trouble: str = ""
     protocol: str = ""  # of ALPN
 
 
 class Asked(Struct, frozen=True):
-    """One small question to a proxy of ours that proved itself: are requests for this public name led where they
-    should be? It is answered with 204."""
+    """One request to a proxy of this fleet after its handshake was verified: does it route this public name as
+    expected? The proxy answers 204."""
 
     host: str
     path: str
@@ -27,8 +27,8 @@ class Handshake(Protocol):
     ) -> Shown:
         """Dial, ask for `name` by SNI, verify chain, time and name against these authorities (PEM; b"" the machine's).
 
-        With `asked`, that is asked as well, of whoever proved himself.
+        With `asked`, also send that request, but only to a verified peer.
 
-        Never raises for what the peer does: not reached, refused and hung are troubles like others.
+        Never raises for what the peer does: unreachable, refused and hung are reported in `trouble`.
         """
         ...

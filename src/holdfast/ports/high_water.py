@@ -1,4 +1,4 @@
-"""A second place that remembers the newest head, so that an older copy of the ledger is noticed."""
+"""A second store of the newest head, so that an older copy of the ledger is detected."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""What the command line asks of a hub, be it a daemon behind a URL or a ledger directory on this machine."""
+"""What the command line needs from a hub: a daemon behind a URL, or a ledger directory on this machine."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -11,7 +11,7 @@ from holdfast.model.revision import Candidate, Head
 from holdfast.model.token import NewToken, Token
 
 if TYPE_CHECKING:
-    from holdfast.model.checkin import NodeNews, NodesAnswer  # much to load for commands that ask no nodes
+    from holdfast.model.checkin import NodeNews, NodesAnswer  # expensive to import for commands that need no nodes
     from holdfast.model.invite import SignedRevocation
     from holdfast.model.order import SignedOrder
     from holdfast.model.order_view import OrderView
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class HubReader(Protocol):
     def applied(self) -> Applied | None:
-        """The head revision, internally consistent but not yet verified against anybody's memory."""
+        """The head revision: consistent in itself, not yet compared with heads seen before."""
         ...
 
     def records(self, newest: int, limit: int) -> Sequence[RevisionRecord]:
@@ -35,7 +35,7 @@ class HubReader(Protocol):
     def observations(self) -> Mapping[str, NodeObservation]: ...
 
     def damaged(self) -> Sequence[str]:
-        """Digests that the applied table needs and the ledger cannot give."""
+        """Digests that the applied table needs and the ledger does not have."""
         ...
 
     def status(self) -> HubStatus: ...
@@ -47,12 +47,12 @@ class HubLink(HubReader, Protocol):
         ...
 
     def mend(self, blobs: Mapping[str, bytes]) -> int:
-        """Store these contents anew where they are damaged or missing; a digest proves its content."""
+        """Store these contents again where they are damaged or missing; the digest proves the content."""
         ...
 
 
 class TokenDesk(Protocol):
-    """Tokens that read, kept by a running hub. Only a daemon has them: a ledger directory has no visitors."""
+    """Read-only tokens, stored by a running hub. A ledger directory serves no requests, so it has none."""
 
     def create_token(self, name: str, expires_in_s: int) -> NewToken: ...
 
@@ -63,34 +63,34 @@ class TokenDesk(Protocol):
 
 @runtime_checkable
 class FleetReader(Protocol):
-    """What a running hub knows of its nodes. A ledger directory has no visitors, so it knows none."""
+    """What a running hub knows of its nodes. A ledger directory gets no check-ins, so it knows no nodes."""
 
     def nodes(self) -> "NodesAnswer": ...
 
 
 @runtime_checkable
 class FleetLookout(FleetReader, Protocol):
-    """For whoever waits until a node says something: looks at few nodes, and sleeps at the hub in between."""
+    """For a client that waits for reports: it reads few nodes, and the hub holds its request in between."""
 
     def nodes_named(self, names: Sequence[str]) -> "NodesAnswer": ...
 
     def news(self, after: int, wait_s: float) -> "NodeNews | None":
-        """Held until a node said something else. None: that hub cannot tell, so it has to be asked now and then."""
+        """Held until a node reports a change. None: this hub does not support it, so the client has to poll."""
         ...
 
 
 @runtime_checkable
 class ConvergenceReader(Protocol):
-    """A running hub notes which revisions came true; it is the hub's word alone."""
+    """A running hub records which revisions converged. The record is the hub's own and is not signed."""
 
     def converged(self, newest: int, limit: int) -> Sequence[int]:
-        """Numbers of those that did, from `newest` downwards, of `limit` revisions."""
+        """Numbers of the revisions that converged, from `newest` downwards, among `limit` revisions."""
         ...
 
 
 @runtime_checkable
 class FleetKeeper(FleetReader, Protocol):
-    """Beyond looking: shut a node out, and read what was written down of everybody."""
+    """Administration: revoke a node's key, and read the audit logs of the hub and the nodes."""
 
     def revoke(self, revocation: "SignedRevocation") -> None:
         """Durable, and in force, when it returns."""
@@ -107,7 +107,7 @@ class FleetKeeper(FleetReader, Protocol):
 
 @runtime_checkable
 class OrderDesk(Protocol):
-    """Where orders wait for their nodes. Only a running hub has one: a ledger directory delivers nothing."""
+    """The queue of orders. Only a running hub has one: a ledger directory delivers nothing."""
 
     def submit(self, order: "SignedOrder") -> str:
         """The order's id, once it is durable at the hub."""

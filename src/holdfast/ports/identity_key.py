@@ -1,4 +1,4 @@
-"""A key of our own, of a node, a hub or a session: its public line and a raw signature. Ed25519."""
+"""An Ed25519 key of a node, a hub or a session: its public line and a raw signature."""
 
 from typing import Protocol
 
@@ -10,5 +10,5 @@ class IdentityKey(Protocol):
         ...
 
     def sign(self, message: bytes) -> bytes:
-        """64 raw bytes. Framing (SSHSIG, RFC 9421) is the caller's; never asks anybody."""
+        """64 raw bytes. The caller adds the framing (SSHSIG, RFC 9421). Never prompts."""
         ...

@@ -1,4 +1,4 @@
-"""The agent's durable memory: operations, orders, facts, and what this agent made. Writes are on disk on return."""
+"""The agent's durable store: operations, orders, facts, and what this agent created. Durable on return."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -24,10 +24,10 @@ class Facts(Protocol):
 
 
 class Provenance(Protocol):
-    """Which paths and names this agent made itself (W10)."""
+    """Which paths and names this agent created (W10)."""
 
     def made_by(self, path: str) -> str | None:
-        """The operation that made this path or name; None if it was not made here."""
+        """The operation that created this path or name; None if this agent did not create it."""
         ...
 
     def note_made(self, path: str, operation: str, scratch: bool) -> None: ...
@@ -51,7 +51,7 @@ class OrderLog(Protocol):
     def highest_counter(self) -> int: ...
 
     def result_of(self, order: str) -> OrderResult | None:
-        """The result of an order that was run here, however long ago its lease ended."""
+        """The result of an order that ran on this node, however long ago its lease ended."""
         ...
 
     def unsent(self, limit: int) -> Sequence[OrderResult]:
@@ -59,20 +59,20 @@ class OrderLog(Protocol):
         ...
 
     def taken(self, orders: Sequence[str]) -> None:
-        """A hub has these results; they are kept, and no longer sent."""
+        """A hub has confirmed these results; they are kept, and no longer sent."""
         ...
 
 
 class Journal(Facts, Provenance, OrderLog, Protocol):
     def begin(self, operation: Operation, use: OrderUse | None = None, makes: Sequence[str] = ()) -> bool:
         """False, and nothing written, if that order id, counter or nonce was used before. Durable before acting.
-        `makes` are names this operation is about to make: noted with it, so that none is ever made unknown (W10)."""
+        `makes` are names this operation is about to create; noted with it, so no created name is unknown (W10)."""
         ...
 
     def step(self, operation: str, name: str, at_s: float, note: str = "") -> None: ...
 
     def steps(self, operation: str, steps: Sequence[StepRecord]) -> None:
-        """Several at once, for the price of one flush; all of them or none."""
+        """Several operations in one transaction and one flush; all of them or none."""
         ...
 
     def finish(self, operation: str, outcome: Outcome, result: OrderResult | None = None) -> None: ...

@@ -1,4 +1,4 @@
-"""What the command line asks of a laboratory: make it, break it, look at it, leave nothing behind."""
+"""A lab on this machine: create it, inject faults, inspect it, remove it without a trace."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ class Lab(Protocol):
     """One directory, one lab. Every verb but `up` and `down` needs a lab that is up."""
 
     def up(self, nodes: str, bare: bool) -> None:
-        """Returns once every node is enrolled and healthy; on a lab that already is, it only says so."""
+        """Returns once every node is enrolled and healthy; a lab that is already up is only reported."""
         ...
 
     def down(self) -> None:
@@ -20,11 +20,11 @@ class Lab(Protocol):
     def status(self) -> LabStatus: ...
 
     def cuts(self) -> tuple[tuple[str, str], ...]:
-        """Who is cut from whom; an empty second name means everybody."""
+        """Which nodes are cut from which; an empty second name means all other nodes."""
         ...
 
     def variables(self) -> Mapping[str, str]:
-        """What makes every command speak to this lab."""
+        """The environment variables that point every command at this lab."""
         ...
 
     def run_inside(self, node: str, command: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""What we ask of a ledger store: versioned keys, blobs and leases under one rising revision. Knows no product."""
+"""A ledger store: versioned keys, blobs and leases under one rising revision. Knows no product."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Transaction(Struct, frozen=True):
 
 
 class Lease(Struct, frozen=True):
-    """A name held for a while. A lease is not a lock: its holder may sleep past the expiry and wake up a writer.
+    """A name held for a limited time. A lease is not a lock: its holder may sleep past the expiry and then write.
 
-    What he writes must therefore be fenced: by `expect` in the same transaction, or by `token`, which is larger in
-    every later tenure of the name. Expiry is judged by the wall clock of whoever asks the store.
+    Its writes must therefore be fenced: by `expect` in the same transaction, or by `token`, which is larger in
+    every later tenure of the name. Expiry is judged by the wall clock of the process that calls the store.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Moved(Conflict):
 
     def __init__(self, key: str, expected: int, actual: int) -> None:
         super().__init__(
-            f"{key} is at revision {actual}, not at the expected {expected}",
+            f"{key} is at revision {actual}, but the change expects revision {expected}",
             remedy="read the current state and base the change on it",
         )
         self.key = key
@@ -76,18 +76,18 @@ class Moved(Conflict):
 
 
 class Compacted(Conflict):
-    """The asked history is no longer kept."""
+    """The requested history has been compacted."""
 
     def __init__(self, after: int, kept_after: int) -> None:
         super().__init__(
-            f"changes after revision {after} are asked for, but only those after {kept_after} are kept",
+            f"changes after revision {after} were requested, but the store keeps only those after {kept_after}",
             remedy="scan the current state and watch from its revision",
         )
         self.kept_after = kept_after
 
 
 class Held(Conflict):
-    """Somebody else holds the lease."""
+    """Another holder has the lease."""
 
     def __init__(self, lease: Lease, now_s: float) -> None:
         left_s = lease.expires_s - now_s
@@ -99,18 +99,18 @@ class Held(Conflict):
 
 
 class LeaseLost(Conflict):
-    """The lease expired, was released, or belongs to a later tenure."""
+    """The lease expired, was released, or has a later holder."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"lease {name} is not held any more",
-            remedy="stop what it protected, grant it anew and read the current state",
+            f"lease {name} is no longer held",
+            remedy="stop what the lease protected, acquire the lease again and read the current state",
         )
         self.name = name
 
 
 class Reading(Protocol):
-    """The store at one moment: every answer of one reading belongs to the same revision."""
+    """The store at one moment: all answers of one reading belong to the same revision."""
 
     def revision(self) -> int: ...
     def get(self, key: str) -> Record | None: ...
@@ -119,7 +119,8 @@ class Reading(Protocol):
         ...
 
     def blob(self, digest: str) -> bytes | None:
-        """Content as it is stored: it was checked when written, and disks rot; who trusts it hashes it again."""
+        """Content as stored. It was verified when written, but a disk can corrupt it: a caller that needs proof
+        hashes it again."""
         ...
 
     def has_blobs(self, digests: Iterable[str]) -> set[str]: ...
@@ -132,7 +133,7 @@ class Reading(Protocol):
 
 
 class LedgerReader(Reading, Protocol):
-    """Looking without touching. Takes no lock that a writer waits for, waits for no writer, writes nothing (I-09)."""
+    """Read access. Takes no lock that a writer waits for, waits for no writer, writes nothing (I-09)."""
 
     def reading(self) -> AbstractContextManager[Reading]:
         """A consistent view for several questions (O-34)."""
@@ -154,11 +155,11 @@ class LedgerStore(LedgerReader, Protocol):
         ...
 
     def submit(self, tx: Transaction) -> Future[int]:
-        """The same, without waiting; what no store may write is refused at once."""
+        """The same without waiting; an invalid transaction is refused at once."""
         ...
 
     def compact(self, before: int) -> None:
-        """Forget the history of revisions smaller than `before`; what is current stays."""
+        """Drop the history of revisions smaller than `before`; current values stay."""
         ...
 
     def grant(self, name: str, holder: str, ttl_s: float) -> Lease:
@@ -166,23 +167,23 @@ class LedgerStore(LedgerReader, Protocol):
         ...
 
     def renew(self, lease: Lease) -> Lease:
-        """Raises LeaseLost once it expired, even if nobody else took it: its keys are gone."""
+        """Raises LeaseLost once it expired, even if no other holder took it: its keys are gone."""
         ...
 
     def release(self, lease: Lease) -> None:
-        """Giving back what is already lost does nothing."""
+        """Releasing a lease that is already lost does nothing."""
         ...
 
 
 def check(tx: Transaction) -> None:
-    """Refuse what no store may write, before it begins to: unprintable keys, contradictions, forged blobs."""
+    """Refuse an invalid transaction before it begins: unprintable keys, contradictions, forged blobs."""
     for keys in (tx.expect, tx.put, tx.delete):
         for key in keys:
             if not 0 < len(key) <= KEY_CHARS_MAX or not key.isprintable():
-                raise Invalid(f"{key[:80]!r} is no ledger key", remedy="use 1 to 1024 printable characters")
+                raise Invalid(f"{key[:80]!r} is not a ledger key", remedy="use 1 to 1024 printable characters")
     for key in tx.delete:
         if key in tx.put:
-            raise Invalid(f"{key} is put and deleted by one transaction", remedy="do one of them")
+            raise Invalid(f"one transaction puts and deletes {key}", remedy="either put it or delete it")
     if tx.blobs:
         _check_blobs(tx)
 
@@ -192,10 +193,10 @@ def _check_blobs(tx: Transaction) -> None:
 
     for digest, content in tx.blobs.items():
         if digest in tx.drop_blobs:
-            raise Invalid(f"blob {digest} is stored and dropped by one transaction", remedy="do one of them")
+            raise Invalid(f"one transaction stores and drops blob {digest}", remedy="either store it or drop it")
         if sha256(content).hexdigest() != digest:
             raise Corrupt(
-                f"{len(content)} bytes are not the blob {digest[:80]}",
+                f"the {len(content)} bytes do not match the blob digest {digest[:80]}",
                 remedy="send the content again",
                 code="blob_digest",
             )

@@ -1,4 +1,4 @@
-"""The DNS server of a node: answers for internal names with the addresses of the signed manifest, and for no others."""
+"""The DNS server of a node. It answers only for internal names, with the addresses of the signed manifest."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -9,12 +9,12 @@ from msgspec import Struct
 class Serving(Struct, frozen=True):
     address: str  # of this node, in the overlay
     zone: str
-    upstream: tuple[str, ...] = ()  # where questions about other names go; () is as the machine itself asks
+    upstream: tuple[str, ...] = ()  # servers for other names; () uses the machine's resolver
 
 
 class NameServer(Protocol):
     async def follow(self, serving: Serving | None) -> None:
-        """Run like this; None ends it and removes what it had. Returns at once if that is so already."""
+        """Run with these settings; None stops it and removes its files. Returns at once if nothing changes."""
         ...
 
     async def version(self) -> str:
@@ -22,18 +22,18 @@ class NameServer(Protocol):
         ...
 
     async def names(self) -> Mapping[str, str]:
-        """What is served: name → address. Raises TryLater if the running process does not answer."""
+        """The records it serves: name → address. Raises TryLater if the running process does not answer."""
         ...
 
     async def apply(self, names: Mapping[str, str]) -> None:
-        """Replace everything that is served; returns when the running process answers by it."""
+        """Replace all records; returns when the running process serves them."""
         ...
 
 
 class Resolver(Protocol):
     async def addresses(self, name: str, servers: Sequence[str], at_most_s: float) -> tuple[str, ...]:
-        """IPv4 and IPv6 addresses, sorted; () if there is no such name. `servers` () asks as the machine is set up.
+        """IPv4 and IPv6 addresses, sorted; () if there is no such name. `servers` () uses the machine's resolver.
 
-        Raises TryLater if nobody answers in time.
+        Raises TryLater if no server answers in time.
         """
         ...

@@ -1,4 +1,4 @@
-"""Requests already taken. What was admitted stays refused across restarts, for as long as it could be sent again."""
+"""The nonces of accepted requests. A request is refused a second time, across restarts, until it expires."""
 
 from concurrent.futures import Future
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Telling a person. May fail; the caller retries or shows it, and never waits for it."""
+"""Notifications to people. Sending may fail; the caller retries or shows it, and never waits for it."""
 
 from typing import Protocol
 
@@ -10,5 +10,5 @@ class Notifier(Protocol):
     def name(self) -> str: ...
 
     async def send(self, alert: Alert) -> None:
-        """Bounded in time; raises HoldfastError when it was not delivered."""
+        """Bounded in time; raises HoldfastError if it was not delivered."""
         ...

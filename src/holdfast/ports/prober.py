@@ -1,4 +1,4 @@
-"""One look whether something answers, at an address of this machine. Bounded; never raises for a bad answer."""
+"""One health probe of an address on this machine. Bounded in time; never raises for a bad answer."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from holdfast.model.fleet import Health
 
 class Verdict(Struct, frozen=True):
     ok: bool
-    why: str = ""  # what was wrong, in words
+    why: str = ""  # what was wrong, as a sentence
 
 
 class Prober(Protocol):

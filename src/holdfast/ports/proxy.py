@@ -1,4 +1,4 @@
-"""The one proxy of a node. Only the agent writes it; a whole set of routes at a time, acknowledged when in effect."""
+"""The proxy of a node. Only the agent configures it: one whole set of routes, acknowledged when in effect."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
@@ -14,14 +14,14 @@ class Backend(Struct, frozen=True, order=True):
 
 
 class Upstream(Struct, frozen=True):
-    """TLS to the proxy of another node: which name it must prove, and the one authority (PEM) that may vouch for it."""
+    """TLS to the proxy of another node: the name it must prove, and the one authority (PEM) that may certify it."""
 
     name: str
     authority: str
 
 
 class ProxyRoute(Struct, frozen=True):
-    """Which backends answer for one route of a service. Sorted sets of these are hashed to find drift (T-12).
+    """The backends of one route of a service. Sorted sets of these are hashed to detect drift (T-12).
 
     `hostnames` are what clients ask for by SNI, and what the certificate is made for; `aliases` are further names that
     requests may carry in their Host header (an edge passes the public one on). With a public route, `backends` are the
@@ -37,14 +37,14 @@ class ProxyRoute(Struct, frozen=True):
     backends: tuple[Backend, ...]
     listener: int = HTTPS
     aliases: tuple[str, ...] = ()
-    certificate: str = ""  # digest of the leaf that is shown; "" for L4
+    certificate: str = ""  # digest of the leaf that the proxy sends; "" for L4
     protocol: Literal["http1", "h2c"] = "http1"
     upstream: Upstream | None = None
 
 
 class Servable(Struct, frozen=True):
-    """Proof that a certificate may be shown: its whole chain, name, time and key were judged (I-16). Made by
-    trust/servable.py alone."""
+    """Proof that a certificate may be served: its whole chain, name, time and key were verified (I-16). Only
+    trust/servable.py makes it."""
 
     digest: str  # of the leaf
     chain: bytes  # PEM, leaf first
@@ -55,7 +55,7 @@ class Servable(Struct, frozen=True):
 
 
 class Listening(Struct, frozen=True):
-    """Where the proxy of this node answers. `public` is "" where no edge is."""
+    """The addresses the proxy of this node listens on. `public` is "" on a node that is no edge."""
 
     internal: str  # the overlay address of this node
     public: str = ""  # "0.0.0.0" or an address of this machine
@@ -63,7 +63,7 @@ class Listening(Struct, frozen=True):
 
 class Proxy(Protocol):
     async def follow(self, listening: Listening | None) -> None:
-        """Run, on these addresses; None ends it and removes what it had. Returns at once if that is so already."""
+        """Run, on these addresses; None stops it and removes its files. Returns at once if nothing changes."""
         ...
 
     async def version(self) -> str:
@@ -71,12 +71,12 @@ class Proxy(Protocol):
         ...
 
     async def known(self) -> Sequence[ProxyRoute] | None:
-        """What it was told last, by its own note, whatever the running process has now; None if it has been told
-        something and nobody knows what. For an agent that has just started."""
+        """The set it was last given, from the adapter's own note, whatever the running process has; None if a set was
+        given but the note is lost. For an agent that has just started."""
         ...
 
     async def routes(self) -> Sequence[ProxyRoute]:
-        """What the running proxy really has; nothing if it lost it."""
+        """The routes the running proxy really has; empty if it lost them."""
         ...
 
     async def apply(
@@ -87,15 +87,15 @@ class Proxy(Protocol):
     ) -> None:
         """Replace the whole set; returns when the running proxy has acknowledged it. Old connections are kept.
 
-        `certificates` are by digest and hold every one that a route names. `challenges` are what is answered on port 80
+        `certificates` are by digest and hold every one that a route names. `challenges` are the answers on port 80
         of an edge: token → key authorization (RFC 8555 8.3).
         """
         ...
 
     async def drained(self, gone: Sequence[Backend], at_most_s: float) -> None:
-        """Wait until nothing is under way any more to backends that have no route, or the time is over."""
+        """Wait until no request is in progress to backends without a route, or the time is over."""
         ...
 
     async def changed(self, at_most_s: float) -> bool:
-        """Wait until the proxy died or lost what it had; False if nothing happened in that time."""
+        """Wait until the proxy died or lost its routes; False if nothing happened in that time."""
         ...

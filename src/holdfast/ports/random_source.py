@@ -1,4 +1,4 @@
-"""Randomness, from outside, so that tests and simulations can repeat a run."""
+"""A source of randomness, injected so that tests and simulations can repeat a run."""
 
 from typing import Protocol
 

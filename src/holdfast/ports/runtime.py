@@ -1,7 +1,7 @@
-"""Whatever runs containers on this machine. Small idempotent verbs; every call is bounded in time.
+"""The container runtime of this machine. Small idempotent verbs; every call has a time limit.
 
-Sees every container of the machine, and is only ever told to touch those the agent names. Trouble that passes by itself
-is TryLater (the service is away), anything else Failed with a remedy.
+It sees every container of the machine, and touches only those the agent names. A temporary failure is TryLater
+(the runtime does not answer); any other failure is Failed with a remedy.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,16 +16,16 @@ Progress = Callable[[str], None]  # one short line
 
 
 class CreateContainer(Struct, frozen=True):
-    """One container about to be made: its spec plus what is chosen at this moment."""
+    """A container about to be created: its spec, and what the agent chose for this one."""
 
     name: str
     spec: ContainerSpec
     labels: dict[str, str]
-    mounts: tuple[Mount, ...] = ()  # beside those of the spec: files of secrets
-    secret_env: tuple[tuple[str, bytes], ...] = ()  # variable → content; must not show in what the runtime prints
-    publish: tuple[tuple[int, str, int], ...] = ()  # inside, address, outside
-    restart: bool = True  # started again by the runtime itself when it crashes (also with the agent dead)
-    dns: tuple[str, ...] = ()  # whom it asks for names; () asks as the machine does
+    mounts: tuple[Mount, ...] = ()  # in addition to those of the spec: files of secrets
+    secret_env: tuple[tuple[str, bytes], ...] = ()  # variable → content; must not appear in the output of the runtime
+    publish: tuple[tuple[int, str, int], ...] = ()  # container port, host address, host port
+    restart: bool = True  # the runtime restarts it after a crash (also while the agent is down)
+    dns: tuple[str, ...] = ()  # its DNS servers; () uses the machine's
 
 
 class Finished(Struct, frozen=True):
@@ -36,12 +36,12 @@ class Finished(Struct, frozen=True):
 class LogLine(Struct, frozen=True):
     container: str  # id
     at_s: float
-    error: bool  # said on stderr
+    error: bool  # written to stderr
     text: str
 
 
 class PortTaken(Exception):
-    """Somebody else has the port on the node's side; another one may be free."""
+    """Another process has the port on the node; another port may be free."""
 
     def __init__(self, port: int) -> None:
         super().__init__(f"port {port} is taken")
@@ -50,27 +50,27 @@ class PortTaken(Exception):
 
 def name_taken(name: str) -> Failed:
     return Failed(
-        f"a container named {name} is here that Holdfast did not make",
-        remedy=f"look at it and rename or remove it: podman inspect {name}",
+        f"the container {name} exists, and Holdfast did not create it",
+        remedy=f"look at it, then rename or remove it: podman inspect {name}",
         code="name_taken",
     )
 
 
 class Runtime(Protocol):
     async def version(self) -> str:
-        """Product and version, such as "podman 4.3.1"; also a sign of life."""
+        """Product and version, such as "podman 4.3.1"; also proves that the runtime answers."""
         ...
 
     async def containers(self) -> Sequence[Container]:
-        """Every container there is, foreign ones too, sorted by name."""
+        """All containers, foreign ones included, sorted by name."""
         ...
 
     async def container(self, id: str) -> Container | None:
-        """One of them, as it is now, by id or name; cheaper than looking at all."""
+        """One container as it is now, by id or name; cheaper than listing all."""
         ...
 
     def is_alive(self, container: Container) -> bool:
-        """Whether the very process that was seen still lives, as the kernel tells: no product is asked."""
+        """Whether the process seen before still lives; asks the kernel, not the runtime."""
         ...
 
     async def has_image(self, reference: str) -> bool: ...
@@ -80,30 +80,30 @@ class Runtime(Protocol):
     async def ensure_network(self, name: str, labels: dict[str, str]) -> None: ...
 
     async def remove_network(self, name: str) -> None:
-        """Nothing if it is not there or still in use."""
+        """Does nothing if the network does not exist or is still in use."""
         ...
 
     async def create(self, made: CreateContainer) -> str:
-        """Its id. One of that name and these labels that is there already is left alone and its id returned; anything
-        else of that name is Failed (`name_taken`)."""
+        """Its id. An existing container with that name and these labels is left alone and its id returned; any other
+        container with that name is Failed (`name_taken`)."""
         ...
 
     async def start(self, id: str) -> None:
-        """Raises PortTaken if a published port is somebody else's. Nothing if it runs."""
+        """Raises PortTaken if another process has a published port. Does nothing if it runs."""
         ...
 
     async def stop(self, id: str, grace_s: float) -> None:
-        """Asked kindly, then killed; also when its supervisor is dead. Nothing if it does not run or is not there."""
+        """SIGTERM, then SIGKILL; also when its supervisor is dead. Does nothing if it does not run or exist."""
         ...
 
     async def remove(self, id: str) -> None:
-        """With everything of its own, never a mounted directory. Must be stopped. Nothing if it is not there."""
+        """Removes its layers, never a mounted directory. Must be stopped. Does nothing if it does not exist."""
         ...
 
     async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished: ...
 
     async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
-        """A container that runs to its end and is gone afterwards, however it ended (hooks)."""
+        """Run a container to its end and remove it, however it ended (hooks)."""
         ...
 
     def logs(self, id: str, tail: int | None, since_s: float, follow: bool) -> AsyncIterator[LogLine]:
@@ -111,9 +111,9 @@ class Runtime(Protocol):
         ...
 
     async def changed(self, at_most_s: float) -> bool:
-        """Wait until something happened to some container, or the time is over (False). Within a second it also
-        notices a process that is gone though its supervisor did not say so. May be wrong in both directions: whoever
-        relies on it looks from time to time anyway."""
+        """Wait until a container changed, or the time is over (False). Within a second it also notices a process that
+        is gone though its supervisor did not report it. May miss a change or report none: callers also poll from time
+        to time."""
         ...
 
     async def close(self) -> None: ...

@@ -1,21 +1,21 @@
-"""Values sealed to keys: whoever has one of the keys opens them, nobody else does."""
+"""Sealed values: only a holder of one of the keys can open them."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 
 class CannotOpen(Exception):
-    """Not sealed to this key, or not what was sealed. Says nothing about the value, which nobody saw."""
+    """Not sealed to this key, or changed after sealing. The value stays unknown."""
 
 
 class Sealer(Protocol):
     def seal(self, value: bytes, recipients: Sequence[str]) -> bytes:
-        """`recipients` are SSH public lines (ssh-ed25519) and age recipients (age1…), at least one. Answers the binary
-        form. Two calls never answer the same. Invalid for a recipient that is none."""
+        """`recipients` are SSH public lines (ssh-ed25519) and age recipients (age1…), at least one. Returns the binary
+        form. Two calls never return the same bytes. Raises Invalid for a recipient of any other form."""
         ...
 
 
 class Opener(Protocol):
     def open(self, sealed: bytes) -> bytes:
-        """The value; CannotOpen for whatever is not sealed to us, cut short or changed."""
+        """The value; raises CannotOpen if it is not sealed to this key, truncated or changed."""
         ...

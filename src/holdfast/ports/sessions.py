@@ -1,4 +1,4 @@
-"""A person's sessions: a short-lived key per fleet that the operator's key vouched for once."""
+"""An operator's sessions: one short-lived key per fleet, certified by the operator's key."""
 
 from typing import Protocol
 
@@ -15,12 +15,12 @@ class Session(Struct, frozen=True):
 
 class Sessions(Protocol):
     def session(self, fleet: str) -> Session:
-        """One that lasts a while yet. May ask the operator for a signature, hence for a passphrase or a touch.
+        """A session with time left. May need the operator's signature, hence a passphrase or a touch.
 
         `fleet` is "" before the first revision.
         """
         ...
 
     def forget(self, fleet: str) -> None:
-        """The hub does not take it; the next one is made anew."""
+        """The hub refused this session; the next call creates another one."""
         ...

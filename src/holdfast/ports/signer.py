@@ -1,4 +1,4 @@
-"""What we ask of whoever holds an operator's key: who are you, and sign this. Knows no kind of key."""
+"""An operator's key: its public key, and a signature over a message. Knows no kind of key."""
 
 from typing import Protocol
 
@@ -8,9 +8,9 @@ from holdfast.model.ssh_key import PublicKey
 class Signer(Protocol):
     @property
     def public_key(self) -> PublicKey:
-        """Identify the key. Never asks a person for anything."""
+        """Identify the key. Never prompts."""
         ...
 
     def sign(self, message: bytes, namespace: str) -> str:
-        """Answer an armoured SSHSIG over the message. May ask a person for a passphrase, a PIN or a touch."""
+        """An armoured SSHSIG over the message. May prompt for a passphrase, a PIN or a touch."""
         ...

@@ -1,4 +1,4 @@
-"""Data directories of services: looked at, made, copied, and destroyed only with a proof in hand (style §6)."""
+"""Data directories of services: measured, created, copied, and destroyed only with a proof (style §6)."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -17,7 +17,7 @@ class DataDirectory(Struct, frozen=True):
 
 
 class Checkpoint(Struct, frozen=True, omit_defaults=True):
-    """A whole copy of one service's data on this node: a way back, never a backup (V-30)."""
+    """A whole copy of one service's data on this node: it allows a way back, but is not a backup (V-30)."""
 
     service: str
     id: str
@@ -28,34 +28,34 @@ class Checkpoint(Struct, frozen=True, omit_defaults=True):
 
 
 class Discardable(Struct, frozen=True):
-    """Proof that the gate found this checkpoint to be this agent's own scratch. Made by gate/copies.py alone."""
+    """Proof that the gate found this checkpoint to be this agent's own scratch. Only gate/copies.py makes it."""
 
     checkpoint: Checkpoint
 
 
 class Storage(Protocol):
     def directories(self) -> Sequence[DataDirectory]:
-        """For reports: cheap, so the figures may be minutes old. Whoever decides something asks `directory`."""
+        """For reports: cheap, so the figures may be minutes old. Decisions use `directory`."""
         ...
 
     def directory(self, name: str) -> DataDirectory | None:
-        """Counted now."""
+        """Measured now."""
         ...
 
     def create(self, name: str) -> DataDirectory: ...
 
     def volume(self, service: str, name: str) -> str:
-        """Where a named volume lies; made if missing, root's and 0755 as container engines make a missing bind source
-        (a program that runs as another user in its image needs one chown). One that is there is left as it is."""
+        """The path of a named volume; created if missing, owned by root and 0755 as container engines create a missing
+        bind source (a program that runs as another user needs one chown). An existing one is left as it is."""
         ...
 
     def host_path(self, service: str, path: str) -> str:
-        """The source of a volume written as HOST:CONTAINER. Made if missing inside the service's own directory;
-        anywhere else it must be there, for a typing error must not become an empty mount."""
+        """The source of a volume written as HOST:CONTAINER. Created if missing inside the service's own directory;
+        anywhere else it must exist, so that a typing error does not become an empty mount."""
         ...
 
     def set_aside(self, name: str) -> str:
-        """Move the directory out of the way and answer where it went; nothing is lost."""
+        """Move the directory out of the way and return its new path; nothing is lost."""
         ...
 
     def remove_empty(self, name: str) -> None:
@@ -63,8 +63,8 @@ class Storage(Protocol):
         ...
 
     def checkpoint(self, service: str, id: str, at_s: float) -> Checkpoint:
-        """Copy all data of a service. Complete and on the disk, or not there at all; that id again is that copy.
-        Blocks as long as it takes; one at a time per service, and whoever writes there is stopped before."""
+        """Copy all data of a service. Complete and durable, or absent; the same id again returns the same copy.
+        Blocks as long as it takes; one at a time per service, and the caller stops all writers first."""
         ...
 
     def checkpoints(self) -> Sequence[Checkpoint]:
@@ -72,11 +72,11 @@ class Storage(Protocol):
         ...
 
     def discard(self, proof: Discardable) -> None:
-        """For good. Nothing if it is not there."""
+        """Permanently. Does nothing if it does not exist."""
         ...
 
     def condemn(self, name: str, proof: VerifiedOrder) -> None:
-        """Move it where only this order finds it again, durably. Once moved, a new directory of that name is safe."""
+        """Move it durably to where only this order finds it. After that, a new directory of that name is safe."""
         ...
 
     def condemned(self, name: str, proof: VerifiedOrder) -> bool:
@@ -84,5 +84,5 @@ class Storage(Protocol):
         ...
 
     def destroy(self, name: str, proof: VerifiedOrder) -> None:
-        """For good, what this order condemned; condemns it first if that was not done. Names and node must match."""
+        """Delete permanently what this order condemned; condemns it first if needed. Name and node must match."""
         ...

@@ -1,7 +1,7 @@
 """The two ends of a stream that a hub relays without being able to read it. Every wait is bounded.
 
-The order's id is the name of the meeting. The node proves itself by a certificate of its pinned issuer, the caller by
-the one key that the signed order names: whoever else is connected to either end hears nothing.
+The order's id names the stream. The node proves itself by a certificate of its pinned issuer, the caller by the one
+key that the signed order names: any other peer connected to either end receives nothing.
 """
 
 from typing import Protocol
@@ -13,26 +13,26 @@ from holdfast.model.certificate import Issued
 
 
 class StreamCut(Unreachable):
-    """It ended and nobody said that it would: the hub, the other end or the line between them is gone."""
+    """The stream ended without an end frame: the hub, the other end or the connection between them is gone."""
 
     code = "stream_cut"
 
 
 class StreamForged(Corrupt):
-    """Somebody between the two ends changed what was sent, or put himself or another one in its place."""
+    """What was sent was changed on the way, or the other end is not the expected peer."""
 
     code = "stream_forged"
 
 
 class Channel(Protocol):
-    """The node's end. `write` waits for whoever reads slowly, so that nothing grows here."""
+    """The node's end. `write` waits for a slow reader, so that no buffer grows here."""
 
     async def read(self) -> bytes:
         """b"" once the other end has left. Raises StreamForged."""
         ...
 
     async def write(self, content: bytes) -> None:
-        """Raises StreamCut when nobody is there any more."""
+        """Raises StreamCut when the other end is gone."""
         ...
 
     async def close(self) -> None: ...
@@ -40,9 +40,9 @@ class Channel(Protocol):
 
 class NodeStreams(Protocol):
     async def answer(self, order: str, shown: Issued, caller: bytes) -> Channel:
-        """Meet whoever holds the key of the certificate `caller` (DER), and nobody else.
+        """Connect to the holder of the key of the certificate `caller` (DER) only.
 
-        Raises StreamForged for anybody else, Unreachable when nobody comes, and what the hub refuses with.
+        Raises StreamForged for any other peer, Unreachable when no peer comes, and the hub's own refusals.
         """
         ...
 
@@ -67,7 +67,7 @@ class Pinned(Struct, frozen=True):
 
 
 class Talk(Protocol):
-    """The caller's end; blocks, and belongs to one thread but for `close`."""
+    """The caller's end. Blocks; only `close` may be called from another thread."""
 
     def read(self, at_most_s: float) -> bytes | None:
         """b"" once the other end has left, None if nothing came in time. Raises StreamForged."""
@@ -76,7 +76,7 @@ class Talk(Protocol):
     def write(self, content: bytes) -> None: ...
 
     def close(self) -> None:
-        """From any thread; whoever is reading stops."""
+        """From any thread; a blocked read returns."""
         ...
 
 
@@ -84,8 +84,8 @@ class CallerStreams(Protocol):
     def key(self) -> CallerKey: ...
 
     def call(self, order: str, key: CallerKey, node: Pinned) -> Talk:
-        """Meet that node, and nobody else; from any thread.
+        """Connect to that node only; from any thread.
 
-        Raises StreamForged for anybody else, Unreachable when nobody comes, and what the hub refuses with.
+        Raises StreamForged for any other peer, Unreachable when no peer comes, and the hub's own refusals.
         """
         ...

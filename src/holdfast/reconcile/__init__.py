@@ -1,1 +1,1 @@
-"""The agent's thinking, pure: what must be here × what is here → what to do. Knows no product, no clock."""
+"""The agent's decisions: wanted state × observed state → next steps. Pure; knows no product, no clock."""

@@ -1,8 +1,8 @@
-"""Internal names: what a DNS server must answer, what of it changes, and what may be deleted. Pure.
+"""The DNS records of internal names: what to serve, what changes, and what may be deleted. Pure.
 
-A record goes only if it still is what this node wrote, nobody wants it, and its time is over: whoever cleans up after
-an old owner cannot take away the record of the new one (C-20, D-06), and the record of a service that left stays until
-its edge let go (I-19).
+A record is deleted only if it is still what this node wrote, no service wants it, and its time is over. So a clean-up
+after an old owner cannot remove the record of the new one (C-20, D-06), and the record of a service that left stays
+until its edge has dropped the route (I-19).
 """
 
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.reconcile import drift
 
-LINGER_S = 120.0  # as long as an undeploy may take: afterwards no edge waits for it any more
+LINGER_S = 120.0  # the longest time of an undeploy: afterwards no edge waits for it any more
 
 Records = Mapping[str, str]  # name → address
 
@@ -27,9 +27,9 @@ class Changes(Struct, frozen=True):
     """From what is served to `records`, which is everything that must be served."""
 
     records: dict[str, str]
-    put: dict[str, str] = {}  # new, or leading elsewhere
+    put: dict[str, str] = {}  # new, or with another address
     deleted: dict[str, str] = {}  # as this node wrote them
-    strange: dict[str, str] = {}  # served, and neither wanted nor written by this node: no signed record
+    strange: dict[str, str] = {}  # served, but neither wanted nor written by this node: no signed record
 
     def __bool__(self) -> bool:
         return bool(self.put or self.deleted or self.strange)
@@ -41,13 +41,13 @@ def digest(records: Records) -> str:
 
 
 def lingering(written: Records, wanted: Records, before: Mapping[str, Lingering], now_s: float) -> dict[str, Lingering]:
-    """What was written and has left the manifest, each with its own end; a name that came back does not linger."""
+    """Records that were written and have left the manifest, each with its own end; without names that came back."""
     left = {name: address for name, address in written.items() if name not in wanted}
     return {name: _kept(before.get(name), address, now_s) for name, address in left.items()}
 
 
 def withdrawn(before: Mapping[str, Lingering], names: Collection[str], now_s: float) -> dict[str, Lingering]:
-    """These may go now. What is wanted is not among those that linger, and so cannot be meant."""
+    """The records that may go now. A wanted record is never among them."""
     return {name: Lingering(one.address, now_s) if name in names else one for name, one in before.items()}
 
 
@@ -56,7 +56,7 @@ def staying(before: Mapping[str, Lingering], now_s: float) -> dict[str, str]:
 
 
 def moved(wanted: Records, written: Records) -> dict[str, str]:
-    """Names that were written with another address than they have now: name → the old one."""
+    """Names that were written with another address than they have now: name → the old address."""
     return {name: written[name] for name in wanted.keys() & written.keys() if written[name] != wanted[name]}
 
 

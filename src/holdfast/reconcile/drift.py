@@ -1,4 +1,4 @@
-"""Drift: where what is here differs from what must be. Deterministic, in kinds people can read; pure."""
+"""Detect drift: differences between the wanted and the observed state, by kind. Deterministic, pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
@@ -17,7 +17,7 @@ Kind = Literal[
     "wrong_state",
     "image_mismatch",
     "spec_changed",
-    "unsettled",  # every container is as it must be, but something of its deployment is still to be done
+    "unsettled",  # every container is as wanted, but the deployment has steps left
     "dns",
     "routes",
     "peers",
@@ -40,8 +40,8 @@ class Drift(Struct, frozen=True, order=True):
 
 Fit = Literal["another image", "another spec", "wrong state", "as wanted"]
 
-# T-10: a place (the file has such a component and replica, or not) × what is in it. What was made from another spec has
-# that trouble first; whether it runs is asked of the right one only.
+# T-10: a place (declared component and replica, or not) × the container in it. A container made from another spec has
+# that kind first; whether it runs is checked only for the right one.
 TABLE: Mapping[tuple[bool, Fit | None], Kind | None] = {
     (True, None): "missing",
     (True, "another image"): "image_mismatch",
@@ -63,7 +63,7 @@ def fit(part: Part, seen: Seen) -> Fit:
 
 
 def containers(target: Guest | None, here: Here) -> tuple[Drift, ...]:
-    """Of one service. At rest only what still runs is wrong: nothing is made or replaced for a service that is off."""
+    """Of one service. While it is stopped, only a running container is wrong: nothing is created or replaced."""
     if here.held or (target is not None and not target.active):
         return tuple(sorted(_drift(seen, "wrong_state") for seen in here.containers if seen.alive))
     return tuple(sorted((*_places(target, here), *_extras(target, here))))
@@ -79,7 +79,7 @@ def _places(target: Guest | None, here: Here) -> Iterator[Drift]:
 
 
 def _in_place(target: Guest | None, here: Here) -> dict[rollout.Slot, Seen]:
-    """The right container of each place; where there is none, the one it will replace."""
+    """The right container of each place; if there is none, the one it will replace."""
     places = dict(rollout.keepers_of(target, here))
     wanted = {part.spec.component: part.replicas for part in target.parts} if target else {}
     for seen in sorted(here.containers, key=lambda seen: (not seen.alive, seen.container.id)):
@@ -102,7 +102,7 @@ def _drift(seen: Seen, kind: Kind) -> Drift:
 
 
 def service(name: str, target: Guest | None, here: Here) -> tuple[Drift, ...]:
-    """Its containers; if these are right, its routes, and whatever else the rollout has not finished."""
+    """Its containers; if these are right, its routes, and what else the rollout has not finished."""
     if found := containers(target, here):
         return found
     steps = due(target, here)
@@ -114,7 +114,7 @@ def service(name: str, target: Guest | None, here: Here) -> tuple[Drift, ...]:
 
 
 def due(target: Guest | None, here: Here) -> tuple[Step, ...]:
-    """Steps that change something. To wait for a container that was started again is no drift."""
+    """Steps that change something. Waiting for a restarted container is no drift."""
     steps = rollout.next_steps(target, here)
     waits = target is not None and rollout.is_settled(target, here.serving)
     return tuple(step for step in steps if not (waits and isinstance(step, AwaitHealthy)))
@@ -124,15 +124,15 @@ def due(target: Guest | None, here: Here) -> tuple[Step, ...]:
 
 
 def digest(rows: Iterable[Any]) -> str:
-    """Over sorted rows: the order they were found in is no difference (T-09, T-11…T-13)."""
+    """Over sorted rows: the order in which they were found makes no difference (T-09, T-11…T-13)."""
     return canonical.digest(b"[" + b",".join(sorted(map(canonical.encode, rows))) + b"]")
 
 
 def subsystems(
     wanted: Mapping[Subsystem, Iterable[Any]], found: Mapping[Subsystem, Iterable[Any]], proxy: bool
 ) -> tuple[Subsystem, ...]:
-    """Which differ, in the order of the stages. What nobody could look at is not drift; routes are not even looked at
-    where there is no proxy (T-33)."""
+    """The subsystems that differ, in the order of the stages. A subsystem that could not be observed is not drift;
+    routes are not observed where there is no proxy (T-33)."""
     compared = (name for name in SUBSYSTEMS if name in wanted and name in found and (proxy or name != "routes"))
     return tuple(name for name in compared if digest(wanted[name]) != digest(found[name]))
 

@@ -1,6 +1,6 @@
-"""Is it healthy? A verdict over what was seen and probed so far, and when. Pure: times come from outside, monotonic.
+"""Judge the health of a container from what was observed and probed. Pure: the caller gives monotonic times.
 
-A container is looked at and probed from outside; each look and each answer makes the next watch from the last.
+A container is observed and probed from outside; each observation and each answer makes the next watch from the last.
 """
 
 from msgspec import UNSET, Struct, UnsetType
@@ -13,42 +13,42 @@ from holdfast.reconcile.here import Word
 
 BAD_MAX = 3  # in a row, after it was healthy
 
-# Without a health check a container is taken for healthy once it has lived this long. The runtime brings back what
-# crashed after 0.15 s, so one that dies at once (a missing program, a wrong architecture) has no life as long as this.
+# Without a health check a container counts as healthy once it has lived this long. The runtime restarts a crashed one
+# after 0.15 s, so one that dies at once (a missing program, a wrong architecture) does not live as long as this.
 STEADY_S = 0.3
 
-RESTARTS_MAX = 5  # tries of the runtime itself
-RETURN_S = 1.0  # by then the runtime has brought back what it will; after a boot, or with no supervisor, it does not
+RESTARTS_MAX = 5  # restarts by the runtime
+RETURN_S = 1.0  # by then the runtime has restarted what it will; after a boot, or without a supervisor, it does not
 
-EAGER_S = 0.02  # first pause between probes of one that starts; grows to the declared interval
+EAGER_S = 0.02  # first pause between probes of a starting container; grows to the declared interval
 
 
 STEADY_PROBES = 10
 STEP_S = 1.0  # healthy containers are probed together at whole steps: one wake-up costs less than many
-EASE_S = 5.0  # fifty containers asked every second cost more than everything else an agent does at rest
+EASE_S = 5.0  # probing fifty containers every second costs more than all other work of an idle agent
 
 
 class Watch(Struct, frozen=True):
-    """One container as followed so far. `since_s` is when it began to start; crashes on the way do not renew it."""
+    """One container as followed so far. `since_s` is when it began to start; crashes meanwhile do not change it."""
 
     container: str  # id
     since_s: float
-    started_s: float = 0.0  # of this life, in the runtime's clock: another value is another life
-    born_s: float = 0.0  # of this life, in ours
+    started_s: float = 0.0  # of this process, in the runtime's clock: another value is another process
+    born_s: float = 0.0  # of this process, in the agent's clock
     down_s: float | None = None  # since when it has no process
-    healthy: bool = False  # in this life
+    healthy: bool = False  # this process
     bad: int = 0  # in a row
-    probes: int = 0  # in this life
-    stopped: bool = False  # by us, so nobody brings it back
+    probes: int = 0  # of this process
+    stopped: bool = False  # by the agent, so the runtime does not restart it
 
 
 def begin(container: Container, now_s: float) -> Watch:
-    """Whenever the agent starts a container, and for those it finds: each has its whole start period before it."""
+    """For a container that the agent starts or finds: its whole start period begins now."""
     return looked(Watch(container.id, since_s=now_s), container, now_s)
 
 
 def stopped(watch: Watch) -> Watch:
-    """Whenever the agent has stopped a container: nobody waits for the runtime to bring it back."""
+    """For a container that the agent has stopped: do not wait for the runtime to restart it."""
     return replace(watch, stopped=True)
 
 
@@ -62,7 +62,7 @@ def looked(watch: Watch, container: Container, now_s: float) -> Watch:
 
 
 def probed(watch: Watch, ok: bool) -> Watch:
-    """One good answer is enough; a bad one counts for the row it stands in."""
+    """One good answer is enough; bad ones count in a row."""
     if ok:
         return replace(watch, healthy=True, bad=0, probes=watch.probes + 1)
     return replace(watch, bad=watch.bad + 1, probes=watch.probes + 1)
@@ -81,7 +81,7 @@ def word(watch: Watch, container: Container, health: Health | UnsetType, now_s: 
 
 
 def _comes_back(watch: Watch, container: Container, health: Health | UnsetType, now_s: float) -> bool:
-    """A clean end is an end, and so is ours; a crash is the runtime's to heal, a few times, at once."""
+    """A clean exit is final, and so is a stop by the agent; the runtime restarts a crash at once, a few times."""
     if watch.stopped or container.exit_code == 0 or container.restarts >= RESTARTS_MAX:
         return False
     down_s = now_s - (watch.down_s if watch.down_s is not None else now_s)
@@ -89,20 +89,20 @@ def _comes_back(watch: Watch, container: Container, health: Health | UnsetType, 
 
 
 def _in_time(watch: Watch, health: Health | UnsetType, now_s: float) -> bool:
-    """Without a check there is no period to be late in: the runtime's own tries are the bound."""
+    """Without a check there is no start period: the number of restarts by the runtime is the limit."""
     return health is UNSET or now_s - watch.since_s <= duration.milliseconds(health.start_period) / 1000
 
 
 def capped(health: Health | UnsetType, start_s: float) -> Health | UnsetType:
-    """In a hurry (`lab fast`), nobody gets longer than this to start; 0: everybody as declared."""
+    """With `lab fast`, no container gets longer than this to start; 0: as declared."""
     if health is UNSET or not start_s or duration.milliseconds(health.start_period) <= start_s * 1000:
         return health
     return replace(health, start_period=f"{start_s:.0f}s")
 
 
 def pause_s(watch: Watch, health: Health) -> float:
-    """Until the next probe: eager while it starts, so that a deploy does not wait for a slow interval; at ease with one
-    that has been well for a while, until its first bad answer."""
+    """The pause until the next probe: short while it starts, so that a deploy does not wait for a slow interval; longer
+    for one that has been healthy for a while, until its first bad answer."""
     interval_s = float(duration.milliseconds(health.interval)) / 1000
     if not watch.healthy:
         return min(interval_s, EAGER_S * float(2 ** min(watch.probes, 16)))

@@ -1,7 +1,7 @@
-"""A service that left this node's manifest: removed, or moved to another node? Pure.
+"""Decide whether a service that left this node's manifest was removed or moved. Pure.
 
-What was removed has a tombstone here and goes at once. What was moved, and has no data, serves until the hub says that
-its new home has it: without such a word both run, which harms nobody, and nobody is left without.
+A removed service has a tombstone here and goes at once. A moved service without data serves until the hub reports that
+its new node has it: without that report both run, which does no harm, and the service is never down.
 """
 
 from collections.abc import Collection
@@ -11,9 +11,9 @@ from holdfast.model.manifest import NodeManifest
 
 
 def serves_on(manifest: NodeManifest, address: str, serving: Guest | None, released: Collection[str]) -> bool:
-    """`serving` is what runs here of it; with data it would be a second writer, so that it never serves on."""
+    """`serving` is what runs here of it; with data it would be a second writer, so it does not keep serving."""
     if serving is None or not serving.active or address in released:
         return False
     if address in manifest.services or address in manifest.standby or address in manifest.retired:
-        return False  # wanted; or ended by the hub's own word; or removed
+        return False  # wanted; or released by the hub; or removed
     return not any(part.spec.mounts for part in serving.parts)

@@ -1,7 +1,7 @@
-"""Whose is this container, and what becomes of one that nobody wants? One table (C-05, T-15, D-17, I-35); pure.
+"""Decide who owns a container, and what to do with one that is not wanted. One table (C-05, T-15, D-17, I-35); pure.
 
-Wrongly killing what a person started is worse than a line in a report, so the default only reports; data is not even
-spoken of here. A container of an applied service is never judged: it belongs to that service's rollout.
+Removing a container that a person started is worse than a line in a report, so the default only reports; data is never
+touched here. A container of an applied service is not judged here: its rollout decides.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, Container
 
-# ours: labelled with this fleet. other: with another one, whose agent looks after it. none: nobody of us made it.
+# ours: labelled with this fleet. other: with another fleet, whose agent owns it. none: no agent made it.
 Mark = Literal["ours", "other", "none", "infrastructure"]
 Switch = Literal["report", "stop", "remove"]
 Fate = Literal["keep", "adopt", "report", "stop", "remove"]
@@ -19,7 +19,7 @@ Fate = Literal["keep", "adopt", "report", "stop", "remove"]
 
 class Facts(Struct, frozen=True):
     mark: Mark
-    known: bool  # the journal says that we made it
+    known: bool  # the journal records that this agent made it
     exact: bool  # its name and its spec are those of a wanted container
     applied: bool  # its service is in the manifest
     tombstoned: bool  # its service was removed on purpose
@@ -49,7 +49,7 @@ def _always(fate: Fate) -> Callable[[Facts], Fate]:
     return lambda facts: fate
 
 
-# First match. Every set of facts meets a row: the last one holds always.
+# First match. Every set of facts matches a row: the last row matches always.
 TABLE: tuple[tuple[Callable[[Facts], bool], Callable[[Facts], Fate]], ...] = (
     (lambda it: it.mark == "infrastructure", _always("keep")),  # I-35, D-17: agent, proxy, tunnel, hub
     (lambda it: not it.complete, _always("keep")),  # absence is not proven

@@ -1,4 +1,4 @@
-"""The no-progress guard: doing the same thing to the same world again and again is noticed and stopped. Pure."""
+"""The no-progress guard: stops work that repeats the same steps without any change. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,12 +18,12 @@ class Guard(Struct, frozen=True):
         return Guard(fingerprint, self.times + 1 if fingerprint == self.fingerprint else 1)
 
     def reason(self, at_most: int = SAME_MAX) -> str | None:
-        """Why to stop, in words; None while it makes sense to go on."""
+        """Why to stop, as text; None while it may go on."""
         if self.times <= at_most:
             return None
-        return f"the same steps were taken {self.times - 1} times and changed nothing"
+        return f"the same steps ran {self.times - 1} times and changed nothing"
 
 
 def fingerprint(observation: Any, actions: Iterable[str]) -> str:
-    """`observation` holds nothing that changes by itself: no times, no counters."""
+    """`observation` has nothing that changes without a step: no times, no counters."""
     return canonical.digest(canonical.encode([observation, list(actions)]))

@@ -1,9 +1,9 @@
-"""How a service becomes what it must be: the next step, from what is true now. The same table leads forward and back.
+"""The rules of a rollout: the next steps of a service, from the current state, forward and back. Pure.
 
-Forward, the target is what is wanted; after a failure it is what served before. Nothing is remembered between two
-steps, so a crash anywhere is only a longer pause. Promised: nothing is touched before every image is here; no healthy
-old one goes before all newcomers beside it are healthy and the routes are switched; two that write into the same
-directory are never alive at once; what leaves, leaves last.
+Forward, the target is what is wanted; after a failure it is what served before. Between two steps nothing is kept, so a
+crash anywhere is only a longer pause. Guaranteed: nothing changes before every image is present; no healthy old
+container goes before all new ones beside it are healthy and the routes are switched; two containers that write into
+the same directory never run at once; removals come last.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,13 +36,13 @@ from holdfast.reconcile.steps import (
 
 
 def next_step(target: Guest | None, here: Here) -> Step | None:
-    """None: at rest."""
+    """None: nothing to do."""
     steps = next_steps(target, here)
     return steps[0] if steps else None
 
 
 def next_steps(target: Guest | None, here: Here) -> tuple[Step, ...]:
-    """All steps that may be taken at the same time, next. A target of None is retired."""
+    """All next steps that may run at the same time. A target of None is retired."""
     view = _look(target, here)
     for rule in _rules(view):
         if steps := tuple(rule(view)):
@@ -51,7 +51,7 @@ def next_steps(target: Guest | None, here: Here) -> tuple[Step, ...]:
 
 
 def is_settled(target: Guest, serving: Guest | None) -> bool:
-    """Was this very thing switched to? An agent that derives other containers from the same entry starts over."""
+    """Whether exactly this target was switched to. If the agent derives other containers from the entry, it is not."""
     return serving is not None and serving.deployment == target.deployment and _shape(serving) == _shape(target)
 
 
@@ -59,7 +59,7 @@ def _shape(guest: Guest) -> dict[str, tuple[str, int]]:
     return {part.spec.component: (part.digest, part.replicas) for part in guest.parts}
 
 
-# ---- the picture a rule sees ----------------------------------------------------------------------------------------
+# ---- the state a rule sees ------------------------------------------------------------------------------------------
 
 Slot = tuple[str, int]  # component, replica
 
@@ -92,18 +92,18 @@ class View(Struct, frozen=True):
         return ((part, seen) for part in self.parts for seen in self.kept(part) if not self.is_proven(seen))
 
     def is_proven(self, seen: Seen) -> bool:
-        """It has served, so it is not the newcomers' fault that it is ill."""
+        """It has served before, so the new containers are not the reason that it is unhealthy."""
         for part in self.here.serving.parts if self.here.serving else ():
             if (part.spec.component, part.digest) == (seen.container.component, seen.container.spec):
                 return seen.container.replica < part.replicas
         return False
 
     def strangers(self, part: Part) -> list[Container]:
-        """They may write where this part would; nobody knows, and they are not ours to stop."""
+        """They may write where this part would; that is unknown, and the agent may not stop them."""
         return [one for one in self.here.strangers if part.spec.mounts and one.running]
 
     def rivals(self, part: Part) -> list[Seen]:
-        """Extras that must not be alive together with this part, whatever state they are in now."""
+        """Extras that must not run together with this part, whatever state they are in now."""
         return [seen for seen in self.extras if part.recreate and self._shares(part, seen)]
 
     def _shares(self, part: Part, seen: Seen) -> bool:
@@ -111,7 +111,7 @@ class View(Struct, frozen=True):
             return True
         if not part.spec.mounts:
             return False
-        # A renamed component keeps the directories of its volumes. Nobody knows what one of a lost attempt mounts.
+        # A renamed component keeps the directories of its volumes. The mounts of a lost attempt are unknown.
         spec = _spec_of(self.here.serving, seen.container.spec)
         return spec is None or _overlap(part.spec, spec)
 
@@ -137,7 +137,7 @@ def _look(target: Guest | None, here: Here) -> View:
 
 
 def keepers_of(target: Guest | None, here: Here) -> dict[Slot, Seen]:
-    """The one container of each slot; of several (a journal was lost) the best, the same one every time."""
+    """The one container of each slot; of several (a journal was lost) the best, and the same one every time."""
     keepers: dict[Slot, Seen] = {}
     digests = {part.spec.component: part for part in target.parts} if target else {}
     for seen in sorted(_ordered(here), key=lambda seen: _rank(seen, here.routed or frozenset())):
@@ -162,7 +162,7 @@ def _rank(seen: Seen, routed: frozenset[str]) -> tuple[int, bool]:
 
 
 def _failure(view: View) -> Iterator[Step]:
-    """A newcomer that will not do. One that served before is left to be healed: it would fail on the way back too."""
+    """A new container that failed. One that served before is left to recover: it would fail after a rollback too."""
     ill = ((part, seen) for part, seen in view.newcomers() if seen.health in WHY and not view.owes_start(seen))
     return _first(_fail(part, seen) for part, seen in ill)
 
@@ -171,8 +171,8 @@ def _fail(part: Part, seen: Seen) -> Step:
     return Fail(part, seen.container, WHY.get(seen.health, ENDED) if seen.container.running else ENDED)
 
 
-ENDED = "it ended and was not brought back"
-WHY = {"failed": "it did not become healthy in time", "unhealthy": "it became healthy and did not stay so"}
+ENDED = "it ended and was not restarted"
+WHY = {"failed": "it did not become healthy in time", "unhealthy": "it became healthy, then unhealthy again"}
 
 
 def _stranger(view: View) -> Iterator[Step]:
@@ -180,7 +180,7 @@ def _stranger(view: View) -> Iterator[Step]:
     return _first(Fail(part, stranger, STRANGER) for part in idle for stranger in view.strangers(part))
 
 
-STRANGER = "it carries this service's labels, was not made by this agent, and may write into the same data"
+STRANGER = "it has this service's labels, was not made by this agent, and may write into the same data"
 
 
 def _pulls(view: View) -> Iterator[Step]:
@@ -206,7 +206,7 @@ def _owes_hook(view: View, part: Part, when: When) -> bool:
 
 
 def _pre_deploy(view: View) -> Iterator[Step]:
-    """One after the other, in the order of the file: a later one may build on an earlier one."""
+    """One after the other, in the order of the file: a later one may depend on an earlier one."""
     owed = (Hook(part, "pre_deploy") for part in view.parts if _owes_hook(view, part, "pre_deploy"))
     return _first(owed)
 
@@ -223,7 +223,7 @@ def _first(steps: Iterator[Step]) -> Iterator[Step]:
 
 
 def _creations(view: View) -> Iterator[Step]:
-    """Also of parts that are replaced in place: the old one is not stopped for one that cannot even be made."""
+    """Also for parts that are replaced in place: the old one is not stopped for one that cannot be created."""
     for part in view.parts:
         for replica, seen in view.slots(part):
             if seen is None:
@@ -276,7 +276,7 @@ def _replace(view: View, part: Part) -> Iterator[Step]:
 
 
 def _owes_checkpoint(view: View, part: Part) -> bool:
-    """Another image is about to write into data; on the way back the checkpoint of the way there is kept."""
+    """Another image is about to write into the data; on the way back the checkpoint made before is kept."""
     if view.settled or not part.spec.mounts or part.spec.component in view.here.checkpoints:
         return False
     changed = any(seen.container.image != part.spec.reference for seen in view.rivals(part))
@@ -284,12 +284,12 @@ def _owes_checkpoint(view: View, part: Part) -> bool:
 
 
 def _unproven(view: View) -> Iterator[Step]:
-    """Whatever was overlooked above: nothing is switched to a newcomer that is not healthy at this moment."""
+    """A last check: nothing is switched to a new container that is not healthy now."""
     return _first(_fail(part, seen) for part, seen in view.newcomers() if not seen.is_well)
 
 
 def _certificates(view: View) -> Iterator[Step]:
-    """Before any route leads there: a certificate that cannot be had fails the deployment (M-84)."""
+    """Before any route uses it: without its certificate the deployment fails (M-84)."""
     if view.here.routed is not None and not view.here.certified:
         yield Certify()
 
@@ -305,8 +305,8 @@ def _wanted_routed(view: View) -> frozenset[str]:
 
 
 def backends(part: Part, keepers: dict[Slot, Seen], here: Here) -> tuple[Seen, ...]:
-    """Who answers for it: the healthy ones, and who has a route and is only not judged yet (the agent started anew).
-    If there is nobody, all: a route to nobody helps nobody, and a short crash need not rewrite the proxy."""
+    """The backends: healthy containers, and routed ones that are not judged yet (the agent restarted). If there are
+    none, all of them: a route without backends does not help, and a short crash need not rewrite the proxy."""
     if not part.routes:
         return ()
     slots = ((part.spec.component, replica) for replica in range(part.replicas))
@@ -325,13 +325,13 @@ def _unroute(view: View) -> Iterator[Step]:
 
 
 def _unlist(view: View) -> Iterator[Step]:
-    """A service that only rests keeps its names."""
+    """A stopped service keeps its names."""
     if view.here.listed and not view.here.held:
         yield Unlist()
 
 
 def _drain(view: View) -> Iterator[Step]:
-    """Only who may have been sent something: one that never became healthy was not."""
+    """Only containers that may have got requests: one that never became healthy did not."""
     if view.here.routed is None:
         return
     busy = (seen for seen in _leaving(view) if seen.container.running and seen.health in ("healthy", "unhealthy"))
@@ -398,9 +398,9 @@ SETTLED: tuple[Rule, ...] = (
     _removals,
     _post_deploy,
     _unused_networks,
-    _all_healthy,  # last: routes are set right and what failed is removed while one is still coming up
+    _all_healthy,  # last: routes are corrected and failed ones removed while one is still starting
 )
-RESTING: tuple[Rule, ...] = (_unroute, _drain, _stops, _unlist)  # containers stay, to be started as they were
+RESTING: tuple[Rule, ...] = (_unroute, _drain, _stops, _unlist)  # containers stay, to be started again unchanged
 RETIRED: tuple[Rule, ...] = (_unroute, _drain, _stops, _removals, _unlist, _unused_networks)
 
 

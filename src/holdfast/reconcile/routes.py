@@ -1,4 +1,4 @@
-"""The routes of what serves: which healthy containers answer for which route. Pure; an adapter tells the proxy."""
+"""The proxy routes of a node's services: which healthy containers are the backends. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
@@ -18,13 +18,13 @@ ProxyKind = Literal["internal", "public", "none"]
 
 
 class Naming(Struct, frozen=True):
-    """How this fleet names things."""
+    """The internal zone and the public domains of this fleet."""
 
     zone: str = DEFAULT_ZONE
     domains: tuple[str, ...] = ()  # public ones
 
 
-Certificate = Callable[[tuple[str, ...]], str]  # digest of what is shown for these names, "" if there is none
+Certificate = Callable[[tuple[str, ...]], str]  # digest of the certificate for these names, "" if there is none
 
 
 def routes(
@@ -33,8 +33,8 @@ def routes(
     proxy: ProxyKind = "internal",
     naming: Naming = Naming(),  # noqa: B008
 ) -> tuple[ProxyRoute, ...]:
-    """Of one service, sorted, without certificates. Empty on a node without a proxy (T-32), at rest, and for a service
-    that left."""
+    """Of one service, sorted, without certificates. Empty on a node without a proxy (T-32), for a stopped service, and
+    for a service that left."""
     if serving is None or proxy == "none" or here.held or not serving.active:
         return ()
     keepers = keepers_of(serving, here)
@@ -46,7 +46,7 @@ def routes(
 
 
 def certified(found: Iterable[ProxyRoute], certificate: Certificate) -> tuple[ProxyRoute, ...]:
-    """What is terminated here shows a certificate; what is passed through brings its own."""
+    """A route that the proxy terminates has a certificate; a passed-through one has its own."""
     return tuple(replace(one, certificate=certificate(one.hostnames)) if one.mode == "l7" else one for one in found)
 
 
@@ -76,5 +76,5 @@ def _route(
 
 
 def digest(found: Iterable[ProxyRoute]) -> str:
-    """The same for the same set, whatever order it was handed over in (T-12)."""
+    """The same for the same set, in any order (T-12)."""
     return canonical.digest(canonical.encode(ordered(found)))

@@ -1,4 +1,4 @@
-"""The seven stages of a pass (T-06): which service is worked on in which, and why. Pure; the agent performs."""
+"""The seven stages of a pass (T-06): which service is handled in which stage, and why. Pure; the agent performs it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
@@ -38,7 +38,7 @@ STAGE_OF: Mapping[Kind, Stage] = {
 
 
 class Look(Struct, frozen=True):
-    """One service, frozen for the pass (T-05): what it must be and what is here. A target of None is to be retired."""
+    """One service, frozen for the pass (T-05): wanted and observed state. A target of None is to be retired."""
 
     service: str
     target: Guest | None
@@ -62,8 +62,8 @@ def work(
     busy: Collection[str] = frozenset(),
     mode: Mode = "converge",
 ) -> Agenda:
-    """In order of stage, then of name. A busy service is under way already and is not started twice (C-35); `observe`
-    looks and touches nothing."""
+    """By stage, then by name. A busy service is in progress already and is not started twice (C-35); `observe` changes
+    nothing."""
     quiet = [look for look in looks if look.service not in busy]
     found = {look.service: drift.service(look.service, look.target, look.here) for look in quiet}
     findings = tuple(sorted((*(one for drifts in found.values() for one in drifts), *_node_drift(node))))
@@ -75,13 +75,13 @@ def work(
 
 
 def _work(service: str, drifts: Collection[Drift]) -> Work:
-    """One rollout sets the whole service right, in the stage of its heaviest trouble: nothing of it is stopped in
-    stage 1 that serves until stage 4."""
+    """One rollout corrects the whole service, in the stage of its gravest drift: nothing that serves until stage 4 is
+    stopped in stage 1."""
     kinds = tuple(sorted({one.kind for one in drifts}, key=drift.KINDS.index))
     return Work(max(STAGE_OF[kind] for kind in kinds), service, kinds)
 
 
 def _node_drift(node: Collection[Subsystem]) -> list[Drift]:
-    """Containers and routes are some service's; names and peers are the node's."""
+    """Containers and routes belong to a service; names and peers to the node."""
     kinds: tuple[Kind, ...] = ("dns", "peers")
     return [Drift("", kind) for kind in kinds if kind in node]

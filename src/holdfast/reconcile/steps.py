@@ -1,4 +1,4 @@
-"""The steps of a rollout: small values, named as people read them in results. What performs them is the agent."""
+"""The steps of a rollout: small values with the names that results show. The agent performs them."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -8,7 +8,7 @@ from msgspec import Struct
 from holdfast.model.container import Container, Part
 
 When = Literal["pre_deploy", "post_deploy"]
-Which = Literal["", "old", "failed"]  # of a container that goes: it served before, or its deployment did not work
+Which = Literal["", "old", "failed"]  # of a container that goes: it served before, or its deployment failed
 
 
 def label(container: Container) -> str:
@@ -68,7 +68,7 @@ class Start(Struct, frozen=True):
 
 
 class AwaitHealthy(Struct, frozen=True):
-    """Done as soon as one of them is not `starting` any more; the table is asked again then."""
+    """Done as soon as one of them is no longer `starting`; then the rules run again."""
 
     containers: tuple[Container, ...]
 
@@ -87,7 +87,7 @@ class Stop(Struct, frozen=True):
 
 
 class Checkpoint(Struct, frozen=True):
-    """Put its data aside, as it is now, with nobody writing."""
+    """Copy its data as it is now, without a writer."""
 
     part: Part
 
@@ -105,7 +105,7 @@ class Certify(Struct, frozen=True):
 
 
 class Switch(Struct, frozen=True):
-    """The target serves from now on: routes are applied and acknowledged, then it is noted as `serving`."""
+    """The target serves from now on: routes are applied and acknowledged, then it is recorded as `serving`."""
 
     @property
     def name(self) -> str:
@@ -113,7 +113,7 @@ class Switch(Struct, frozen=True):
 
 
 class Unroute(Struct, frozen=True):
-    """Its names lead to nobody: whoever asks for them hears 502."""
+    """Its names have no backend: requests get 502."""
 
     @property
     def name(self) -> str:
@@ -121,7 +121,7 @@ class Unroute(Struct, frozen=True):
 
 
 class Unlist(Struct, frozen=True):
-    """Its names are not answered any more. After the containers: only then may an edge let go of it (I-19)."""
+    """Its names are no longer served. After the containers: only then may an edge drop its route (I-19)."""
 
     @property
     def name(self) -> str:
@@ -156,7 +156,7 @@ class RemoveNetwork(Struct, frozen=True):
 
 
 class Fail(Struct, frozen=True):
-    """This attempt did not work. Nothing to perform: the target becomes what served before."""
+    """This attempt failed. Nothing to perform: the target becomes what served before."""
 
     part: Part
     container: Container

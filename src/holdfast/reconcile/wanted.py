@@ -1,4 +1,4 @@
-"""What one service must be on this node: its file and its entry become a guest of exact container specs. Pure."""
+"""Derive the exact container specs of a service from its file and its table entry. Pure."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -67,7 +67,7 @@ def _image_digest(image: str, resolved: Mapping[str, str]) -> str:
 
 
 def _env(component: Component, service: str, epoch: int) -> tuple[tuple[str, str], ...]:
-    """Ours win over the file's: whoever reads them must be able to rely on them."""
+    """Holdfast's labels win over the file's, so that readers can rely on them."""
     ours = {
         "HOLDFAST_SERVICE": service,
         "HOLDFAST_COMPONENT": component.name,

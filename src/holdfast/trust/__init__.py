@@ -1,1 +1,1 @@
-"""Who may say what: principals, permissions, signatures; deny by default."""
+"""The rules of trust: principals, permissions, signatures. Denied by default."""

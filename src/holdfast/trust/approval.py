@@ -1,4 +1,4 @@
-"""Do these signatures carry this revision? Grades, thresholds, scopes; the only maker of `Approved`. Pure."""
+"""Check that a revision has enough signatures: grades, thresholds, scopes. The only maker of `Approved`. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,14 +23,14 @@ class Approved(Struct, frozen=True):
 
 
 def by_key(trust: Trust) -> dict[str, Operator]:
-    """Operators by key, without its comment: two operators with one key are one signer."""
+    """Operators by key, without its comment: two operators with the same key count as one signer."""
     return {" ".join(operator.key.split()[:2]): operator for operator in trust.operators}
 
 
 def verified_keys(message: bytes, signatures: Sequence[str]) -> tuple[str, ...]:
-    """The keys that really signed, whoever they belong to. One forged signature spoils all."""
+    """The keys that signed, of operators or not. One forged signature refuses all."""
     if len(signatures) > SIGNATURES_MAX:
-        raise Corrupt("too many signatures on one revision", remedy="sign the plan anew", code="signature_invalid")
+        raise Corrupt("too many signatures on one revision", remedy="sign the plan again", code="signature_invalid")
     found: dict[str, None] = {}
     for armoured in signatures:
         parsed = sshsig.parse(armoured)
@@ -48,7 +48,7 @@ def refuse_strangers(keys: Sequence[str], trust: Trust, also: Trust | None = Non
 
 
 def refuse_unsigned(keys: Sequence[str], trust: Trust) -> None:
-    """The cheap question that comes before every dear one: did any operator of this fleet sign this?"""
+    """The cheap check before every expensive one: did an operator of this fleet sign this?"""
     if not keys:
         raise _lacking("0 given")
     if not by_key(trust).keys() & set(keys):
@@ -65,7 +65,7 @@ def _stranger(key: str) -> NotPermitted:
 
 
 def missing(trust: Trust, keys: Iterable[str], grade: Grade, addresses: Sequence[str]) -> str | None:
-    """In words, what is still lacking under this trust; None when the threshold is met."""
+    """What is still missing under this trust, as text; None when the threshold is met."""
     wanted = threshold(trust, grade)
     operators = by_key(trust)
     eligible = [operators[key] for key in keys if key in operators and may_sign(operators[key], grade)]
@@ -75,8 +75,8 @@ def missing(trust: Trust, keys: Iterable[str], grade: Grade, addresses: Sequence
         return None
     could = sorted(o.name for o in trust.operators if may_sign(o, grade) and o not in counted)
     outside = "".join(f"; {o.name} may not sign for {address}" for o, address in narrow if address is not None)
-    names = ", ".join(could) or "nobody"
-    return f"grade {grade} needs {wanted} signature(s), {len(counted)} given{outside}; who could sign: {names}"
+    names = ", ".join(could) or "no operator"
+    return f"grade {grade} needs {wanted} signature(s), {len(counted)} given{outside}; these could sign: {names}"
 
 
 def approve(
@@ -108,7 +108,7 @@ def approve_keys(
 
 def _lacking(why: str) -> SignatureRequired:
     return SignatureRequired(
-        f"this change is not signed well enough: {why}",
+        f"this change needs more signatures: {why}",
         remedy="holdfast plan -o change.plan && holdfast sign change.plan --key KEY && holdfast apply change.plan",
     )
 

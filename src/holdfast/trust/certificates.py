@@ -1,4 +1,4 @@
-"""Rules about certificates: who may issue which names, when one is renewed, whether a peer is the hub. Pure."""
+"""The rules of certificates: who may issue which names, when to renew, whether a peer is the hub. Pure."""
 
 import ipaddress
 import re
@@ -23,7 +23,7 @@ def checked_name(name: str) -> str:
     """One plain hostname in lower case; no wildcard is ever issued."""
     if _NAME.match(name.lower()) is None:
         raise Invalid(
-            f"{name[:80]!r} is not a hostname that a certificate can carry",
+            f"a certificate cannot have the hostname {name[:80]!r}",
             remedy="use lower-case letters, digits, dashes and dots, such as hub.example.com",
             code="certificate_name",
         )
@@ -31,7 +31,7 @@ def checked_name(name: str) -> str:
 
 
 def named(facts: CertificateFacts, host: str) -> bool:
-    """The host that was dialled, as hostname or address, stands in the certificate exactly."""
+    """The certificate names exactly the dialled host, as hostname or address."""
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -43,10 +43,10 @@ def named(facts: CertificateFacts, host: str) -> bool:
 
 
 def hub_complaint(facts: CertificateFacts, hub_key: str, host: str, now_s: float) -> Complaint | None:
-    """Why this certificate does not prove our hub, or None. The handshake has proven that the peer holds its key."""
+    """Why this certificate does not prove the hub, or None. The handshake has proven that the peer holds its key."""
     pinned = ssh_key.parse(hub_key)
     if not facts.key or ssh_key.parse(facts.key).blob != pinned.blob:
-        return f"its key is {_shown(facts.key)}, pinned is {ssh_key.fingerprint(pinned)}"
+        return f"its key is {_shown(facts.key)}, but the pinned key is {ssh_key.fingerprint(pinned)}"
     if not facts.self_signed:
         return "its certificate is not signed by that key"
     if now_s < facts.not_before_s:
@@ -54,7 +54,7 @@ def hub_complaint(facts: CertificateFacts, hub_key: str, host: str, now_s: float
     if now_s >= facts.not_after_s:
         return "its certificate has expired"
     if not named(facts, host):
-        return f"its certificate is made for {', '.join((*facts.names, *facts.addresses)) or 'nobody'}, not for {host}"
+        return f"its certificate is for {', '.join((*facts.names, *facts.addresses)) or 'no name'}, not for {host}"
     return None
 
 
@@ -66,13 +66,13 @@ def _shown(key: str) -> str:
 
 
 def renew_due(not_before_s: float, not_after_s: float, now_s: float) -> bool:
-    """With a third of its life left, or before its time: a clock that was wrong then is no reason to wait now."""
+    """With a third of its life left, or before its validity begins: a clock once wrong is no reason to wait."""
     return now_s < not_before_s or not_after_s - now_s <= (not_after_s - not_before_s) / 3
 
 
 # ---- who may issue what
 
-# What a node of this role may issue (M-26, I-17). A node of several roles may issue what each of them may.
+# What a node of this role may issue (M-26, I-17). A node with several roles may issue what each of them may.
 _INTERNAL, _PUBLIC = "internal", "public"
 TREES_OF_ROLE: Mapping[Role, str] = {
     "worker": _INTERNAL,
@@ -84,7 +84,7 @@ TREES_OF_ROLE: Mapping[Role, str] = {
 
 
 def constraints(node: str, roles: Sequence[Role], settings: Settings) -> Constraints:
-    """The subtrees of this node's issuing certificate. One zone may lie within the other; then it is cut out."""
+    """The subtrees of this node's issuing certificate. If one zone lies within the other, it is excluded."""
     zone, public = zone_of(settings), settings.public_domains
     trees = {TREES_OF_ROLE[role] for role in roles}
     permitted = {zone} if _INTERNAL in trees else {listener_name(node, roles, settings)}
@@ -99,10 +99,10 @@ def constraints(node: str, roles: Sequence[Role], settings: Settings) -> Constra
 
 
 def listener_name(node: str, roles: Sequence[Role], settings: Settings) -> str:
-    """The name under which a node serves its own HTTP API: the one internal name that an edge may have, too.
+    """The name under which a node serves its own HTTP API: the only internal name that an edge may also have.
 
-    Where the internal zone lies within a public domain, it is cut out of what an edge may issue, and this name with it;
-    then the edge's stands in a zone of ours that no resolver knows. Nobody looks it up: callers dial addresses.
+    If the internal zone lies within a public domain, it is excluded from what an edge may issue, and this name with
+    it. The edge's name is then in a zone that no resolver knows. That is enough: callers dial addresses, not names.
     """
     zone = zone_of(settings)
     lies_within = any(within(zone, domain) for domain in settings.public_domains)
@@ -112,20 +112,20 @@ def listener_name(node: str, roles: Sequence[Role], settings: Settings) -> str:
 
 
 def internal_complaint(name: str, settings: Settings) -> Complaint | None:
-    """Why no worker shows a certificate for this name, or None (I-17). The narrower tree owns a name."""
+    """Why a worker may not serve a certificate for this name, or None (I-17). The narrower subtree owns a name."""
     zone = zone_of(settings)
     if not within(name, zone):
-        return f"{name} does not lie within the internal zone {zone}"
+        return f"{name} is not within the internal zone {zone}"
     if any(domain != zone and within(domain, zone) and within(name, domain) for domain in settings.public_domains):
         return f"{name} is a public name"
     return None
 
 
 def public_complaint(name: str, settings: Settings) -> Complaint | None:
-    """Why no edge shows a certificate for this name, or None (M-24, M-82, I-17)."""
+    """Why an edge may not serve a certificate for this name, or None (M-24, M-82, I-17)."""
     domains = [domain for domain in settings.public_domains if within(name, domain)]
     if not domains:
-        return f"{name} does not lie within {', '.join(settings.public_domains) or 'a public domain: there is none'}"
+        return f"{name} is not within {', '.join(settings.public_domains) or 'a public domain: there is none'}"
     zone = zone_of(settings)
     if within(name, zone) and any(within(zone, domain) for domain in domains):
         return f"{name} is an internal name"
@@ -138,15 +138,15 @@ def may_issue(allowed: Constraints, name: str) -> bool:
 
 
 def checked_names(allowed: Constraints, names: Sequence[str]) -> tuple[str, ...]:
-    """Hostnames that this issuer may sign, or the refusal that names the first it may not."""
+    """Hostnames that this issuer may sign, or a refusal that names the first it may not."""
     plain = tuple(checked_name(name) for name in names)
     for name in plain:
         if not may_issue(allowed, name):
             raise NotPermitted(
-                f"this node may not issue a certificate for {name}; it may for names within "
+                f"this node may not issue a certificate for {name}; it may issue for names within "
                 f"{', '.join(allowed.permitted)}"
                 + (f" but not {', '.join(allowed.excluded)}" if allowed.excluded else ""),
-                remedy="look at internal_zone, public_domains and the node's roles in fleet.toml: holdfast plan",
+                remedy="check internal_zone, public_domains and the node's roles in fleet.toml, then: holdfast plan",
                 code="certificate_name",
             )
     if not plain:
@@ -157,7 +157,7 @@ def checked_names(allowed: Constraints, names: Sequence[str]) -> tuple[str, ...]
 
 
 def needs_reissue(facts: CertificateFacts, wanted: Constraints, now_s: float) -> Complaint | None:
-    """Why a node's issuing certificate has to be made anew, with the same key; its pin changes by that."""
+    """Why a node's issuing certificate has to be reissued with the same key; this changes its pin."""
     if facts.constraints != wanted:
         return "the fleet's zones or the node's roles changed"
     if renew_due(facts.not_before_s, facts.not_after_s, now_s):
@@ -170,12 +170,12 @@ def leaf_due(facts: CertificateFacts, names: Sequence[str], now_s: float) -> boo
 
 
 def issuer_complaint(facts: CertificateFacts, wanted: Constraints, now_s: float) -> Complaint | None:
-    """Why nobody should trust this issuing certificate of a node, or None: a node says itself which one it has, and one
-    that was taken over would rather have an unbounded one."""
+    """Why a node's issuing certificate must not be trusted, or None. The node itself reports which certificate it
+    has, and a compromised node could report one without limits."""
     if not facts.self_signed:
         return "its own key did not sign it"
     if not facts.bounded:
-        return "it is not bound to issue leaves for hostnames only"
+        return "it is not limited to issuing leaf certificates for hostnames"
     if facts.constraints != wanted:
         return (
             f"it may issue for {', '.join(facts.constraints.permitted)}, its role allows {', '.join(wanted.permitted)}"

@@ -1,4 +1,4 @@
-"""Do these signatures carry this statement? For everything operators sign that is not a revision. Pure."""
+"""Check the signatures on a statement that is not a revision: invite, order, revocation. Pure."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from holdfast.trust.approval import SIGNATURES_MAX, by_key, missing
 
 
 def signing_keys(message: bytes, signatures: Sequence[str], namespace: str, what: str) -> tuple[str, ...]:
-    """The keys that really signed, whoever they belong to. One forged signature spoils all."""
+    """The keys that signed, of operators or not. One forged signature refuses all."""
     if len(signatures) > SIGNATURES_MAX:
-        raise Corrupt(f"too many signatures on {what}", remedy=f"sign {what} anew", code="signature_invalid")
+        raise Corrupt(f"too many signatures on {what}", remedy=f"sign {what} again", code="signature_invalid")
     found: dict[str, None] = {}
     for armoured in signatures:
         parsed = sshsig.parse(armoured)
@@ -33,7 +33,7 @@ def signers(
     what: str,
     remedy: str,
 ) -> tuple[Signer, ...]:
-    """Who signed, once the threshold of this grade is met by operators whose scope covers every address."""
+    """The signers, once operators whose scope covers every address meet the threshold of this grade."""
     keys = signing_keys(message, signatures, namespace, what)
     operators = by_key(trust)
     for key in keys:
@@ -46,7 +46,7 @@ def signers(
             )
     lacking = missing(trust, keys, grade, addresses)
     if lacking is not None:
-        raise SignatureRequired(f"{what} is not signed well enough: {lacking}", remedy=remedy)
+        raise SignatureRequired(f"{what} needs more signatures: {lacking}", remedy=remedy)
     return tuple(
         Signer(operators[key].name, ssh_key.fingerprint(ssh_key.parse(key)), operators[key].grade)
         for key in sorted(keys)

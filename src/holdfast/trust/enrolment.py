@@ -1,4 +1,4 @@
-"""Is this key that node? The chain from the operators over a one-time key to a node's own key; revocations. Pure."""
+"""Verify enrolments: the chain from operators over a one-time key to a node's key; and revocations. Pure."""
 
 from msgspec import Struct
 
@@ -24,13 +24,13 @@ from holdfast.model.trust import Trust
 from holdfast.trust import endorsement, sshsig
 
 SKEW_S = 60.0
-RECORD_S = 7 * 86_400  # so long after an invite ended, an apply may still record who joined with it
+RECORD_S = 7 * 86_400  # so long after an invite expired, an apply may still record the node that joined with it
 STATEMENT_BYTES_MAX = 8 * 1024
 _INVITE_AGAIN = "holdfast node invite {node}"
 
 
 def verify_invite(signed: SignedInvite, fleet: str, trust: Trust, now_s: float | None = None) -> Invite:
-    """Without `now_s` only whether it was ever good: that is asked of an enrolment long done."""
+    """Without `now_s` only check whether it was ever valid: for an enrolment long done."""
     _bound(signed.invite, "the invite")
     invite = decode_invite(signed.invite)
     _check_fleet(invite.fleet, fleet, "invite")
@@ -38,11 +38,11 @@ def verify_invite(signed: SignedInvite, fleet: str, trust: Trust, now_s: float |
     _check_key(invite.once, "the one-time key of the invite")
     if invite.over:
         _check_key(invite.over, "the key that the invite replaces")
-    anew = _INVITE_AGAIN.format(node=invite.node)
+    again = _INVITE_AGAIN.format(node=invite.node)
     if not 0 < invite.expires_s - invite.issued_s <= INVITE_S_MAX:
         raise NotPermitted(
-            f"an invite is good for at most {INVITE_S_MAX // 86_400} days, and for longer than no time",
-            remedy=anew,
+            f"an invite must be valid for 1 second to {INVITE_S_MAX // 86_400} days",
+            remedy=again,
             code="expiry_too_long",
         )
     endorsement.signers(
@@ -53,27 +53,27 @@ def verify_invite(signed: SignedInvite, fleet: str, trust: Trust, now_s: float |
         (f"node.{invite.node}",),
         trust,
         f"the invite of {invite.node}",
-        f"{anew} --key KEY, with the key of an operator of grade destroy",
+        f"{again} --key KEY, with the key of an operator of grade destroy",
     )
     if now_s is not None:
-        _check_moment(invite, now_s, anew)
+        _check_moment(invite, now_s, again)
     return invite
 
 
 def verify(enrolment: Enrolment, fleet: str, trust: Trust, now_s: float | None = None) -> Joining:
-    """The whole chain: invited by operators, claimed with the one-time key, by the holder of the node's key."""
+    """Verify the whole chain: operators signed the invite, the one-time key and the node's key signed the joining."""
     invite = verify_invite(enrolment.invite, fleet, trust, now_s)
     _bound(enrolment.joining, "the enrolment")
     joining = decode_joining(enrolment.joining)
     _check_fleet(joining.fleet, fleet, "enrolment")
     if joining.invite != canonical.digest(enrolment.invite.invite):
-        raise _broken(invite.node, "it answers another invite than the one beside it")
+        raise _broken(invite.node, "it belongs to another invite than the one sent with it")
     if joining.node != invite.node:
         raise _broken(invite.node, f"it is for {joining.node[:60]!r}, the invite for {invite.node}")
     _check_key(joining.key, "the node's key")
     if joining.key == invite.once:
         raise _broken(invite.node, "the one-time key cannot be the node's own key")
-    # By the node's own word; who lies here gains nothing, but a chain that contradicts itself is no proof.
+    # The node reports this time. A false time gains nothing, but a chain that contradicts itself is no proof.
     _check_moment(invite, joining.joined_s, _INVITE_AGAIN.format(node=invite.node))
     sshsig.verify(enrolment.joining, enrolment.signature, JOIN_NAMESPACE, ssh_key.parse(invite.once))
     sshsig.verify(enrolment.joining, enrolment.possession, JOIN_NAMESPACE, ssh_key.parse(joining.key))
@@ -81,7 +81,7 @@ def verify(enrolment: Enrolment, fleet: str, trust: Trust, now_s: float | None =
 
 
 class Proven(Struct, frozen=True):
-    """What `verify` found, with the invite it rests on, for who needs roles or `replaces` as well."""
+    """The result of `verify` with its invite, for callers that also need roles or `replaces`."""
 
     joining: Joining
     invite: Invite
@@ -93,15 +93,15 @@ def prove(enrolment: Enrolment, fleet: str, trust: Trust, now_s: float | None = 
 
 
 def check_succeeds(found: Proven, recorded: str, revoked_s: float | None, now_s: float) -> None:
-    """May this chain make its key the node's, for somebody who was not there? Whoever keeps the one-time key can sign
-    another joining with it at any time, and date it as he likes; what ends that is the invite alone: it names the key
-    it replaces, is younger than a revocation, and is not proof for ever. `recorded` is what the revision has, or ""."""
+    """Whether this chain may make its key the node's key, for a verifier that did not see the joining. The holder of
+    the one-time key can sign another joining at any time, with any date. Only the invite limits that: it names the key
+    it replaces, must be younger than a revocation, and expires as a proof. `recorded` is the revision's key, or ""."""
     invite = found.invite
-    anew = f"{_INVITE_AGAIN.format(node=invite.node)} --replace, then join with the new token"
+    again = f"{_INVITE_AGAIN.format(node=invite.node)} --replace, then join with the new token"
     if recorded and not replaces(invite, recorded):
         raise NotPermitted(
-            f"the invite of {invite.node} was not made to replace the key that is recorded",
-            remedy=anew,
+            f"the invite of {invite.node} was not made to replace the recorded key",
+            remedy=again,
             code="invite_outdated",
         )
     if revoked_s is not None and invite.issued_s <= revoked_s:
@@ -109,8 +109,8 @@ def check_succeeds(found: Proven, recorded: str, revoked_s: float | None, now_s:
     if now_s >= invite.expires_s + RECORD_S:
         raise NotPermitted(
             f"the invite of {invite.node} expired {int(now_s - invite.expires_s) // 86_400} days ago, and no apply "
-            f"recorded who joined with it; that proves nothing any more",
-            remedy=anew,
+            f"recorded the node that joined with it, so it proves nothing any more",
+            remedy=again,
             code="invite_outdated",
         )
 
@@ -121,14 +121,14 @@ def replaces(invite: Invite, key: str) -> bool:
 
 def revoked_since(invite: Invite) -> NotPermitted:
     return NotPermitted(
-        f"a key of {invite.node} was revoked after this invite was made, and the invite with it",
+        f"a key of {invite.node} was revoked after this invite was made; that ended the invite too",
         remedy=f"{_INVITE_AGAIN.format(node=invite.node)}, then join with the new token",
         code="invite_outdated",
     )
 
 
 def verify_revocation(signed: SignedRevocation, fleet: str, trust: Trust) -> Revocation:
-    """Never expires: shutting out is safe to repeat. It names the key, so a node that joins anew is not hit by it."""
+    """Never expires: it is safe to repeat. It names the key, so a node that joins again is not affected."""
     _bound(signed.revocation, "the revocation")
     revocation = decode_revocation(signed.revocation)
     _check_fleet(revocation.fleet, fleet, "revocation")
@@ -147,15 +147,15 @@ def verify_revocation(signed: SignedRevocation, fleet: str, trust: Trust) -> Rev
     return revocation
 
 
-def _check_moment(invite: Invite, at_s: float, anew: str) -> None:
+def _check_moment(invite: Invite, at_s: float, again: str) -> None:
     if at_s >= invite.expires_s:
         raise NotPermitted(
-            f"the invite of {invite.node} expired {int(at_s - invite.expires_s)} s ago", remedy=anew, code="expired"
+            f"the invite of {invite.node} expired {int(at_s - invite.expires_s)} s ago", remedy=again, code="expired"
         )
     if at_s < invite.issued_s - SKEW_S:
         raise NotPermitted(
             f"the invite of {invite.node} is not valid yet: {int(invite.issued_s - at_s)} s too early by this clock",
-            remedy="set the clock of this machine (timedatectl), then try again",
+            remedy="set the clock of this machine (timedatectl set-ntp true), then try again",
             code="not_yet_valid",
         )
 
@@ -171,11 +171,11 @@ def _check_fleet(theirs: str, ours: str, what: str) -> None:
 
 def _check_name(name: str, what: str) -> None:
     if not is_name(name):
-        raise Corrupt(f"{what} names {name[:60]!r}, which is no node's name", remedy="holdfast node list")
+        raise Corrupt(f"{what} names {name[:60]!r}, which is not a node name", remedy="holdfast node list")
 
 
 def _check_key(line: str, what: str) -> None:
-    """One key has one text: names of keys are compared as text everywhere else."""
+    """One key has one text, because keys are compared as text everywhere else."""
     key = ssh_key.parse(line)
     if key.type != "ssh-ed25519" or ssh_key.line(key) != line:
         raise Corrupt(
@@ -190,7 +190,7 @@ def _bound(content: bytes, what: str) -> None:
 
 def _broken(node: str, why: str) -> Corrupt:
     return Corrupt(
-        f"the enrolment of {node} does not hold together: {why}",
+        f"the enrolment of {node} is not consistent: {why}",
         remedy=f"{_INVITE_AGAIN.format(node=node)}, then join with the new token",
         code="enrolment_broken",
     )

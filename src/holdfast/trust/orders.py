@@ -1,4 +1,4 @@
-"""Is this order really from the operators, for this node, for now? The only maker of `VerifiedOrder`. Pure."""
+"""Verify that operators signed an order for this node and this time. The only maker of `VerifiedOrder`. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -29,13 +29,13 @@ ARGUMENTS_BYTES_MAX = 64 * 1024
 SKEW_S = 60.0
 HOUR_S = 3600.0
 
-_SIGN_ANEW = "holdfast order sign --node {node} --action {action} --target {target} --submit"
+_SIGN_AGAIN = "holdfast order sign --node {node} --action {action} --target {target} --submit"
 
 
 def verify(
     signed: SignedOrder, fleet: str, node: str, trust: Trust, now_s: float, skew_s: float = SKEW_S
 ) -> VerifiedOrder:
-    """Everything but replay, which needs the journal: `replay`. `now_s` is the time held above the time floor."""
+    """Every check but replay, which needs the journal: `replay`. `now_s` is the time held above the time floor."""
     order = _read(signed.order)
     _check_addressee(order, fleet, node)
     rule = _rule(order)
@@ -56,31 +56,29 @@ def verify(
 
 
 def replay(order: Order, highest_counter: int, used: Callable[[int], bool]) -> Refusal | None:
-    """Whether this node may have run it before. What says no here never runs; yes is made durable before acting."""
+    """Why this node may have run the order before, or None. On None the caller records it durably before acting."""
     if order.counter == 0:
         return _refusal(order, "replayed", "counters begin with 1")
     if order.counter <= highest_counter - COUNTER_WINDOW:
         return _refusal(
             order,
             "replayed",
-            f"its counter {order.counter} is too far behind {highest_counter} to be told from a used one",
+            f"its counter {order.counter} is too far behind {highest_counter}: it may have been used before",
         )
     if order.counter > highest_counter + COUNTER_LEAP_MAX:
-        return _refusal(
-            order, "counter_leap", f"its counter {order.counter} is absurdly far ahead of {highest_counter}"
-        )
+        return _refusal(order, "counter_leap", f"its counter {order.counter} is too far ahead of {highest_counter}")
     if used(order.counter):
-        return _refusal(order, "replayed", f"an order with the counter {order.counter} was taken before")
+        return _refusal(order, "replayed", f"an order with the counter {order.counter} was accepted before")
     return None
 
 
 def hub_may(order: HubOrder, node: str, recent: Sequence[float], now_s: float) -> Refusal | None:
-    """The closed list of what a hub may ask for by itself. `recent`: when it asked for this action here before."""
+    """The closed list of what a hub may order without an operator. `recent`: when it ordered this action before."""
     rule = ACTIONS.get(order.action)
     if rule is None or not rule.hub_may:
         return Refusal(
             "signature_required",
-            f"a hub may not order {order.action[:40]!r} by itself: an operator has to sign it",
+            f"a hub may not order {order.action[:40]!r}: an operator has to sign it",
             f"holdfast order sign --node {node} --action ACTION --target TARGET --submit",
         )
     if order.node != node:
@@ -90,13 +88,13 @@ def hub_may(order: HubOrder, node: str, recent: Sequence[float], now_s: float) -
     target = order.target or f"node.{node}"
     if (trouble := target_trouble(rule, target, node)) is not None:
         return Refusal("target_mismatch", f"the hub's order to {order.action} {trouble}", "holdfast order list")
-    # A moment that seems to lie ahead counts as well: setting a clock back gives nobody more.
+    # A time that seems to be in the future counts too: setting a clock back must not allow more orders.
     lately = sum(1 for at_s in recent if now_s - at_s < HOUR_S)
     if rule.hub_per_hour and lately >= rule.hub_per_hour:
         return Refusal(
             "resource_exhausted",
-            f"a hub may order {order.action} {rule.hub_per_hour} times an hour, and did",
-            _SIGN_ANEW.format(node=node, action=order.action, target=target),
+            f"the hub has ordered {order.action} {rule.hub_per_hour} times within the hour, which is the limit",
+            _SIGN_AGAIN.format(node=node, action=order.action, target=target),
         )
     return None
 
@@ -113,7 +111,7 @@ def draft(
     now_s: float,
     expires_s: float,
 ) -> tuple[bytes, bytes]:
-    """The bytes to sign and the arguments they bind; `expires_s` is a moment. Refuses what no node would run."""
+    """The bytes to sign and the arguments they bind; `expires_s` is a time. Refuses what no node would run."""
     spoken = canonical.encode(dict(arguments))
     not_before_s = int(now_s)
     order = Order(
@@ -144,7 +142,7 @@ def draft(
 
 
 def scope_address(target: str) -> str:
-    """What an operator's scope is compared with: the data of a service belongs to the service."""
+    """The address that an operator's scope is compared with: the data of a service belongs to the service."""
     kind, _, name = target.partition(".")
     return f"service.{name}" if kind == "data" else target
 
@@ -153,13 +151,13 @@ def target_trouble(rule: ActionRule, target: str, node: str) -> str | None:
     """Why this target does not fit the action, or None."""
     kind, _, name = target.partition(".")
     if kind != rule.target or not is_name(name):
-        return f"needs a target of the form {rule.target}.NAME, and has {target[:80]!r}"
+        return f"needs a target of the form {rule.target}.NAME, but has {target[:80]!r}"
     if kind == "node" and name != node:
         return f"is for {node}, but its target is {target}"
     return None
 
 
-# ---- one check each; every one is dropped in turn by tests/specs/gate/test_weakened.py, which must notice ------------
+# ---- one check each; tests/specs/gate/test_weakened.py drops every one in turn and must notice -----------------------
 
 
 def _read(content: bytes) -> Order:
@@ -184,7 +182,7 @@ def _check_addressee(order: Order, fleet: str, node: str) -> None:
     if order.node != node or not is_name(order.node):
         raise NotPermitted(
             f"this order is for the node {order.node[:60]!r}, not for {node}",
-            remedy="sign an order for this node; a signature never moves to another one",
+            remedy="sign an order for this node; an order is valid on the node it names only",
             code="other_node",
         )
 
@@ -192,7 +190,7 @@ def _check_addressee(order: Order, fleet: str, node: str) -> None:
 def _rule(order: Order) -> ActionRule:
     if order.action not in ACTIONS:
         raise NotPermitted(
-            f"there is no action {order.action[:60]!r}",
+            f"the action {order.action[:60]!r} does not exist",
             remedy=f"order one of: {', '.join(ACTIONS)}",
             code="unknown_action",
         )
@@ -204,27 +202,27 @@ def _check_target(order: Order, rule: ActionRule) -> None:
     if trouble is not None:
         raise NotPermitted(
             f"the order to {order.action} {trouble}",
-            remedy=f"sign it with --target {rule.target}.NAME (left out, it is the node itself)",
+            remedy=f"sign it with --target {rule.target}.NAME (without --target, the target is the node)",
             code="target_mismatch",
         )
 
 
 def _check_time(order: Order, now_s: float, skew_s: float) -> None:
-    anew = _SIGN_ANEW.format(node=order.node, action=order.action, target=order.target)
+    again = _SIGN_AGAIN.format(node=order.node, action=order.action, target=order.target)
     if order.expires_s <= order.not_before_s or order.expires_s - order.not_before_s > EXPIRY_S_MAX:
         raise NotPermitted(
-            f"an order is good for at most {EXPIRY_S_MAX // 86_400} days, and for longer than no time",
-            remedy=f"{anew} --expires 7d",
+            f"an order must be valid for 1 second to {EXPIRY_S_MAX // 86_400} days",
+            remedy=f"{again} --expires 7d",
             code="expiry_too_long",
         )
     if now_s >= order.expires_s:  # no tolerance on this side: expired never runs
         raise NotPermitted(
-            f"this order expired {int(now_s - order.expires_s)} s ago", remedy=f"sign it anew: {anew}", code="expired"
+            f"this order expired {int(now_s - order.expires_s)} s ago", remedy=f"sign it again: {again}", code="expired"
         )
     if now_s < order.not_before_s - skew_s:
         raise NotPermitted(
             f"this order is not valid yet: {int(order.not_before_s - now_s)} s too early by this clock",
-            remedy="compare the clocks of this machine and of the one that signed; then submit it again",
+            remedy="compare the clocks of this machine and of the machine that signed; then submit the order again",
             code="not_yet_valid",
         )
 
@@ -235,7 +233,7 @@ def _arguments(order: Order, content: bytes) -> Arguments:
     if canonical.digest(content) != order.arguments:
         raise Corrupt(
             "these are not the arguments that were signed",
-            remedy="submit the order file as it was written by `holdfast order sign`",
+            remedy="submit the order file unchanged, as `holdfast order sign` wrote it",
             code="arguments_digest",
         )
     try:
@@ -253,5 +251,5 @@ def _malformed(why: str) -> Corrupt:
 
 
 def _refusal(order: Order, code: str, why: str) -> Refusal:
-    anew = _SIGN_ANEW.format(node=order.node, action=order.action, target=order.target)
-    return Refusal(code, f"this order will not run again: {why}", f"if it should be done once more: {anew}")
+    again = _SIGN_AGAIN.format(node=order.node, action=order.action, target=order.target)
+    return Refusal(code, f"this order will not run again: {why}", f"to do it once more: {again}")

@@ -1,4 +1,4 @@
-"""An SSHSIG made by a key of our own, of a node, a hub or a session. Pure; any ssh-keygen can check it."""
+"""An SSHSIG by a key of a node, a hub or a session. Pure; any ssh-keygen can verify it."""
 
 from holdfast.errors import Corrupt
 from holdfast.model import ssh_key
@@ -19,7 +19,7 @@ def verify(message: bytes, armoured_text: str, namespace: str, line: str) -> Non
     if key.type != TYPE:
         raise Corrupt(
             f"the signature is refused: a machine's key is {TYPE}, not {key.type}",
-            remedy="let the machine make its own key: holdfast agent join TOKEN",
+            remedy="let the machine create its own key: holdfast agent join TOKEN",
             code="signature_invalid",
         )
     sshsig.verify(message, armoured_text, namespace, key)

@@ -1,4 +1,4 @@
-"""Whether a certificate may be shown to anybody: the only maker of `Servable`. Pure; it reads facts, never keys."""
+"""Decide whether a certificate may be served: the only maker of `Servable`. Pure; reads facts, never keys."""
 
 from collections.abc import Collection, Mapping
 from typing import Literal
@@ -9,23 +9,23 @@ from holdfast.model.certificate import DAY_S, LEAF_DAYS, ChainFacts, ChainLink
 from holdfast.ports.proxy import Servable
 from holdfast.trust.certificates import Complaint, renew_due
 
-EXPIRING_DAYS = 25  # a renewal that was due at 30 has failed for five days: somebody has to look (M-88)
-STALE_DAYS = 21  # what is shown with so little left was not replaced by what was renewed
+EXPIRING_DAYS = 25  # the renewal due at 30 days has failed for five days: an operator has to look (M-88)
+STALE_DAYS = 21  # a certificate served with so little time left was not replaced by the renewed one
 
-# Less than this is not shown to anybody; a kind that is not here is not known here.
+# A weaker key is not served; a kind that is not listed is unknown.
 KEY_BITS_MIN: Mapping[str, int] = {"rsa": 2048, "ec": 256, "ed25519": 256}
 
-_CHAIN_REMEDY = "let the authority send leaf and intermediates: its full chain, leaf first; then holdfast sync"
-_KEEP_TRYING = "the node has another one issued by itself; holdfast node show NAME says what stands in its way"
+_CHAIN_REMEDY = "configure the authority to send the full chain, leaf first, with its intermediates; then holdfast sync"
+_KEEP_TRYING = "wait: the node orders another one automatically; holdfast node show NAME lists what prevents it"
 
 Rung = Literal["fresh", "due", "expiring", "stale", "expired"]
 
 
 def servable(facts: ChainFacts, chain: bytes, private: bytes, names: Collection[str], now_s: float) -> Servable:
-    """The proof, or Failed with the reason and what helps; the words never hold a byte of the key (I-16, I-18)."""
+    """The proof, or Failed with the reason and a remedy; the texts never contain a byte of the key (I-16, I-18)."""
     found = complaint(facts, names, now_s)
     if found is None and facts.digest != canonical.digest(chain):
-        found = "it is not the chain that was judged"
+        found = "it is not the chain that was verified"
     if found is not None:
         raise refusal(names, found)
     return Servable(facts.leaf.digest, chain, private)
@@ -34,7 +34,7 @@ def servable(facts: ChainFacts, chain: bytes, private: bytes, names: Collection[
 def refusal(names: Collection[str], found: Complaint) -> Failed:
     remedy = _CHAIN_REMEDY if "chain" in found else _KEEP_TRYING
     return Failed(
-        f"the certificate for {', '.join(sorted(names)) or 'nobody'} is not shown: {found}",
+        f"the certificate for {', '.join(sorted(names)) or 'no name'} is not served: {found}",
         remedy=remedy,
         code="certificate_failed",
     )
@@ -44,7 +44,7 @@ def refusal(names: Collection[str], found: Complaint) -> Failed:
 
 
 def complaint(facts: ChainFacts, names: Collection[str], now_s: float) -> Complaint | None:
-    """Why nobody may be shown this, or None. The order is the order in which a person would mend it."""
+    """Why this must not be served, or None. The order is the order in which an operator would fix it."""
     return (
         _key_complaint(facts)
         or _leaf_complaint(facts)
@@ -56,45 +56,45 @@ def complaint(facts: ChainFacts, names: Collection[str], now_s: float) -> Compla
 
 def _key_complaint(facts: ChainFacts) -> Complaint | None:
     if not facts.key_belongs:
-        return "its private key is another one's"
+        return "its private key belongs to another certificate"
     for link in facts.links:
         if link.key_bits < KEY_BITS_MIN.get(link.key_kind, 1 << 30):
-            return f"a key of kind {link.key_kind or 'unknown'} with {link.key_bits} bits is too weak to be believed"
+            return f"a key of kind {link.key_kind or 'unknown'} with {link.key_bits} bits is too weak"
     return None
 
 
 def _leaf_complaint(facts: ChainFacts) -> Complaint | None:
     if facts.links[0].authority:
-        return "it is an authority's own certificate, not one for a server"
+        return "it is the certificate of an authority, not of a server"
     if not facts.serves:
-        return "it is not made for servers (serverAuth)"
+        return "it is not valid for servers (serverAuth)"
     return None
 
 
 def _names_complaint(facts: ChainFacts, names: Collection[str]) -> Complaint | None:
-    """Exactly the names that were asked for (M-82): whoever has the key could answer for a further one, too."""
+    """Exactly the requested names (M-82): with a further name, the key's holder could answer for that name too."""
     carried = {name.lower() for name in facts.leaf.names}
     lacking, foreign = set(names) - carried, carried - set(names)
     if not names:
-        return "nobody asked for a name"
+        return "no name was requested"
     if lacking:
-        return f"it is made for {', '.join(sorted(carried)) or 'nobody'}, not for {', '.join(sorted(lacking))}"
+        return f"it is for {', '.join(sorted(carried)) or 'no name'}, not for {', '.join(sorted(lacking))}"
     if foreign or facts.leaf.addresses or facts.other_names:
         others = (*sorted(foreign), *facts.leaf.addresses)
-        return f"it carries names that nobody asked for: {', '.join(others) or 'of another kind'}"
+        return f"it has names that were not requested: {', '.join(others) or 'of another kind'}"
     return None
 
 
 def _chain_complaint(links: tuple[ChainLink, ...]) -> Complaint | None:
     """Full (M-06): every link signed by the next. A public authority leaves its root out, never its intermediate."""
     if len(links) < 2:
-        return "the chain is the leaf alone, and clients who do not know its intermediate would not believe it"
+        return "the chain is the leaf alone, and clients that lack its intermediate would not trust it"
     for place, link in enumerate(links[:-1], 1):
         if not link.signed_by_next:
             return f"certificate {place} of the chain is not signed by the next one: one is missing or out of order"
     for place, link in enumerate(links[1:], 2):
         if not link.authority:
-            return f"certificate {place} of the chain is no authority"
+            return f"certificate {place} of the chain is not an authority"
     return None
 
 
@@ -106,7 +106,7 @@ def _time_complaint(facts: ChainFacts, now_s: float) -> Complaint | None:
     return None
 
 
-# ---- how far it has come
+# ---- how close it is to expiry
 
 
 def rung(not_before_s: float, not_after_s: float, now_s: float) -> Rung:

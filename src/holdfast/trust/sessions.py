@@ -1,7 +1,7 @@
-"""Does this session stand for an operator of this fleet, now? Pure; a session signs requests and nothing else.
+"""Verify that a session stands for an operator of this fleet. Pure; a session signs requests and nothing else.
 
-Two halves, because the first is dear and never changes its mind: `prove` (cache it by certificate and key), and `admit`
-that is asked anew every time, so that an operator who leaves the trust is refused from the next request on.
+Two halves, because the first is expensive and its result never changes: `prove` (cache it by certificate and key),
+and `admit`, called for every request, so that an operator who leaves the trust is refused from the next request on.
 """
 
 from holdfast.errors import Corrupt, Invalid, Unauthenticated
@@ -30,7 +30,7 @@ def verify_session(
 
 
 def prove(certificate: SessionCertificate, line: str) -> SessionGrant:
-    """That the operator it names signed this grant for this session key."""
+    """Check that the operator it names signed this grant for this session key."""
     if len(certificate.grant) > GRANT_BYTES_MAX:
         raise _refused("it is too long")
     try:
@@ -40,18 +40,18 @@ def prove(certificate: SessionCertificate, line: str) -> SessionGrant:
     except (Corrupt, Invalid) as trouble:
         raise _refused(trouble.message) from None
     if ssh_key.line(session) != line:
-        raise _refused("it was made for another session key than the one that signed the request")
+        raise _refused("it is for another session key than the one that signed the request")
     if session.type != "ssh-ed25519" or session.blob == operator.blob:
-        raise _refused("a session has an Ed25519 key of its own")
+        raise _refused("the session key is not an Ed25519 key of its own")
     if not 0 < grant.expires_s - grant.not_before_s <= SESSION_S_MAX:
-        raise _refused(f"it is not made for at most {SESSION_S_MAX // 3600} hours")
+        raise _refused(f"a session may last at most {SESSION_S_MAX // 3600} hours")
     return grant
 
 
 def admit(grant: SessionGrant, fleet: str, trust: Trust | None, now_s: float) -> Principal:
-    """Who speaks through a proven grant, at this moment and under this trust."""
+    """The operator of a proven grant, at this time and under this trust."""
     if grant.fleet != fleet:
-        raise _refused("it was made for another fleet", "other_fleet")
+        raise _refused("it is for another fleet", "other_fleet")
     if now_s < grant.not_before_s - EARLY_S:
         raise _refused("it is not valid yet", "session_early")
     if now_s >= grant.expires_s:
@@ -68,7 +68,7 @@ def admit(grant: SessionGrant, fleet: str, trust: Trust | None, now_s: float) ->
 def _refused(why: str, code: str = "session_refused") -> Unauthenticated:
     return Unauthenticated(
         f"the session is refused: {why}",
-        remedy="repeat the command with the key of an operator listed under [[operators]] (--key FILE); "
-        "it makes a new session",
+        remedy="run the command again with the key of an operator listed under [[operators]] (--key FILE); "
+        "that creates a new session",
         code=code,
     )

@@ -1,4 +1,4 @@
-"""An SSHSIG signature: how it is framed, and whether it holds. Pure; decides nothing about who may sign what."""
+"""SSHSIG signatures: format and verification. Pure; does not decide who may sign what."""
 
 import binascii
 import hashlib
@@ -19,7 +19,7 @@ _SIGN_AGAIN = "let the operator sign these exact bytes again: holdfast sign FILE
 
 
 class ParsedSignature(msgspec.Struct, frozen=True):
-    """A signature that is well formed. It proves nothing until verify has seen it."""
+    """A well-formed signature. It proves nothing before `verify`."""
 
     key: PublicKey
     namespace: str
@@ -28,7 +28,7 @@ class ParsedSignature(msgspec.Struct, frozen=True):
 
 
 class SignatureFacts(msgspec.Struct, frozen=True):
-    """What a hardware key says about the moment of signing; all unset for a key in software."""
+    """What a hardware key reports about the signing; all unset for a key in software."""
 
     touched: bool = False
     user_verified: bool = False
@@ -40,13 +40,13 @@ class SignatureFacts(msgspec.Struct, frozen=True):
 
 def namespace_bytes(namespace: str) -> bytes:
     if not namespace or not namespace.isprintable():
-        raise Invalid(f"{namespace!r} is no namespace for a signature", remedy="name one, such as holdfast-revision")
+        raise Invalid(f"{namespace!r} is not a signature namespace", remedy="name one, such as holdfast-revision")
     return namespace.encode()
 
 
 def _known_hash(hash_algorithm: str) -> str:
     if hash_algorithm not in HASHES:
-        raise Invalid(f"signatures are not made over {hash_algorithm!r}", remedy="use sha512 (or sha256)")
+        raise Invalid(f"signatures cannot use the hash {hash_algorithm!r}", remedy="use sha512 (or sha256)")
     return hash_algorithm
 
 
@@ -79,7 +79,7 @@ def _blob(armoured: str) -> bytes:
         raise ValueError("its armour is damaged") from None
     # One signature has one text: other line breaks, padding or a second armour would be a second text for it.
     if _render(blob) != armoured:
-        raise ValueError("its armour is not laid out as ssh-keygen lays it out")
+        raise ValueError("its armour does not have the layout of ssh-keygen")
     return blob
 
 
@@ -91,7 +91,7 @@ def _parse(armoured: str) -> ParsedSignature:
     if len(parts) != 5:
         raise ValueError(f"it has {len(parts)} fields instead of 5")
     key_blob, namespace, reserved, hash_name, signature = parts
-    if reserved:  # not covered by the signature, so anybody could write into it
+    if reserved:  # not covered by the signature, so an attacker could change it
         raise ValueError("its reserved field is not empty")
     key, hash_algorithm = ssh_key.from_blob(key_blob), _known_hash(hash_name.decode())
     namespace_bytes(namespace.decode())
@@ -99,7 +99,7 @@ def _parse(armoured: str) -> ParsedSignature:
 
 
 def parse(armoured: str) -> ParsedSignature:
-    """Read a signature strictly. Nothing in it is proven by this."""
+    """Parse a signature strictly. This proves nothing."""
     try:
         return _parse(armoured)
     except Invalid as trouble:
@@ -112,7 +112,7 @@ def _refusal(why: str, remedy: str = _SIGN_AGAIN) -> Corrupt:
     return Corrupt(f"the signature is refused: {why}", remedy=remedy, code="signature_invalid")
 
 
-# --- proof, one check per type of key; a check answers facts or raises ---
+# --- proof, one check per type of key; a check returns facts or raises ---
 
 
 def _ed25519(point: bytes, signature: bytes, data: bytes) -> None:
@@ -180,7 +180,7 @@ def _software_rsa(key: PublicKey, blob: bytes, data: bytes) -> SignatureFacts:
 
 
 def _hardware(prove: Callable[..., None]) -> Callable[[PublicKey, bytes, bytes], SignatureFacts]:
-    """A FIDO key signs its application, its flags and its counter around the hash of what we asked it to sign."""
+    """A FIDO key signs its application, its flags and its counter around the hash of the message."""
 
     def check(key: PublicKey, blob: bytes, data: bytes) -> SignatureFacts:
         *point, application = ssh_key.fields(key)
@@ -189,7 +189,7 @@ def _hardware(prove: Callable[..., None]) -> Callable[[PublicKey, bytes, bytes],
         prove(*point, _signature_of(key, blob[:-5]), said)
         flags = flags_and_counter[0]
         if not flags & _USER_PRESENT:
-            raise ValueError("nobody touched the security key; use one made without -O no-touch-required")
+            raise ValueError("the security key was not touched; use a key made without -O no-touch-required")
         return SignatureFacts(True, bool(flags & _USER_VERIFIED), int.from_bytes(flags_and_counter[1:], "big"))
 
     return check
@@ -215,7 +215,7 @@ def verify(message: bytes, armoured: str, namespace: str, key: PublicKey) -> Sig
 
 
 def check(message: bytes, parsed: ParsedSignature, namespace: str) -> SignatureFacts:
-    """Prove that the key in this signature made it over this message; whose key that is, the caller knows."""
+    """Prove that the key in this signature made it over this message; the caller knows whose key it is."""
     from cryptography.exceptions import InvalidSignature
 
     if parsed.namespace != namespace:

@@ -1,7 +1,7 @@
-"""A time that never goes back: what expired stays expired, and a clock that leapt does not poison it. Pure.
+"""A time that never goes back: an expired item stays expired, and a clock jump does not raise it. Pure.
 
-The floor rises only with time that passed here (monotonic), or to where the wall clock and the hub agree. Neither a
-wall clock nor a hub moves it alone.
+The floor rises only with time that passed on this machine (monotonic), or to where the wall clock and the hub agree.
+Neither the wall clock nor the hub moves it alone.
 """
 
 from msgspec import Struct
@@ -10,11 +10,11 @@ from holdfast.errors import Corrupt
 
 AGREE_S = 60.0
 ALARM_S = 30.0
-STEP_S_MAX = 600.0  # the agent advances every few seconds; a longer step is a clock that leapt, and counts as none
+STEP_S_MAX = 600.0  # the agent advances every few seconds; a longer step is a clock jump and does not count
 
 
 class TimeFloor(Struct, frozen=True):
-    """`monotonic_s` is the reading at which the floor was raised last; None after a start, as readings do not last."""
+    """`monotonic_s` is the reading when the floor was last raised; None after a start, as readings do not last."""
 
     floor_s: float = 0.0
     monotonic_s: float | None = None
@@ -27,7 +27,7 @@ def now_s(state: TimeFloor, wall_s: float) -> float:
 def advance(
     state: TimeFloor, wall_s: float, monotonic_s: float, hub_time_s: float | None = None
 ) -> tuple[TimeFloor, str | None]:
-    """The next state, and what to tell the operator about the clock, if anything."""
+    """The next state, and what to report to the operator about the clock, if anything."""
     floor_s = state.floor_s
     # A floor that was never set stays unset, so that uptime alone is not taken for a date.
     if floor_s and state.monotonic_s is not None:
@@ -40,14 +40,14 @@ def advance(
 
 def _alarm(floor_s: float, wall_s: float, hub_time_s: float | None) -> str | None:
     if wall_s < floor_s - ALARM_S:
-        return f"the clock of this node runs {int(floor_s - wall_s)} s behind a time it has already seen"
+        return f"the clock of this node is {int(floor_s - wall_s)} s behind a time it has already seen"
     if hub_time_s is not None and abs(wall_s - hub_time_s) > ALARM_S:
         side = "ahead of" if wall_s > hub_time_s else "behind"
         return f"the clock of this node is {int(abs(wall_s - hub_time_s))} s {side} the hub's"
     return None
 
 
-REMEDY = "timedatectl set-ntp true, on the machine whose clock is wrong"
+REMEDY = "run timedatectl set-ntp true on the machine whose clock is wrong"
 
 
 def stored(state: TimeFloor) -> bytes:
@@ -59,5 +59,5 @@ def restored(content: bytes | None) -> TimeFloor:
     if content is None:
         return TimeFloor()
     if not content.isdigit() or len(content) > 12:
-        raise Corrupt("the remembered time of this node cannot be read", remedy="holdfast agent check")
+        raise Corrupt("the stored time floor of this node cannot be read", remedy="holdfast agent check")
     return TimeFloor(float(content))

@@ -1,4 +1,4 @@
-"""A token's text and whether it holds: made from random bytes, kept as a hash, compared in constant time. Pure."""
+"""Make and verify tokens: random bytes, stored as a hash, compared in constant time. Pure."""
 
 import binascii
 import re
@@ -28,7 +28,7 @@ def id_of(text: str) -> str:
     """Which token this claims to be."""
     found = _TEXT.fullmatch(text)
     if found is None:
-        raise refused("it is not a token of holdfast")
+        raise refused("it is not a holdfast token")
     return found[1]
 
 
@@ -36,7 +36,7 @@ def bearer(header: str) -> str:
     """The text in an `Authorization` header."""
     scheme, _, text = header[: 32 + TEXT_CHARS].partition(" ")
     if scheme.lower() != "bearer":
-        raise refused("Authorization is not Bearer")
+        raise refused("the Authorization header is not Bearer")
     return text
 
 
@@ -45,10 +45,10 @@ def digest(text: str) -> str:
 
 
 def check(stored: StoredToken | None, text: str, now_s: float) -> Principal:
-    """Who holds this token. What is wrong with it is told only to who has the whole of it."""
+    """The holder of this token. Only a caller with the whole text learns why it is refused."""
     known = stored.hash if stored is not None else "0" * 64
     if not compare_digest(known, digest(text)) or stored is None:
-        raise refused("no such token")
+        raise refused("it does not exist")
     if stored.revoked_s:
         raise refused(f"token {stored.id} was revoked", "token_revoked")
     if now_s >= stored.expires_s:
@@ -58,5 +58,5 @@ def check(stored: StoredToken | None, text: str, now_s: float) -> Principal:
 
 def refused(why: str, code: str = "token_refused") -> Unauthenticated:
     return Unauthenticated(
-        f"the token is refused: {why}", remedy="an operator makes another one: holdfast token create", code=code
+        f"the token is refused: {why}", remedy="ask an operator for a new one: holdfast token create", code=code
     )

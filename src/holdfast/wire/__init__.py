@@ -1,1 +1,1 @@
-"""What travels between a hub and who asks it: messages and failures, encoded here and nowhere else."""
+"""The messages and errors of the hub's HTTP interface, and their encoding."""

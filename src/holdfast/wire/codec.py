@@ -1,4 +1,4 @@
-"""A message becomes bytes and bytes become a message, or a sentence saying why not. Pure."""
+"""Encode messages to JSON and decode them, with an error that says what is wrong. Pure."""
 
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ def write(message: Any) -> bytes:
 
 
 def read(content: bytes | bytearray, kind: type[T]) -> T:
-    """Unknown fields are ignored; whatever else does not fit is `Invalid`, however it was broken."""
+    """Unknown fields are ignored; anything else that does not fit raises `Invalid`."""
     try:
         return msgspec.json.decode(content, type=kind)
     except RecursionError:

@@ -1,7 +1,7 @@
-"""Failures on their way through HTTP: which status each family gets, and which family comes out at the other end. Pure.
+"""Errors over HTTP: the status of each family, and the family a client rebuilds from it. Pure.
 
-The body is always {"code", "message", "remedy"}. The exit code travels beside it in a header, because one status
-stands for several families (409: somebody was faster, or the ledger is damaged) and new codes come with every release.
+The body is always {"code", "message", "remedy"}. A header carries the exit code, because one status stands for
+several families (409: a conflict, or a damaged ledger) and new codes come with every release.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ STATUS: Mapping[type[HoldfastError], int] = {
     Unauthenticated: 401,
     SignatureRequired: 403,
     Conflict: 409,
-    Corrupt: 409,  # the hub's own ledger is damaged, and that is said, not disguised as the caller's mistake
+    Corrupt: 409,  # the hub's own ledger is damaged: reported as such, not as the caller's mistake
     TryLater: 503,
     Limited: 429,
     Unreachable: 503,
@@ -60,7 +60,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "resource_exhausted": 429,
 }
 
-# What is wrong with bytes that somebody sent. The same codes on a reading route speak of the hub's own ledger: 409.
+# Codes about bytes in a request. The same codes on a read route are about the hub's own ledger: 409.
 # Not here: blob_missing and blob_damaged, which may be either, so they stay 409.
 SENT_BYTES = frozenset(
     {
@@ -79,7 +79,7 @@ FAMILY_OF_EXIT: Mapping[int, type[HoldfastError]] = {
     for family in (Failed, Invalid, NotPermitted, SignatureRequired, Conflict, TryLater, Corrupt)
 }
 
-# For an answer without the header, as a proxy in between would give.
+# For an answer without the header, such as a proxy's.
 FAMILY_OF_STATUS: Mapping[int, type[HoldfastError]] = {
     401: Unauthenticated,
     403: NotPermitted,
@@ -106,9 +106,9 @@ def fault(trouble: HoldfastError) -> Fault:
 
 
 def trouble(said: Fault, status_code: int, exit_text: str) -> HoldfastError:
-    """The failure as it was raised on the other side: same family, same exit code, same words.
+    """The error as it was raised on the other side: same family, exit code and texts.
 
-    503 is `TryLater` whatever the exit code: a locked ledger may be tried again, though it ends a command with 5.
+    503 is `TryLater` whatever the exit code: a locked ledger may be tried again, though the command exits with 5.
     """
     exit_code = int(exit_text) if exit_text.isascii() and exit_text.isdigit() and len(exit_text) == 1 else 0
     known = FAMILY_OF_EXIT.get(exit_code)

@@ -1,7 +1,7 @@
-"""A signed HTTP request (RFC 9421): how we sign it and how we read it. Pure; who may do what is decided elsewhere.
+"""Signed HTTP requests (RFC 9421): sign and verify. Pure; other rooms decide who may do what.
 
-Exactly one shape is spoken, written once in `_params` and read back by comparing: whatever is spelt differently, be it
-legal by the RFC, is refused. So two readers cannot understand two different things.
+There is exactly one form, written in `_params` and verified by comparison. Any other spelling is refused, even if the
+RFC allows it, so that two readers cannot understand two different things.
 """
 
 import binascii
@@ -28,8 +28,8 @@ TIME, NONCE = "Holdfast-Time", "Holdfast-Nonce"
 _TYPE = "ssh-ed25519"
 _B64 = r"[A-Za-z0-9+/]"
 _METHOD = re.compile(r"[A-Z]{1,16}")
-_PATH = r"[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2}"  # RFC 3986: anything else two readers may read in two ways
-_TARGET = re.compile(rf"(/(?:{_PATH})*)(\?(?:{_PATH}|\?)+)?")  # a bare question mark would be signed like none
+_PATH = r"[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2}"  # RFC 3986: readers may disagree about anything else
+_TARGET = re.compile(rf"(/(?:{_PATH})*)(\?(?:{_PATH}|\?)+)?")  # a bare question mark would sign as if there were none
 _FORM: Mapping[str, re.Pattern[str]] = {
     FLEET: re.compile(rf"[0-9a-f]{{64}}|{NO_FLEET}"),
     TO: re.compile(rf"SHA256:{_B64}{{43}}"),
@@ -49,20 +49,20 @@ _ANSWER = (TIME, NONCE, INPUT, SIGNATURE)
 
 
 class Parsed(Struct, frozen=True):
-    """A request that is well formed. It proves nothing until check_signature and check_body have seen it."""
+    """A well-formed request. It proves nothing before check_signature and check_body."""
 
     line: str  # public line of the key that claims to have signed
     created_s: int
     nonce: str
     fleet: str
     to: str  # fingerprint of the key it is meant for
-    digest: bytes | None  # of the body; None promises that there is none
+    digest: bytes | None  # of the body; None: the request has no body
     base: bytes  # what the key really signs
     signature: bytes
 
     @property
     def replayable_until_s(self) -> float:
-        """Keep its nonce so long: twice the window, whatever happened to the clock in between."""
+        """How long to keep its nonce: twice the window, whatever happens to the clock in between."""
         return float(self.created_s + 2 * WINDOW_S)
 
 
@@ -82,7 +82,7 @@ def sign(
 
 
 def sign_response(key: IdentityKey, status: int, time_s: int, nonce: str) -> dict[str, str]:
-    """The headers by which a hub tells its time to whose clock is wrong; the nonce ties it to that one request."""
+    """The headers by which a hub reports its time to a client with a wrong clock; the nonce names its request."""
     said = {TIME: str(time_s), NONCE: nonce}
     derived = _response(status, said)
     params = _params(tuple(derived), time_s, "", key.line)
@@ -97,7 +97,7 @@ def _signature(key: IdentityKey, derived: Mapping[str, str], params: str) -> str
 
 
 def read(method: str, target: str, headers: Mapping[str, str]) -> Parsed:
-    """The signed claims of a request, or Unauthenticated. Also of headers in which a name can stand twice."""
+    """The signed claims of a request, or Unauthenticated. Accepts header mappings in which a name may occur twice."""
     said = _said(headers, _REQUEST, optional=DIGEST)
     derived, covered = _components(method, target, said)
     created_s, nonce, line, params = _input(said[INPUT], covered, with_nonce=True)
@@ -118,8 +118,8 @@ def check_time(parsed: Parsed, now_s: float) -> None:
     if not -WINDOW_S <= off_s <= WINDOW_S:
         raise Unauthenticated(
             f"the request was made {abs(off_s):,.0f} s {'after' if off_s > 0 else 'before'} the time of this machine, "
-            f"allowed are {WINDOW_S} s",
-            remedy="set the clock of whichever machine is wrong: timedatectl set-ntp true; then try again",
+            f"the limit is {WINDOW_S} s",
+            remedy="set the clock of the machine that is wrong: timedatectl set-ntp true; then try again",
             code="clock_skew",
         )
 
@@ -134,12 +134,12 @@ def check_body(parsed: Parsed, body: bytes | bytearray) -> None:
 
 
 def verify_response(status: int, headers: Mapping[str, str], line: str, nonce: str) -> int:
-    """The time of the hub with this key, said in answer to the request with this nonce."""
+    """The time of the hub with this key, in its answer to the request with this nonce."""
     said = _said(headers, _ANSWER)
     derived = _response(status, said)
     created_s, _, signer, params = _input(said[INPUT], tuple(derived), with_nonce=False)
     if ssh_key.parse(signer).blob != ssh_key.parse(line).blob or said[NONCE] != nonce or said[TIME] != str(created_s):
-        raise _refused("this answer is another hub's, or to another request")
+        raise _refused("this answer is from another hub, or for another request")
     _prove(signer, _decode(_FORM[SIGNATURE], said[SIGNATURE]), _base(derived, params))
     return created_s
 
@@ -148,13 +148,13 @@ def is_fleet(text: str) -> bool:
     return _FORM[FLEET].fullmatch(text) is not None
 
 
-# ---- the one shape
+# ---- the one form
 
 
 def _components(method: str, target: str, said: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     place = _TARGET.fullmatch(target) if len(target) <= TARGET_CHARS_MAX else None
     if place is None or not _METHOD.fullmatch(method):
-        raise _refused("its method or its address is not one that can be signed")
+        raise _refused("its method or its path cannot be signed")
     derived = {"@method": method, "@path": place[1], "@query": place[2] or "?"}
     derived |= {name.lower(): said[name] for name in (DIGEST, FLEET, TO) if name in said}
     return derived, tuple(derived)
@@ -183,13 +183,13 @@ def _said(headers: Mapping[str, str], names: tuple[str, ...], optional: str = ""
         if name not in names:
             continue
         if name in found:
-            raise _refused(f"{name} stands there twice")
+            raise _refused(f"the header {name} occurs twice")
         if not _FORM[name].fullmatch(value):
-            raise _refused(f"{name} is not as holdfast writes it")
+            raise _refused(f"the header {name} does not have the form that Holdfast writes")
         found[name] = value
     missing = [name for name in names if name not in found and name != optional]
     if missing:
-        raise _refused(f"it is not signed: {missing[0]} is missing", "unsigned")
+        raise _refused(f"it is not signed: the header {missing[0]} is missing", "unsigned")
     return found
 
 
@@ -204,7 +204,7 @@ def _input(text: str, covered: tuple[str, ...], *, with_nonce: bool) -> tuple[in
         raise _refused("its key is not an Ed25519 key") from None
     params = _params(covered, created_s, nonce, line)
     if text != f"{LABEL}={params}" or bool(nonce) != with_nonce:
-        raise _refused("it does not cover what it must, or in another order")
+        raise _refused("its signature does not cover the required parts in the required order")
     if nonce:
         _decode(_FORM[NONCE], nonce)
     return created_s, nonce, line, params
@@ -218,7 +218,7 @@ def _prove(line: str, signature: bytes, base: bytes) -> None:
     try:
         Ed25519PublicKey.from_public_bytes(point).verify(signature, base)
     except (InvalidSignature, ValueError):
-        raise _refused("its signature does not hold", "signature_invalid") from None
+        raise _refused("its signature is not valid", "signature_invalid") from None
 
 
 def _encode(content: bytes) -> str:
@@ -238,7 +238,7 @@ def _decode(form: re.Pattern[str], text: str) -> bytes:
 def _refused(why: str, code: str = "unauthenticated") -> Unauthenticated:
     return Unauthenticated(
         f"the request is refused: {why}",
-        remedy="send it with holdfast of the same release, straight to this machine: "
+        remedy="send it with Holdfast of the same release, directly to this machine: "
         "a proxy in between must not change a request",
         code=code,
     )

@@ -1,7 +1,7 @@
 """Every message of the hub's HTTP interface. Values only; bytes travel as base64, names are fixed within /v1.
 
-Two releases that are one apart understand each other: a reader ignores fields it does not know, a writer of /v1 never
-drops one that was required, and `wire` tells which generation of fields the writer knew.
+Two releases that are one apart understand each other: a reader ignores unknown fields, a writer of /v1 never drops a
+required one, and `wire` says which generation of fields the writer knew.
 """
 
 from typing import Annotated
@@ -16,7 +16,7 @@ from holdfast.model.token import EXPIRES_S_DEFAULT, EXPIRES_S_MAX, Token
 
 GENERATION = 1
 
-# What one page holds at most; who asks for more gets this much.
+# The most that one page holds; a larger limit is lowered to this.
 PAGE_RECORDS = 200
 PAGE_LINKS = 500
 
@@ -24,14 +24,14 @@ Wire = Annotated[int, Meta(ge=1, description="generation of message fields the w
 
 
 class HeadAnswer(Struct, frozen=True):
-    """`number` 0 says that nothing is applied yet."""
+    """`number` 0: nothing is applied yet."""
 
     head: Head
     wire: Wire = GENERATION
 
 
 class AppliedRevision(Struct, frozen=True):
-    """Every part is named by a digest in another part; whoever reads it checks that."""
+    """Every part is named by a digest in another part; the reader verifies that."""
 
     head: Head
     header: bytes
@@ -45,10 +45,10 @@ class AppliedAnswer(Struct, frozen=True):
 
 
 class HistoryPage(Struct, frozen=True):
-    """Records from the newest asked for downwards; a short page is not the end of history, an empty one is."""
+    """Records from the newest requested downwards; an empty page is the end of history, a short one is not."""
 
     revisions: tuple[RevisionRecord, ...]
-    converged: tuple[int, ...] = ()  # those of them whose every service was once reported to run as applied
+    converged: tuple[int, ...] = ()  # those whose services all reported once that they run as applied
     wire: Wire = GENERATION
 
 
@@ -61,7 +61,7 @@ class RevisionAnswer(Struct, frozen=True):
 
 
 class LinksPage(Struct, frozen=True):
-    """Links in rising order, beginning with the first asked for; ask again after the last one that came."""
+    """Links in rising order from the first requested; ask again after the last one received."""
 
     links: tuple[Link, ...]
     wire: Wire = GENERATION
@@ -78,7 +78,7 @@ class DamagedAnswer(Struct, frozen=True):
 
 
 class StatusAnswer(HubStatus, frozen=True):
-    """The status as it is known everywhere, flat, so that a person reading it with curl is not made to dig."""
+    """The status, flat, so that it is easy to read with curl."""
 
     wire: Wire = GENERATION
 
@@ -109,7 +109,7 @@ class MendAnswer(Struct, frozen=True):
 
 
 class TokenRequest(Struct, frozen=True):
-    """Asks for a token that reads. `name` "" is named by its id."""
+    """Requests a read-only token. With `name` "", its id is its name."""
 
     name: Annotated[str, Meta(pattern=r"^([!-~][ -~]{0,63})?(?!\n)$")] = ""
     expires_in_s: Annotated[int, Meta(ge=1, le=EXPIRES_S_MAX)] = EXPIRES_S_DEFAULT
@@ -117,7 +117,7 @@ class TokenRequest(Struct, frozen=True):
 
 
 class TokenMade(Struct, frozen=True):
-    """The only time that `text`, the secret, is said."""
+    """The only answer that contains `text`, the secret."""
 
     token: Token
     text: str
@@ -133,20 +133,20 @@ class TokenAnswer(Struct, frozen=True):
 
 
 class TokensAnswer(Struct, frozen=True):
-    """Newest first; ended ones are listed for another 30 days."""
+    """Newest first; ended tokens stay listed for 30 days."""
 
     tokens: tuple[Token, ...]
     wire: Wire = GENERATION
 
 
 class RevokeTokenRequest(Struct, frozen=True):
-    """The path says which."""
+    """The path names the token."""
 
     wire: Wire = GENERATION
 
 
 class OrderTaken(Struct, frozen=True):
-    """The order is durable at the hub and on its way."""
+    """The order is durable at the hub and will be delivered."""
 
     id: str
     wire: Wire = GENERATION

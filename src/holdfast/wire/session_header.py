@@ -1,4 +1,4 @@
-"""A session certificate in a header: base64 of its JSON, one spelling, bounded. Pure; proves nothing."""
+"""A session certificate in an HTTP header: base64 of its JSON, in one form, bounded. Pure; proves nothing."""
 
 import binascii
 
@@ -38,7 +38,7 @@ def read(text: str) -> SessionCertificate:
 
 def _refused() -> Unauthenticated:
     return Unauthenticated(
-        f"the request is refused: {HEADER} is not as holdfast writes it",
-        remedy="send it with holdfast of the same release",
+        f"the request is refused: {HEADER} does not have the form that Holdfast writes",
+        remedy="send it with Holdfast of the same release",
         code="session_refused",
     )

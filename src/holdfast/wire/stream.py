@@ -1,4 +1,4 @@
-"""How a stream is ordered and how its frames are written: one JSON object a line, bounded. Pure."""
+"""The arguments of an order for a stream, and the stream's frames: one JSON object a line. Pure."""
 
 import binascii
 from collections.abc import Iterable, Mapping
@@ -37,15 +37,15 @@ def arguments(wanted: LogsWanted) -> dict[str, str]:
 
 
 def logs_wanted(said: Mapping[str, str]) -> LogsWanted:
-    """Raises Invalid: an operator signed it, but it may still be nonsense."""
+    """Raises Invalid: an operator signed it, but its arguments may still be wrong."""
     try:
         unknown = said.keys() - {"caller", "component", "follow", "tail", "since_s", "ago_s"}
         caller = binascii.a2b_base64(said["caller"], strict_mode=True)
         component = said.get("component", "")
         if unknown or not 0 < len(caller) <= CALLER_BYTES_MAX or not (component == "" or is_name(component)):
-            raise ValueError("an argument nobody knows")
+            raise ValueError("it has an unknown argument")
         if said.get("follow", "true") != "true":
-            raise ValueError("follow is true or not there")
+            raise ValueError("follow must be true or absent")
         return LogsWanted(
             caller,
             component,
@@ -56,22 +56,22 @@ def logs_wanted(said: Mapping[str, str]) -> LogsWanted:
         )
     except (KeyError, ValueError) as trouble:
         raise Invalid(
-            f"this order for logs makes no sense: {trouble}",
-            remedy="holdfast logs SERVICE makes such orders; they are of no use by hand",
+            f"the arguments of this order for logs are wrong: {trouble}",
+            remedy="use holdfast logs SERVICE, which makes and submits such an order",
             code="stream_arguments",
         ) from None
 
 
 def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= TAIL_MAX):
-        raise ValueError("tail is a number of lines")
+        raise ValueError("tail must be a number of lines")
     return int(text)
 
 
 def _seconds(text: str) -> float:
     whole, _, part = text.partition(".")
     if not (text.isascii() and whole.isdigit() and len(text) <= 24 and (not part or part.isdigit())):
-        raise ValueError("a time is a number of seconds")
+        raise ValueError("a time must be a number of seconds")
     return float(text)
 
 
@@ -83,7 +83,7 @@ def written(frames: Iterable[Frame]) -> bytes:
 
 
 def clipped(text: str) -> str:
-    """As much of a line as fits into a frame, and nothing that is no text (half a surrogate pair)."""
+    """As much of a line as fits into a frame, without anything that is not text (half a surrogate pair)."""
     if len(text) > TEXT_CHARS_MAX:
         text = text[:TEXT_CHARS_MAX] + "…"
     try:
@@ -94,7 +94,7 @@ def clipped(text: str) -> str:
 
 
 class Frames:
-    """Bytes in as they come, frames out as they are complete. Holds at most one unfinished frame."""
+    """Takes bytes as they come, returns complete frames. Holds at most one unfinished frame."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -117,7 +117,7 @@ def _read(line: bytearray) -> Frame:
 
 def _malformed(why: str) -> Corrupt:
     return Corrupt(
-        f"what came through the stream makes no sense: {why}",
-        remedy="see that both ends run releases that know each other: holdfast node list",
+        f"the stream sent invalid data: {why}",
+        remedy="check that both ends run compatible releases: holdfast node list",
         code="stream_malformed",
     )

@@ -18,8 +18,8 @@ def test_a_webhook_and_an_apprise_url_are_targets() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ('name = "x"\n', "says neither webhook nor apprise"),
-        ('name = "x"\nwebhook = "https://a.test/"\napprise = "ntfy://a/b"\n', "says both"),
+        ('name = "x"\n', "has neither webhook nor apprise"),
+        ('name = "x"\nwebhook = "https://a.test/"\napprise = "ntfy://a/b"\n', "has both"),
         ('name = "x"\nwebhook = "http://a.test/"\n', "must be an https:// address"),
         ('name = "x"\nwebhook = "https://user@a.test/"\n', "must be an https:// address"),
         ('name = "x"\napprise = "no url"\n', "must be an Apprise URL"),
@@ -35,7 +35,7 @@ def test_a_command_is_only_a_flag_of_the_hub_process() -> None:
     """No revision may ever make the hub run a program."""
     found = lines_of(with_fleet(FLEET + '[[alerts]]\nname = "x"\ncommand = "rm -rf /"\nwebhook = "https://a.test/"\n'))
     assert len(found) == 1
-    assert "a command is only ever a flag of the hub process" in found[0]
+    assert "a command can only be a flag of the hub process" in found[0]
     assert "--alert-command" in found[0]
 
 

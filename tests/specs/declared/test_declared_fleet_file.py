@@ -74,7 +74,7 @@ def test_a_threshold_nobody_can_reach_is_refused(grade: str, able: int) -> None:
         "fleet.toml",
         text.count("\n"),
         f"trust.{grade}",
-        f"asks for 3 signatures of grade {grade}, but only {able} of the operators can give one",
+        f"needs 3 signatures of grade {grade}, but only {able} of the operators can give one",
         "lower it, or add operators",
     )
 

@@ -10,7 +10,7 @@ from holdfast.errors import Invalid
 from tests.specs.declared.declared_fleets import BASE, FLEET, WEB, fleet_of, lines_of, only_problem, problems_of
 
 ODD: list[tuple[Content, str]] = [
-    ("symlink", "is a symbolic link, and links are not followed"),
+    ("symlink", "is a symbolic link; Holdfast follows no links"),
     ("other", "is not a plain file"),
     ("directory", "is a directory where a file is expected"),
     (OSError(errno.EIO, "Input/output error"), "cannot be read: Input/output error"),
@@ -73,7 +73,7 @@ def test_what_is_not_a_file_is_not_even_opened_because_opening_a_device_may_act_
 @pytest.mark.parametrize("content", ["symlink", "other", b"file"])
 def test_a_known_directory_that_is_none_is_refused_s11(directory: str, content: Content) -> None:
     files = {"fleet.toml": BASE["fleet.toml"], directory: content}
-    assert only_problem(files)[::4] == (directory, "put a real directory in its place")
+    assert only_problem(files)[::4] == (directory, "replace it with a directory")
 
 
 @pytest.mark.parametrize("directory", ["guests", "graphs"])
@@ -129,14 +129,14 @@ def test_what_looks_like_a_service_and_is_not_read_is_refused_i37(path: str, con
 
 def test_one_service_over_its_size_is_refused_before_it_is_parsed() -> None:
     found = only_problem({**BASE, "services/web.toml": b"#\n" * (128 * 1024) + b"#"})
-    assert found[3] == "is 262,145 bytes long; at most 262,144 are read"
+    assert found[3] == "is 262,145 bytes long; the limit is 262,144 bytes"
 
 
 def test_a_fleet_over_its_total_size_is_refused_before_it_is_read() -> None:
     big = b"#\n" * 100_000
     files: dict[str, Content] = {f"services/s{at}.toml": big for at in range(400)}
     found = only_problem({"fleet.toml": FLEET.encode(), **files})
-    assert found[0] == "services" and "at most 67,108,864 are read" in found[3]
+    assert found[0] == "services" and "the limit is 67,108,864 bytes" in found[3]
 
 
 def test_a_directory_without_services_is_a_fleet_without_services_m124() -> None:

@@ -98,9 +98,9 @@ def test_a_policy_name_used_twice_is_refused() -> None:
     [
         (b"permit\n\xff", 2, "is not UTF-8 at column 1"),
         (b"permit\n\n\0", 3, "holds a NUL byte"),
-        (b"x" * 20_000, 1, "a line of 20,000 bytes; at most 16,384 are read"),
-        (b"x\n" * 600_000, 0, "is 1,200,000 bytes long; at most 1,048,576 are read"),
-        ("symlink", 0, "is a symbolic link, and links are not followed"),
+        (b"x" * 20_000, 1, "a line of 20,000 bytes; the limit is 16,384 bytes"),
+        (b"x\n" * 600_000, 0, "is 1,200,000 bytes long; the limit is 1,048,576 bytes"),
+        ("symlink", 0, "is a symbolic link; Holdfast follows no links"),
         ("directory", 0, "is a directory where a file is expected"),
         ("other", 0, "is not a plain file"),
     ],

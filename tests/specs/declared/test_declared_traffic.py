@@ -51,13 +51,17 @@ def test_the_authoritys_own_certificate_is_written_as_text() -> None:
     ("text", "key", "what"),
     [
         (ACME.replace("https", "http"), "acme.directory", "https://"),
-        (ACME.replace("true", "false"), "acme.terms_agreed", "not agreed to its terms"),
+        (ACME.replace("true", "false"), "acme.terms_agreed", "before you agree to its terms"),
         (ACME + 'ca = "/etc/ca.pem"\n', "acme.ca", "not the PEM text"),
-        (ACME + 'contact = ["ops@example.test"]\n', "acme.contact[0]", "not an address the authority can write to"),
+        (
+            ACME + 'contact = ["ops@example.test"]\n',
+            "acme.contact[0]",
+            "not a contact address that the authority can use",
+        ),
         (ACME + 'domains = ["a.example.test", "example.org"]\n', "acme.domains[1]", "not within public_domains"),
         ('[dns]\nnodes = ["hub1", "hub2"]\n', "dns.nodes[1]", 'there is no node "hub2"'),
         ('[dns]\nupstream = ["9.9.9.9", "dns.example"]\n', "dns.upstream[1]", "is not an IP address"),
-        ('[dns]\ndriver = "none"\nnodes = ["hub1"]\n', "dns.nodes", "nobody does"),
+        ('[dns]\ndriver = "none"\nnodes = ["hub1"]\n', "dns.nodes", "turns DNS off"),
         ('[dns]\ndriver = "bind"\n', "dns.driver", 'must be "dnsmasq" or "none"'),
         ('[overlay]\ndriver = "wireguard"\n', "overlay.driver", "not built yet"),
         ('[overlay]\ndriver = "tailscale"\n', "overlay.driver", 'must be "external"'),
@@ -85,9 +89,9 @@ ENCRYPTED = "[overlay]\nencrypted = true\n"
         (node('address = "100.64.0.1:443"'), "nodes[2].address", "is not an IP address"),
         (node('address = "fe80::1%eth0"'), "nodes[2].address", "is not an IP address"),
         (node('proxy = "none"'), "nodes[2].proxy", "unencrypted"),
-        (node('proxy = "public"'), "nodes[2].proxy", "only a node with the role edge"),
-        (node('proxy = "internal"', roles='["edge"]'), "nodes[2].proxy", "answer nobody on the internet"),
-        (node('proxy = "none"', roles='["edge", "worker"]') + ENCRYPTED, "nodes[2].proxy", "answer nobody"),
+        (node('proxy = "public"'), "nodes[2].proxy", "needs the role edge"),
+        (node('proxy = "internal"', roles='["edge"]'), "nodes[2].proxy", "not be reachable from the internet"),
+        (node('proxy = "none"', roles='["edge", "worker"]') + ENCRYPTED, "nodes[2].proxy", "not be reachable"),
         (node('public_address = "e1.example.test"', roles='["edge"]'), "nodes[2].public_address", "not an IP address"),
     ],
 )
@@ -105,7 +109,7 @@ def test_a_node_does_without_a_proxy_where_the_network_encrypts_c24_t32() -> Non
 def test_an_edge_needs_a_domain_it_may_answer_for() -> None:
     text = FLEET.replace('public_domains = ["example.test"]\n', "\n")
     found = only_problem({**BASE, "fleet.toml": text.encode()})
-    assert found[2] == "nodes[1].roles" and "no domain that an edge may answer for" in found[3]
+    assert found[2] == "nodes[1].roles" and "no domain that an edge may serve" in found[3]
 
 
 def test_a_public_service_is_not_pinned_to_a_node_without_a_proxy_m48() -> None:
@@ -137,9 +141,9 @@ def test_none_of_the_wrong_hostnames_can_be_declared_s09(hostname: str) -> None:
     [
         ((route(hostname="www.example.test"),), "routes[0].hostname", "not within the internal zone holdfast.internal"),
         ((route(public=True, hostname="www.example.org"),), "routes[0].hostname", "public_domains (example.test)"),
-        ((route(mode="l4", protocol="h2c"),), "routes[0].protocol", "passes bytes on unread"),
-        ((route(), route(name="raw", port=443, mode="l4")), "routes[1]", "both answer on port 443"),
-        ((route(mode="l4"), route(name="raw", port=25, mode="l4")), "routes[1]", "both answer on port 8443"),
+        ((route(mode="l4", protocol="h2c"),), "routes[0].protocol", "passes bytes through unread"),
+        ((route(), route(name="raw", port=443, mode="l4")), "routes[1]", "both listen on port 443"),
+        ((route(mode="l4"), route(name="raw", port=25, mode="l4")), "routes[1]", "both listen on port 8443"),
     ],
 )
 def test_a_route_that_could_not_be_served_is_a_mistake_with_its_line(
@@ -163,7 +167,7 @@ def test_two_services_never_have_one_name_whether_it_is_declared_or_derived_i17(
 
 def test_a_service_named_like_the_nodes_own_names_has_no_route() -> None:
     found = only_problem({**BASE, "services/nodes.toml": (WEB + route()).encode()})
-    assert found[0] == "services/nodes.toml" and "kept for nodes" in found[3]
+    assert found[0] == "services/nodes.toml" and "reserved for nodes" in found[3]
     assert fleet_of({**BASE, "services/nodes.toml": WEB.encode()})
 
 

@@ -57,7 +57,7 @@ def test_a_secret_nobody_names_is_no_mistake() -> None:
     [
         ("secrets/db.age", b"hunter2", "is not an age file"),
         ("secrets/db.age", SEALED[:60], "has a damaged header"),
-        ("secrets/db.age", SEALED[: SEALED.index(b"\n--- ") + 50], "is cut short"),
+        ("secrets/db.age", SEALED[: SEALED.index(b"\n--- ") + 50], "is incomplete"),
         ("secrets/db.age", b"x" * (sealed.FILE_BYTES_MAX + 1), "bytes long"),
         ("secrets/db.age", "symlink", "symbolic link"),
         ("secrets/db.age", "other", "not a plain file"),

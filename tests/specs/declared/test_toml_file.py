@@ -27,7 +27,7 @@ def refusal_of(content: bytes) -> tuple[int, str]:
         (b"a = 1\nb = [\n", 3, "is not TOML: invalid value (column 1)"),
         (b"x = 2020-02-31\n", 1, "is not TOML: invalid date or datetime (column 5)"),
         (b"a = 1\nb = " + b"9" * 5000, 2, "holds a number with thousands of digits"),
-        (b"\na = " + b"[" * 100_000, 2, "a line of 100,004 bytes; at most 16,384 are read"),
+        (b"\na = " + b"[" * 100_000, 2, "a line of 100,004 bytes; the limit is 16,384 bytes"),
         (b"\na = " + b"[" * 1_000, 2, "tables or lists are nested more than 32 deep"),
         (b"\n\na = " + b"[" * 33 + b"]" * 33, 3, "tables or lists are nested more than 32 deep"),
         (b"a = " + b"{a = " * 100 + b"1" + b"}" * 100, 1, "tables or lists are nested more than 32 deep"),

@@ -193,7 +193,7 @@ def test_sweeping_an_abandoned_commit_removes_its_litter_and_nothing_else(monkey
     with pytest.raises(Dies):
         commit(hub, small_fleet({"web": 3, "api": 1, "db": 1}))
     store.left = 10**9
-    assert recoveries.sweep(store) == ["discarded: head is still 2: nothing had moved"]
+    assert recoveries.sweep(store) == ["discarded: head is still 2: the commit had changed nothing"]
     assert whole(store) == before
     assert recoveries.sweep(store) == []
 

@@ -110,7 +110,7 @@ def test_without_the_beginning_of_the_chain_nothing_is_believed() -> None:
 
 def test_a_missing_node_is_named() -> None:
     hub = lived_in()
-    with pytest.raises(Incomplete, match="w2 did not hand over") as trouble:
+    with pytest.raises(Incomplete, match="w2 sent nothing") as trouble:
         rebuilt(hub, {"w1": 1}, {})
     assert "agent run on w2" in trouble.value.remedy
 
@@ -234,7 +234,7 @@ def test_a_node_that_is_behind_is_not_asked_for_ever() -> None:
     salvage = Salvage(store)
     give(salvage, "w1", accepted_by(hub, "w1"))
     assert not give(salvage, "w2", behind)
-    with pytest.raises(Incomplete, match="w2 did not hand over"):
+    with pytest.raises(Incomplete, match="w2 sent nothing"):
         restore(store, MemoryHighWater(), {}, START_S)
 
 

@@ -119,7 +119,7 @@ def test_a_malformed_key_is_refused_with_a_remedy(malformed: str) -> None:
 
 
 def test_options_before_a_key_are_named_as_such() -> None:
-    with pytest.raises(Invalid, match="options stand before"):
+    with pytest.raises(Invalid, match="options before"):
         parse(f'command="true" {ED25519}')
 
 

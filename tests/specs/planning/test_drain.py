@@ -127,7 +127,7 @@ def test_with_nowhere_to_go_a_service_stays_and_says_why() -> None:
     away = {name: NodeObservation(name, "unhealthy") for name in ("w2", "w3")}
     found = plan_drain("w1", applied_at(hub), away)
     assert [c.address for c in found.changes] == ["node.w1"]
-    assert "service.web stays on w1: no other node takes it (w2 is unhealthy; w3 is unhealthy)" in found.warnings[-1]
+    assert "service.web stays on w1: no other node can run it (w2 is unhealthy; w3 is unhealthy)" in found.warnings[-1]
     for node in ("w1", "w2", "w3"):
         drains(hub, node)
     assert placed(hub)["web"] == "w3", "the last to be drained keeps it"

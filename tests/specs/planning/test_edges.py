@@ -160,7 +160,7 @@ def test_a_drained_edge_takes_no_new_hostname_and_keeps_those_it_has_m146() -> N
     applied = hub.applied()
     assert applied is not None
     drained = plan_drain("e1", applied, {})
-    assert "a.example.test stays on e1: its public record leads there" in drained.warnings
+    assert "a.example.test stays on e1: its public DNS record points there" in drained.warnings
     hub.commit(signed(drained))
     with pytest.raises(Invalid, match="e1 is drained") as refused:
         plan(edge_fleet(("a", "b"), edges=("e1",)), hub.applied())
@@ -196,7 +196,7 @@ def test_a_plan_says_what_becomes_public_and_what_is_so_no_more_m02() -> None:
     assert opened.nodes_touched == ("e1", "w1")
     hub.commit(signed(opened))
     closed = plan(private, hub.applied())
-    assert "shop.example.test is public no more" in closed.changes[0].why
+    assert "shop.example.test is no longer public" in closed.changes[0].why
     assert closed.removals == () and closed.grade == "apply"
 
 
@@ -241,7 +241,7 @@ def test_a_pin_that_only_a_higher_grade_records_is_warned_about_instead() -> Non
 def test_one_service_alone_brings_no_edge_along_that_is_not_applied() -> None:
     hub = mailbox()
     commit(hub, edge_fleet({"shop": small_service("shop")}, edges=()))
-    with pytest.raises(Conflict, match="which is not applied as one yet") as refused:
+    with pytest.raises(Conflict, match="which is not applied as an edge yet") as refused:
         plan(edge_fleet(), hub.applied(), Inputs(only="service.shop"))
     assert refused.value.remedy == "holdfast apply"
 

@@ -73,7 +73,7 @@ def test_a_proof_without_the_issuer_keeps_the_pinned_one() -> None:
 
 def test_a_node_that_joined_with_another_key_is_re_keyed_w4() -> None:
     found = planned(recorded_hub(NodeIdentity(key("one"))), identities={"w1": NodeIdentity(key("two"))})
-    assert (found.changes[0].why, found.grade) == ("re-keys the node", "destroy")
+    assert (found.changes[0].why, found.grade) == ("replaces the node's key", "destroy")
     assert entry_of(found).identity == NodeIdentity(key("two"))
 
 
@@ -85,7 +85,7 @@ def test_another_issuer_alone_needs_destroy_too() -> None:
 def test_a_revoked_key_leaves_the_table() -> None:
     hub = recorded_hub(NodeIdentity(key("one")))
     found = planned(hub, revoked=frozenset({key("one")}), identities={"w1": NodeIdentity(key("one"))})
-    assert (found.changes[0].why, found.grade) == ("forgets its key, which was revoked", "destroy")
+    assert (found.changes[0].why, found.grade) == ("removes its key, which was revoked", "destroy")
     assert entry_of(found).identity is UNSET
 
 
@@ -150,10 +150,10 @@ def test_the_hub_takes_no_other_key_than_the_declared_one() -> None:
 def test_only_nodes_have_keys_and_no_two_the_same() -> None:
     table, contents = table_with(NodeIdentity(key("one")))
     spoiled = replace(table.entries["service.web"], identity=NodeIdentity(key("one")))
-    with pytest.raises(Unsound, match="carries"):
+    with pytest.raises(Unsound, match="has fields of another kind"):
         check_entry(Proposal("service.web", Table({}), Table({**table.entries, "service.web": spoiled}), contents))
     twin = {**table.entries, "node.w2": table.entries["node.w1"]}
-    with pytest.raises(Unsound, match="both have one key"):
+    with pytest.raises(Unsound, match="have the same key"):
         check_table(Table(twin))
 
 

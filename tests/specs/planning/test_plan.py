@@ -173,7 +173,7 @@ def test_undeploy_retires_and_tombstones_and_a_later_plan_creates_c_08() -> None
     revived = after(again, state)
     assert revived.table.entries["service.a"].epoch == 2, "an epoch is never used twice"
     assert "service.a" not in revived.table.tombstones
-    with pytest.raises(Invalid, match="nothing to undeploy"):
+    with pytest.raises(Invalid, match="cannot be undeployed"):
         plan_undeploy("service.nope", before)
     with pytest.raises(Conflict, match="was removed in revision 2"):
         plan_undeploy("service.a", state)
@@ -204,7 +204,7 @@ def test_rolling_back_never_moves_data_either() -> None:
     first = after(plan(fleet(a=service(node="w1", volumes=DATA)), None))
     second = after(plan_undeploy("service.a", first), first)
     third = after(plan(fleet(a=service(node="w2", volumes=DATA)), second), second)
-    with pytest.raises(NotPermitted, match="moving its volumes"):
+    with pytest.raises(NotPermitted, match="moving data is not built yet"):
         plan_rollback(first.table, third)
 
 

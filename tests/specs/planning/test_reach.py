@@ -219,16 +219,20 @@ PUBLIC = replace(HTTP, public=True)
 @pytest.mark.parametrize(
     ("declared", "at", "what"),
     [
-        (service(Route("a", 8080, "l4", protocol="h2c")), "components.0.routes.0.protocol", "passes bytes on unread"),
-        (service(Route("a", 5432, "l4"), Route("b", 6379, "l4")), "components.0.routes.1", "both answer on port 8443"),
-        (service(Route("a", 8443, "l4"), Route("b", 22, "l4")), "components.0.routes.1", "both answer on port 8443"),
-        (service(HTTP, Route("b", 443, "l4")), "components.0.routes.1", "both answer on port 443"),
+        (
+            service(Route("a", 8080, "l4", protocol="h2c")),
+            "components.0.routes.0.protocol",
+            "passes bytes through unread",
+        ),
+        (service(Route("a", 5432, "l4"), Route("b", 6379, "l4")), "components.0.routes.1", "both listen on port 8443"),
+        (service(Route("a", 8443, "l4"), Route("b", 22, "l4")), "components.0.routes.1", "both listen on port 8443"),
+        (service(HTTP, Route("b", 443, "l4")), "components.0.routes.1", "both listen on port 443"),
         (
             service(replace(HTTP, hostname="www.example.com")),
             "components.0.routes.0.hostname",
             "not within the internal",
         ),
-        (service(replace(HTTP, hostname=f"a.nodes.{ZONE}")), "components.0.routes.0.hostname", "kept for nodes"),
+        (service(replace(HTTP, hostname=f"a.nodes.{ZONE}")), "components.0.routes.0.hostname", "reserved for nodes"),
         (service(replace(PUBLIC, hostname=f"a.{ZONE}")), "components.0.routes.0.hostname", "never public"),
         (service(replace(PUBLIC, hostname="xexample.com")), "components.0.routes.0.hostname", "public_domains"),
         (
@@ -245,7 +249,7 @@ PUBLIC = replace(HTTP, public=True)
                 )
             ),
             "components.1.routes.0.hostname",
-            'leads to component "web" already',
+            'already belongs to component "web"',
         ),
     ],
 )
@@ -263,7 +267,7 @@ def test_several_routes_of_a_component_may_stand_beside_each_other() -> None:
 
 def test_a_service_called_nodes_has_no_routes() -> None:
     """Its names would be those of the nodes themselves."""
-    assert "kept for nodes" in one("nodes", service(HTTP))[1]
+    assert "reserved for nodes" in one("nodes", service(HTTP))[1]
     assert list(complaints("nodes", Service((Component("web", digest_pinned("x")),)), SETTINGS)) == []
 
 
@@ -271,7 +275,7 @@ def test_a_port_that_no_route_leads_to_is_warned_about_and_never_set_by_us_m05()
     """M-05: what a service is told about its port is honoured as it stands."""
     fleet = edge_fleet({"shop": service(HTTP, env={"PORT": "9090"}), "api": service(HTTP, env={"PORT": "8080"})})
     (warning,) = plan(fleet, None).warnings
-    assert "service.shop: component web is told PORT=9090, and no route leads there (8080)" in warning
+    assert "service.shop: component web has PORT=9090 in its environment, but no route uses that port (8080)" in warning
     assert b'"PORT":"9090"' in documents(fleet)["service.shop"]
 
 
@@ -356,7 +360,7 @@ DISHONEST: dict[str, Callable[[Table], Table]] = {
 @pytest.mark.parametrize("lie", DISHONEST)
 def test_the_hub_accepts_nothing_that_the_command_line_would_not_write_m59(lie: str) -> None:
     """M-59, I-16, I-17: names, routes, addresses and proxies follow from content and settings, whoever signs."""
-    with pytest.raises(HoldfastError, match="not sound"):
+    with pytest.raises(HoldfastError, match="not valid"):
         rejudged(EDITED, DISHONEST[lie])
 
 
@@ -379,7 +383,7 @@ def test_other_settings_are_judged_with_everything_that_they_would_leave_wrong(s
     text = documents(changed(**settings))["fleet"]
     table = entry(applied.table, "fleet", digest=canonical.digest(text))
     contents = {**dict(applied.contents), canonical.digest(text): text}
-    with pytest.raises(HoldfastError, match="not sound"):
+    with pytest.raises(HoldfastError, match="not valid"):
         judge(applied.table, table, contents, contents, applied.head.number + 1)
 
 
@@ -400,7 +404,7 @@ def founded(hostname: str) -> Any:
 @pytest.mark.parametrize("hostname", WRONG)
 def test_the_hub_accepts_none_of_the_wrong_hostnames_s09(hostname: str) -> None:
     """S09, M-24: whoever signs a revision with one, it is refused."""
-    with pytest.raises(HoldfastError, match="not sound"):
+    with pytest.raises(HoldfastError, match="not valid"):
         founded(hostname)
 
 
@@ -418,7 +422,7 @@ def test_the_bytes_behind_a_pin_need_no_grade_and_a_new_pin_does() -> None:
     assert pinning.grade == "destroy"
     hub.commit(signed(pinning))
     filling = plan(fleet, hub.applied(), Inputs(identities=joined(fleet)))
-    assert filling.grade == "apply" and "certificate that is pinned already" in filling.changes[0].why
+    assert filling.grade == "apply" and "the bytes of the pinned certificate" in filling.changes[0].why
     other = {name: replace(one, issuer=canonical.digest(b"x"), certificate=b"x") for name, one in joined(fleet).items()}
     assert plan(fleet, hub.applied(), Inputs(identities=other)).grade == "destroy"
 

@@ -69,7 +69,7 @@ def test_what_is_sealed_is_content_of_the_revision_and_goes_to_the_node_that_nee
 
 def test_a_secret_nobody_names_is_a_warning_and_travels_nowhere() -> None:
     found = plan(fleet({"web": service()}, {"db": W1}), None)
-    assert "secrets/db.age: no component names it, so no node is given it" in found.warnings
+    assert "secrets/db.age: no component names it, so no node gets it" in found.warnings
     assert canonical.digest(W1) not in candidate_of(found).blobs
 
 
@@ -258,7 +258,7 @@ def test_two_secrets_in_one_place_are_unsound() -> None:
     twice = Component("main", digest_pinned("a"), secrets=("db", SecretRef("db", file="db")))
     web = Service((twice,), node="w1")
     entry = Entry("0" * 64, "w1", 1, *serving_metadata(web), secrets={"db": DIGEST})
-    with pytest.raises(Unsound, match="two things as the file db"):
+    with pytest.raises(Unsound, match="uses the file db twice"):
         check_service("service.web", entry, web, {DIGEST: W1})
 
 

@@ -9,7 +9,7 @@ def test_the_same_steps_on_the_same_world_are_stopped_with_a_reason() -> None:
         guard = guard.after("a")
         assert guard.reason() is None
     guard = guard.after("a")
-    assert guard.reason() == f"the same steps were taken {SAME_MAX} times and changed nothing"
+    assert guard.reason() == f"the same steps ran {SAME_MAX} times and changed nothing"
     assert Guard().after("a").after("a").reason(at_most=1) is not None
 
 

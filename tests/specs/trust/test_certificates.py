@@ -138,7 +138,7 @@ def test_the_pinned_hub_is_believed_under_each_of_its_names(host: str) -> None:
 @pytest.mark.parametrize(
     ("shown", "host", "why"),
     [
-        (replace(SHOWN, key=MemoryIdentityKey(b"x" * 32).line), "hub.example", "pinned is"),
+        (replace(SHOWN, key=MemoryIdentityKey(b"x" * 32).line), "hub.example", "pinned key is"),
         (replace(SHOWN, key=""), "hub.example", "another kind"),
         (replace(SHOWN, self_signed=False), "hub.example", "not signed"),
         (replace(SHOWN, not_before_s=NOW_S + 1), "hub.example", "not valid yet"),
@@ -147,7 +147,7 @@ def test_the_pinned_hub_is_believed_under_each_of_its_names(host: str) -> None:
         (SHOWN, "192.0.2.8", "not for 192.0.2.8"),
         (replace(SHOWN, names=("192.0.2.9",)), "192.0.2.9", "not for"),
         (replace(SHOWN, names=("*.example",)), "hub.example", "not for"),
-        (replace(SHOWN, names=(), addresses=()), "hub.example", "nobody"),
+        (replace(SHOWN, names=(), addresses=()), "hub.example", "for no name"),
     ],
 )
 def test_every_other_certificate_is_refused_with_its_reason(shown: CertificateFacts, host: str, why: str) -> None:

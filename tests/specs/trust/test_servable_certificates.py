@@ -52,9 +52,9 @@ def test_a_whole_chain_of_this_time_and_name_is_fine() -> None:
     [
         (replace(FACTS, key_belongs=False), "key"),
         (replace(FACTS, serves=False), "serverAuth"),
-        (replace(FACTS, other_names=True), "nobody asked"),
+        (replace(FACTS, other_names=True), "were not requested"),
         (replace(FACTS, links=(LEAF,)), "leaf alone"),
-        (replace(FACTS, links=(LEAF, replace(ABOVE, authority=False))), "no authority"),
+        (replace(FACTS, links=(LEAF, replace(ABOVE, authority=False))), "not an authority"),
         (replace(FACTS, links=(LEAF, replace(ABOVE, key_bits=2047))), "weak"),
         (replace(FACTS, links=(LEAF, replace(ABOVE, not_after_s=NOW_S))), "expired"),
         (replace(FACTS, links=(LEAF, replace(ABOVE, not_before_s=NOW_S + 1))), "not valid yet"),
@@ -67,7 +67,7 @@ def test_a_whole_chain_of_this_time_and_name_is_fine() -> None:
         (replace(FACTS, leaf=replace(FACTS.leaf, addresses=("192.0.2.1",))), "192.0.2.1"),
         (with_names(NAME, "web." + ZONE), "web." + ZONE),
         (with_names("*.example.test"), "not for"),
-        (with_names(), "nobody"),
+        (with_names(), "for no name"),
     ],
 )
 def test_each_flaw_alone_is_enough_to_refuse(facts: ChainFacts, why: str) -> None:

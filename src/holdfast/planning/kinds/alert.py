@@ -1,4 +1,4 @@
-"""Kind `alert`: where the hub sends alerts. No node learns of it: its URL is often a secret."""
+"""Kind `alert`: where the hub sends alerts. Nodes do not get it: its URL is often a secret."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -35,7 +35,7 @@ def check(proposal: Proposal) -> None:
 
 
 def demands(step: Step) -> Iterator[Demand]:
-    """None: where alerts go neither protects nor endangers anything that could be lost."""
+    """None: the target of alerts neither protects nor endangers data."""
     return iter(())
 
 

@@ -25,7 +25,7 @@ def kind_at(address: str) -> Kind:
 
 
 def holders(address: str, table: Table) -> frozenset[str] | None:
-    """The nodes whose manifest has this resource; None: every node's."""
+    """The nodes whose manifest has this resource; None: all nodes."""
     nodes = frozenset(node for node, _ in kind_at(address).project(address, table.entries[address], table))
     return None if EVERY_NODE in nodes else nodes
 

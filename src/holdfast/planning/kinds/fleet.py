@@ -1,4 +1,4 @@
-"""Kind `fleet`: settings that every node may know. Each node's manifest names its digest."""
+"""Kind `fleet`: settings that every node may know. Every manifest names its digest."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -39,10 +39,10 @@ def demands(step: Step) -> Iterator[Demand]:
 
 def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Demand]:
     yield from settings_demands(before.settings, after.settings)
-    if after.overlay.encrypted and not before.overlay.encrypted:  # only then containers may be reached without TLS
-        yield destroy("says that the overlay network encrypts, so that nodes may do without a proxy")
-    if more := sorted(set(after.dns.upstream) - set(before.dns.upstream)):  # who answers can pose as any host
-        yield destroy(f"asks other servers for names outside the fleet ({', '.join(more)})")
+    if after.overlay.encrypted and not before.overlay.encrypted:  # only then may containers be reached without TLS
+        yield destroy("declares that the overlay network encrypts, so that nodes may have no proxy")
+    if more := sorted(set(after.dns.upstream) - set(before.dns.upstream)):  # a server could answer with any address
+        yield destroy(f"uses other DNS servers for names outside the fleet ({', '.join(more)})")
     if after.settings.removals_max > before.settings.removals_max:
         yield destroy("raises removals_max")
     if after.backups.retain < before.backups.retain:
@@ -55,7 +55,7 @@ def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Deman
 
 def settings_demands(before: Settings, after: Settings) -> Iterator[Demand]:
     """The reasons are in docs/adr/0015. Not here, so grade apply: name, nodes_max, parallel, and what only narrows."""
-    if after.hub_key != before.hub_key:  # every agent and operator takes the owner of that key for the hub
+    if after.hub_key != before.hub_key:  # agents and operators take the owner of that key for the hub
         yield destroy("pins another key of the hub" if before.hub_key else "pins the key of the hub")
     elif after.hub != before.hub and not after.hub_key:  # with a pinned key a wrong address only fails
         yield destroy("sends every client to another hub while no hub_key pins it")
@@ -68,7 +68,7 @@ def settings_demands(before: Settings, after: Settings) -> Iterator[Demand]:
 
 
 def _within(inner: str, outer: str) -> bool:
-    from ipaddress import ip_network  # 5 ms that a plan without such a change need not pay
+    from ipaddress import ip_network  # costs 5 ms, which a plan without such a change need not pay
 
     try:
         one, other = ip_network(inner), ip_network(outer)

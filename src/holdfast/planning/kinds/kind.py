@@ -1,4 +1,4 @@
-"""What a resource kind is: its document, its part of a table entry, and the rules planning asks. Pure."""
+"""The type of a resource kind: its document, its part of a table entry, and its rules. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, Literal, TypeVar
@@ -29,26 +29,26 @@ class PlainEntry(Struct, frozen=True):
 
 
 class Drawing(Struct, frozen=True):
-    """What drafting a table may look at, and the choices it makes on the way: `placed` and `edged` are filled in."""
+    """The inputs of drafting a table, and its choices: `placed` and `edged` are filled in."""
 
     fleet: Fleet
     applied: Table
     placer: Placer
     edges: Edges
     addresses: Mapping[str, str]  # node → its address in the overlay
-    sealed: Mapping[str, str]  # secret → digest of what is sealed
-    image_digests: Mapping[str, str]  # what registries answered, tag → digest
+    sealed: Mapping[str, str]  # secret → digest of its sealed bytes
+    image_digests: Mapping[str, str]  # tag → digest, from registries
     identities: Mapping[str, NodeIdentity]
-    revoked: Set[str]  # key lines that operators shut out
+    revoked: Set[str]  # revoked key lines
     placed: dict[str, Placed]  # address → node
     edged: dict[str, Placed]  # public hostname → edge
 
 
 class Proposal(Struct, frozen=True):
-    """One created or changed address of a table that has to be judged.
+    """One created or changed address of a table to check.
 
     `fleet`: the fleet document of `after`, given by a hub. A node has none: it reads the one of its own table, and may
-    meet entries that an older release wrote; a hub accepts no new ones of those.
+    have entries that an older release wrote; a hub accepts no new ones of those.
     """
 
     address: str
@@ -66,9 +66,9 @@ class Proposal(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """One address before and after. Contents are read only if a rule asks for them.
+    """One address before and after. Contents are read only if a rule needs them.
 
-    `buried`: what the address held before it was removed. Its data may still be there, so it counts as before.
+    `buried`: the content of the address before it was removed. Its data may still exist, so it counts as before.
     """
 
     address: str
@@ -101,7 +101,7 @@ class Kind(Struct, frozen=True):
     check: Callable[[Proposal], None]  # raises Unsound for what no signature allows
     demands: Callable[[Step], Iterator[Demand]]  # which grade must sign, and why
     fields: Callable[[Step], Iterator[FieldChange]]  # what a plan shows of a change
-    why: Callable[[Entry | None, Entry], str]  # a change in words; "" if there is nothing to say
+    why: Callable[[Entry | None, Entry], str]  # a change as text; "" if there is none
     project: Callable[[str, Entry, Table], Iterable[tuple[str, Section]]]  # nodes that get it, and where
 
 
@@ -121,7 +121,7 @@ def read(contents: Mapping[str, bytes], entry: Entry, address: str, schema: type
 
 
 def settings_of(table: Table, contents: Mapping[str, bytes]) -> FleetDocument:
-    """The fleet document of this table: names, domains and networks are judged by it."""
+    """The fleet document of this table: names, domains and networks are checked against it."""
     if FLEET not in table.entries:
         raise Unsound("the table lacks the fleet resource")
     return read(contents, table.entries[FLEET], FLEET, FleetDocument)
@@ -134,14 +134,14 @@ def refuse(address: str, found: Iterable[Complaint]) -> None:
 
 def check_name(address: str, name: str) -> None:
     if address.partition(".")[2] != name:
-        raise Unsound(f"the content of {address} calls itself {name}")
+        raise Unsound(f"the content of {address} has the name {name}")
 
 
 def check_own_fields(address: str, entry: Entry, view: type[Struct]) -> None:
     """An entry has only the fields of its kind: every other one has its default."""
     own = Entry(**{name: getattr(entry, name) for name in view.__struct_fields__})
     if entry != own:
-        raise Unsound(f"{address} carries what only another kind of resource has")
+        raise Unsound(f"{address} has fields of another kind of resource")
 
 
 def nothing_to_say(before: Entry | None, after: Entry) -> str:

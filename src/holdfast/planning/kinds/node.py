@@ -1,4 +1,4 @@
-"""Kind `node`: a machine of the fleet, the key it joined with, how it is reached. It learns of its own entry."""
+"""Kind `node`: a machine of the fleet, its key and its address. A node gets only its own entry."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -55,11 +55,11 @@ def draft(drawing: Drawing, address: str, digest: str) -> Entry:
 
 
 def serves_names(node: str, dns: Dns) -> bool:
-    """Every node answers for internal names, unless the fleet names those that do or wants none of it (C-20)."""
+    """Every node serves internal names, unless the fleet names those that do or turns DNS off (C-20)."""
     return dns.driver != "none" and (not dns.nodes or node in dns.nodes)
 
 
-# ---- may a table say this?
+# ---- checks of a table
 
 
 def check(proposal: Proposal) -> None:
@@ -91,20 +91,20 @@ def _check_key(address: str, node: Node, entry: Entry) -> None:
 
 
 def check_address(address: str, node: Node, entry: Entry, fleet: FleetDocument) -> None:
-    """How a node is reached, and what it answers: exactly what its declaration and the fleet's settings mean."""
+    """The node's address, proxy and names must be exactly what its declaration and the fleet's settings mean."""
     if entry.address != node.address and node.address:
         raise Unsound(f"{address} declares one address and the table has another")
     if entry.address and (wrong := overlay.outside(entry.address, fleet.settings.overlay_cidr)):
         raise Unsound(f"{address}: {wrong}")
     if entry.proxy != proxy_of(node) or entry.dns != serves_names(node.name, fleet.dns):
-        raise Unsound(f"the table gives {address} another proxy or other names to answer for than it declares")
+        raise Unsound(f"the table gives {address} another proxy or other names to serve than it declares")
     refuse(address, infrastructure.node_complaints(node, fleet.settings, fleet.overlay))
 
 
 # ---- who must sign
 
 
-# From the least to the most: a relayed call goes through the hub's mailbox, a declared one straight to a peer.
+# From the least to the most: a relayed call goes through the hub's queue, a declared one directly to a peer.
 _PEER_CALLS = ("off", "relay", "declared")
 
 
@@ -116,7 +116,7 @@ def demands(step: Step) -> Iterator[Demand]:
     elif step.after is None:
         yield destroy("decommissions a node")
     else:
-        if identity.widens(step.before, step.after):  # its key is its identity: services, secrets and names follow it
+        if identity.widens(step.before, step.after):  # services, secrets and names depend on its key
             yield destroy(identity.why(step.before, step.after))
         if step.is_other_content:
             yield from node_demands(*step.documents(Node))
@@ -131,7 +131,7 @@ def node_demands(before: Node, after: Node) -> Iterator[Demand]:
     if after.orphans == "remove" != before.orphans:
         yield destroy('lets the agent remove orphans (orphans = "remove")')
     if after.orphans_foreign and not before.orphans_foreign:
-        yield destroy("lets the agent touch containers it did not make (orphans_foreign)")
+        yield destroy("lets the agent remove containers it did not make (orphans_foreign)")
     if after.direct == "on" != before.direct:
         yield destroy('opens the node for direct control (direct = "on")')
     if after.link == "dial" != before.link:  # the node gets a listener, and the hub may connect to it

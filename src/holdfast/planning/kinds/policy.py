@@ -34,7 +34,7 @@ def draft(drawing: Drawing, address: str, digest: str) -> Entry:
 
 
 def check(proposal: Proposal) -> None:
-    """Its text is not judged here."""
+    """Does not check its text."""
 
 
 def demands(step: Step) -> Iterator[Demand]:
@@ -60,7 +60,7 @@ def fields(step: Step) -> Iterator[FieldChange]:
 
 
 def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:
-    """A policy for the whole fleet goes to every node; one for a service to the nodes that run it or stand by."""
+    """A policy for the whole fleet goes to every node; one for a service to its node and its standby nodes."""
     if FLEET in (entry.applies_to or ()):
         return ((EVERY_NODE, "policies"),)
     bound = [table.entries[target] for target in entry.applies_to or () if target in table.entries]

@@ -1,4 +1,4 @@
-"""Kind `service`: containers with their names and routes. Its node learns of it, and the nodes that stand by."""
+"""Kind `service`: containers with their names and routes. Its node and its standby nodes get it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -85,13 +85,13 @@ def _route(route: PublicRoute | None) -> str | None:
 
 
 def why(before: Entry | None, after: Entry) -> str:
-    """What becomes public, moves between edges or is public no more."""
+    """What becomes public, moves between edges or is no longer public."""
     was = before.public if before is not None else {}
     words = []
     for hostname in sorted(was.keys() | after.public.keys()):
         old, new = was.get(hostname), after.public.get(hostname)
         if new is None:
-            words.append(f"{hostname} is public no more")
+            words.append(f"{hostname} is no longer public")
         elif old is None:
             words.append(f"{hostname} becomes public on {new.edge or 'no edge yet'}")
         elif old.edge != new.edge:

@@ -1,4 +1,4 @@
-"""May a table say this about a service? The entry must be what its document and the fleet's settings mean. Pure."""
+"""Check a service's table entry against its document and the fleet's settings. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -55,13 +55,13 @@ def check_service(
     contents: Mapping[str, bytes],
     settings: Settings | None = None,
 ) -> None:
-    """What an entry and its document must be on their own, in whichever table they stand; with the fleet's settings
-    also which names that means."""
+    """Checks of an entry and its document alone, in any table; with the fleet's settings also the names that they
+    mean."""
     check_own_fields(address, entry, ServiceEntry)
     count, protect, declared, ports = serving_metadata(service)
     claimed = reach.hostnames(declared, entry.public)
     if (count, protect, claimed, ports) != (entry.containers, entry.protect, entry.hostnames, entry.ports):
-        raise Unsound(f"the table says something else about {address} than its content")
+        raise Unsound(f"the table entry of {address} does not match its content")
     if settings is not None:
         check_reach(address, entry, service, settings)
     if entry.failover != service.failover:
@@ -74,7 +74,7 @@ def check_service(
 
 
 def check_reach(address: str, entry: Entry, service: Service, settings: Settings) -> None:
-    """Names and public routes are exactly what content and settings mean; only the edge was chosen."""
+    """Names and public routes must be exactly what content and settings mean; only the edge was chosen."""
     refuse(address, reach.complaints(address[8:], service, settings))
     wanted = reach.reach(address[8:], service, settings)
     if entry.names != wanted.names or reach.unassigned(entry.public) != wanted.public:
@@ -82,16 +82,16 @@ def check_reach(address: str, entry: Entry, service: Service, settings: Settings
 
 
 def _check_names(address: str, service: Service) -> None:
-    """A second thing of one name would hide behind the first one."""
+    """A second thing of the same name would be hidden by the first."""
     components = [component.name for component in service.components]
     volumes = [(c.name, v) if isinstance(v, str) else v.name for c in service.components for v in c.volumes]
     routes = [(c.name, route.name) for c in service.components for route in c.routes]
     for names in (components, volumes, routes):
         if len(set(names)) != len(names):
-            raise Unsound(f"{address} has two components, volumes or routes of one name")
+            raise Unsound(f"{address} has two components, volumes or routes of the same name")
     paths = [v.path if isinstance(v, Volume) else v for c in service.components for v in c.volumes]
     if any(".." in re.split("[/:]", path) for path in paths):
-        raise Unsound(f"{address} has a volume path that climbs out of its directory")
+        raise Unsound(f"{address} has a volume path that leaves its directory (..)")
     if inside := mounts.nested(service, address[8:]):
         raise Unsound(f"{address} mounts {inside[0]} from inside {inside[1]}, where a container could put a link")
 

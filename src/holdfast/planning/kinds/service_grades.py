@@ -1,4 +1,4 @@
-"""Which grade must sign a change of a service: design.md §2 as rules. Pure."""
+"""The grade that must sign a change of a service: design.md §2 as rules. Pure."""
 
 from collections.abc import Iterator, Set
 
@@ -10,7 +10,7 @@ from holdfast.planning.kinds.kind import Step, decode, destroy
 
 
 def demands(step: Step) -> Iterator[Demand]:
-    """Retiring a service keeps its data, so it asks for nothing."""
+    """Retiring a service keeps its data, so it demands nothing."""
     before, after = step.before, step.after
     if before is None:
         created = decode(step.content_after(), Service)
@@ -19,14 +19,14 @@ def demands(step: Step) -> Iterator[Demand]:
         else:
             yield from host_paths(created, step.name)
     elif after is not None:
-        if before.protect and before.node != after.node:  # the node it leaves sees a protected service go
+        if before.protect and before.node != after.node:  # on the node it leaves, a protected service is removed
             yield destroy(f"moves a protected service away from {before.node}")
         if step.is_other_content:
             yield from service_demands(*step.documents(Service), step.name)
 
 
 def volumes(service: Service) -> dict[tuple[str, str], Volume | str]:
-    """By (component, volume): a v1 string volume is known by the string itself."""
+    """By (component, volume): a v1 string volume is identified by the string itself."""
     return {
         (component.name, volume if isinstance(volume, str) else volume.name): volume
         for component in service.components
@@ -50,7 +50,7 @@ def service_demands(before: Service, after: Service, name: str = "") -> Iterator
 
 def volume_demands(label: str, old: Volume | str, new: Volume | str | None) -> Iterator[Demand]:
     if new is None:
-        yield destroy(f"drops, renames or re-homes {label}", gives_up_data=True)
+        yield destroy(f"drops, renames or moves {label}", gives_up_data=True)
     elif isinstance(old, Volume) and isinstance(new, Volume):
         if old.path != new.path:
             yield destroy(f"moves {label} to another path ({old.path} → {new.path})")
@@ -68,7 +68,7 @@ def snapshot_demands(before: Service, after: Service) -> Iterator[Demand]:
 
 
 def host_paths(service: Service, name: str, known: Set[str] = frozenset()) -> Iterator[Demand]:
-    """A v1 string volume reaches into the host: anywhere but its own /srv/<service> it may meet another's data."""
+    """A v1 string volume is a host path: outside its own /srv/<service> it may be another service's data."""
     for _, volume in sorted(volumes(service).items(), key=lambda pair: pair[0]):
         if isinstance(volume, str) and volume not in known and not _own_data(volume.partition(":")[0], name):
             yield destroy(f"mounts a host path outside /srv/{name} ({volume})")

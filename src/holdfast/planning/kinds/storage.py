@@ -1,4 +1,4 @@
-"""Kind `storage`: a target for backups. Every node learns of it."""
+"""Kind `storage`: a target for backups. Every node gets it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

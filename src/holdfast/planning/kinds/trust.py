@@ -1,4 +1,4 @@
-"""Kind `trust`: who may sign what. The header names its digest; no manifest repeats it."""
+"""Kind `trust`: who may sign what. The header names its digest; no manifest contains it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -28,7 +28,7 @@ def documents(fleet: Fleet) -> Mapping[str, bytes]:
 
 
 def check(proposal: Proposal) -> None:
-    """A trust under which no operator can act would lock out every operator for good."""
+    """A trust under which no operator can act would lock out all operators permanently."""
     found = proposal.document(trust.Trust)
     keys = set()
     for operator in found.operators:
@@ -37,7 +37,7 @@ def check(proposal: Proposal) -> None:
         except Invalid as trouble:
             raise Unsound(f"the key of operator {operator.name} is unusable: {trouble.message}") from trouble
     if len(keys) != len(found.operators):
-        raise Unsound("two operators share one key")
+        raise Unsound("two operators have the same key")
     for grade in trust.GRADES:
         able = sum(trust.may_sign(operator, grade) for operator in found.operators)
         if able < trust.threshold(found, grade):
@@ -45,7 +45,7 @@ def check(proposal: Proposal) -> None:
 
 
 def demands(step: Step) -> Iterator[Demand]:
-    """A first trust is not a change of trust: the fleet id, which clients pin, is its digest."""
+    """The first trust is not a change of trust: its digest is the fleet id, which clients pin."""
     yield destroy("founds the fleet") if step.before is None else Demand("root", "changes who is trusted")
 
 
