@@ -9,7 +9,9 @@ from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.plan import Plan
 from holdfast.model.revision import NAMESPACE, Candidate
-from holdfast.planning.plan import Inputs, plan, plan_drain, plan_undeploy
+from holdfast.planning.drain import plan_drain
+from holdfast.planning.plan import Inputs, plan
+from holdfast.planning.undeploy import plan_undeploy
 from tests.fleets.agents import applied_after
 from tests.fleets.build import joined, operator_signer
 from tests.golden.fleets import PEOPLE, STAGES, TAGS, Stage, declared

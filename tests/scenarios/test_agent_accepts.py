@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
-from holdfast.agent.acceptance import manifest_grades
+from holdfast.agent.acceptance import manifest as signed_manifest
 from holdfast.agent.agent import Agent
 from holdfast.errors import Failed
 from holdfast.model import canonical
@@ -85,7 +85,7 @@ def test_what_was_signed_is_accepted_and_the_receipt_is_signed_by_the_node() -> 
         assert canonical.digest(hub.said[-1].report) == pulse.report
         newest = lone.acceptance.newest()
         assert newest is not None and pulse.manifest == canonical.digest(newest.in_force)
-        assert not lone.acceptance.missing(manifest_grades.needed(manifest_grades.decode_manifest(newest.in_force)))
+        assert not lone.acceptance.missing(signed_manifest.needed(signed_manifest.decode_manifest(newest.in_force)))
 
     in_world(scene)
 

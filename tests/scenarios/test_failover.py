@@ -11,7 +11,7 @@ from holdfast.model.checkin import CheckInAnswer
 from holdfast.model.deployment import ServiceState, deployment_of
 from holdfast.model.fleet import Fleet, Service
 from holdfast.model.report import ContainerState
-from holdfast.planning.plan import plan_drain
+from holdfast.planning.drain import plan_drain
 from holdfast.ports.ledger_store import Transaction
 from tests.fleets.build import signed, small_fleet, small_service
 from tests.fleets.desks import Puppet, Rig

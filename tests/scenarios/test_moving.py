@@ -10,7 +10,7 @@ from holdfast.adapters.runtime.memory import Behaviour
 from holdfast.agent.agent import Agent
 from holdfast.errors import Unreachable
 from holdfast.model.fleet import Health, Service, Volume
-from holdfast.planning.plan import plan_drain
+from holdfast.planning.drain import plan_drain
 from tests.fleets.agents import Machine, services_of, until
 from tests.fleets.build import signed, small_fleet, small_service
 from tests.fleets.desks import Rig

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from holdfast.agent.acceptance import manifest_grades
+from holdfast.agent.acceptance import manifest
 from holdfast.agent.membership import Membership
 from holdfast.cli import agent_state
 from holdfast.cli.flags import Parser
@@ -115,7 +115,7 @@ def _accepted(member: Membership, acceptance: Acceptance, newest: Accepted) -> I
     if newest.manifest and newest.link.header.manifests.get(member.node) != canonical.digest(newest.manifest):
         yield Finding("manifest", "the accepted manifest is not the one that was signed", "join anew")
     if newest.in_force:
-        for digest in manifest_grades.needed(manifest_grades.decode_manifest(newest.in_force)):
+        for digest in manifest.needed(manifest.decode_manifest(newest.in_force)):
             if acceptance.blob(digest) is None:
                 yield Finding(
                     "content", f"the content {digest[:12]}… is missing", "join anew: holdfast agent join TOKEN"

@@ -12,7 +12,7 @@ from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, SignatureRequired
 from holdfast.model.applied import Applied
 from holdfast.model.plan import Plan
-from holdfast.planning.plan import plan_drain
+from holdfast.planning.drain import plan_drain
 
 DETAILS = """\
 Before maintenance: services without data that are not pinned move to other workers, chosen as always; each is started

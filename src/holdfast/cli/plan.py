@@ -75,7 +75,7 @@ def _next_step(found: Plan, applied: Applied | None, args: Namespace) -> str:
 
 
 def _explain(current: session.Session, args: Namespace, box: Toolbox) -> int:
-    from holdfast.planning.plan import explain
+    from holdfast.planning.explain import explain
 
     chosen, others = explain(current.fleet, current.applied, session.inputs(current, args, box), args.explain)
     if args.json:

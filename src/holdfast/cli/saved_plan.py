@@ -28,7 +28,7 @@ from holdfast.model.trust import Trust
 from holdfast.planning.compile import Compiled
 from holdfast.planning.contents import layered
 from holdfast.planning.header import check_header
-from holdfast.planning.plan import touched
+from holdfast.planning.step import touched
 from holdfast.planning.succession import Judged, judge
 from holdfast.ports.disk import Disk
 

@@ -8,7 +8,7 @@ from holdfast.cli.commit_plan import DETACH, carry_out
 from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 from holdfast.model.ids import address_of
-from holdfast.planning.plan import plan_undeploy
+from holdfast.planning.undeploy import plan_undeploy
 
 DETAILS = """\
 Containers, routes, DNS records and certificates go; the data directory stays on the node and the address is

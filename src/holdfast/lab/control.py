@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.errors import Failed, Unreachable
 from holdfast.lab import cli_call, fleet_file, node, processes, record
-from holdfast.lab.blueprint import HUB_PORT, Blueprint, Site
+from holdfast.lab.blueprint import HUB_PORT, MARK, Blueprint, Site
 from holdfast.lab.cli_call import HOLDFAST
 from holdfast.lab.place import Place
+from holdfast.lab.processes import NODE_MARK
 
 HUB = "hub"  # the name of the hub's process; an agent's is NODE.agent
 LISTENING_S_MAX = 15.0
@@ -195,3 +196,12 @@ def in_parallel(works: list[Callable[[], None]]) -> None:
         futures = [pool.submit(work) for work in works]
     for future in futures:
         future.result()
+
+
+def caller_environment(place: Place, blueprint: Blueprint, site: Site) -> dict[str, str]:
+    """The caller's environment, so that scripts also work inside; PATH always includes holdfast."""
+    own = node.environment(blueprint, site)
+    path = f"{os.environ.get('PATH', own['PATH'])}:{os.path.dirname(HOLDFAST[0])}"
+    marks = {name: own[name] for name in (MARK, NODE_MARK)}
+    podman = {name: value for name, value in own.items() if name.startswith("CONTAINERS_")}
+    return {**os.environ, **podman, **marks, **variables(place, blueprint), "PATH": path}

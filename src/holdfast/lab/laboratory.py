@@ -1,36 +1,27 @@
 """A lab as a whole: create, inspect, break, heal and remove it."""
 
 import os
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from holdfast.errors import HoldfastError, Invalid, NotPermitted
+from holdfast.errors import Invalid, NotPermitted
 from holdfast.lab import (
-    cgroups,
-    command,
     control,
     image_work,
     inside,
+    inspection,
     making,
     network,
     node,
-    processes,
-    visitor,
-    whereabouts,
+    visit,
 )
 from holdfast.lab import record as records
-from holdfast.lab.blueprint import MARK, Blueprint, Site
-from holdfast.lab.cli_call import HOLDFAST
+from holdfast.lab.blueprint import Site
 from holdfast.lab.firewall import added
 from holdfast.lab.place import Place
-from holdfast.lab.processes import NODE_MARK
 from holdfast.lab.record import Record
 from holdfast.lab.sweep import sweep
-from holdfast.model.lab import LabNode, LabStatus
-
-# Programs that a node's agent runs, and their names in `lab status`.
-PROGRAMS = {"envoy": "proxy", "dnsmasq": "dns"}
+from holdfast.model.lab import LabStatus
 
 
 class Laboratory:
@@ -67,22 +58,7 @@ class Laboratory:
     # ---- inspecting
 
     def status(self) -> LabStatus:
-        found = self._record()
-        served = processes.by_program(PROGRAMS)
-        nodes = tuple(self._node(site, served) for site in found.blueprint.sites)
-        return LabStatus(found.blueprint.registry, nodes)
-
-    def _node(self, site: Site, served: Mapping[str, Mapping[str, int]]) -> LabNode:
-        """The lab recorded the processes it started; those of an agent are found in the node's process list."""
-        parts = {"node": f"{site.name}.node", "agent": control.agent_part(site)}
-        if "hub" in site.roles:
-            parts["hub"] = control.HUB
-        known = {name: records.part(self._place, part) for name, part in parts.items()}
-        pids = {name: process.pid for name, process in known.items() if process and processes.lives(process)}
-        if "node" in pids:
-            found = served.get(processes.namespace(pids["node"], "pid"), {})
-            pids |= {PROGRAMS[program]: pid for program, pid in sorted(found.items(), reverse=True)}
-        return LabNode(site.name, site.roles, site.address, pids, self._place.node(site.name))
+        return inspection.status(self._place, self._record().blueprint)
 
     def cuts(self) -> tuple[tuple[str, str], ...]:
         return self._record().cuts
@@ -94,23 +70,10 @@ class Laboratory:
         _as_root()
         blueprint = self._record().blueprint
         site = blueprint.site(name)
-        return inside.run(self._init(site), words, self._environment(blueprint, site))
+        return inside.run(self._init(site), words, control.caller_environment(self._place, blueprint, site))
 
     def curl(self, url: str, more: Sequence[str]) -> int:
-        found = self._record()
-        command.require(["curl"])
-        host, _ = visitor.asked(url)
-        address = whereabouts.address_of(host, found.blueprint)
-        bundle = None if found.bare or visitor.stays_plain(url, more) else self._bundle(found.blueprint)
-        return subprocess.run(visitor.arguments(url, address, bundle, more)).returncode
-
-    def _bundle(self, blueprint: Blueprint) -> str | None:
-        """The current bundle; if the hub cannot be reached, the stored one."""
-        try:
-            control.keep_bundle(self._place, blueprint)
-        except (HoldfastError, OSError) as trouble:
-            self._say(f"using the stored CA certificates, because the hub cannot be reached: {trouble}")
-        return self._place.bundle if os.path.exists(self._place.bundle) else None
+        return visit.curl(self._place, self._record(), url, more, self._say)
 
     # ---- breaking and healing
 
@@ -145,7 +108,6 @@ class Laboratory:
                 control.end_part(self._place, control.agent_part(site))
                 return
             node.power_off(self._place, blueprint, site)
-            cgroups.remove(cgroups.container_ids(self._place.node(site.name)["containers"]))
 
     def start(self, target: str) -> None:
         """Start what is not running; a node that was switched off boots with all its parts."""
@@ -197,14 +159,6 @@ class Laboratory:
 
     def _init(self, site: Site) -> int:
         return control.running(self._place, site)
-
-    def _environment(self, blueprint: Blueprint, site: Site) -> dict[str, str]:
-        """The caller's environment, so that scripts also work inside; PATH always includes holdfast."""
-        own = node.environment(blueprint, site)
-        path = f"{os.environ.get('PATH', own['PATH'])}:{os.path.dirname(HOLDFAST[0])}"
-        marks = {name: own[name] for name in (MARK, NODE_MARK)}
-        podman = {name: value for name, value in own.items() if name.startswith("CONTAINERS_")}
-        return {**os.environ, **podman, **marks, **control.variables(self._place, blueprint), "PATH": path}
 
 
 def _as_root() -> None:

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from holdfast.errors import Failed
-from holdfast.lab import command, network, podman_files, processes, record
+from holdfast.lab import cgroups, command, network, podman_files, processes, record
 from holdfast.lab.blueprint import MARK, Blueprint, Site
 from holdfast.lab.place import MOUNTS, Place
 from holdfast.lab.processes import NODE_MARK, Known
@@ -134,3 +134,4 @@ def power_off(place: Place, blueprint: Blueprint, site: Site) -> None:
     mark, folder = f"{NODE_MARK}={site.name}", os.path.join(place.nodes, site.name)
     processes.end(lambda: processes.members(blueprint.mark, mark, folder))
     network.unplug(site)
+    cgroups.remove(cgroups.container_ids(place.node(site.name)["containers"]))

@@ -10,9 +10,11 @@ from holdfast.errors import Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Service
 from holdfast.model.observation import NodeObservation
+from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, Table
 from holdfast.planning import secrets
 from holdfast.planning.placement import Placed, Placer, drained_nodes, has_data
+from holdfast.planning.step import between
 
 
 class Drained(Struct, frozen=True):
@@ -21,6 +23,15 @@ class Drained(Struct, frozen=True):
     table: Table
     placed: dict[str, Placed]
     stays: tuple[str, ...]
+
+
+def plan_drain(node: str, applied: Applied, seen: Mapping[str, NodeObservation], undo: bool = False) -> Plan:
+    """Mark a node as drained and move what can move; `undo` only removes the mark: nothing moves without need."""
+    if undo:
+        entries = marked(node, applied, drained=False)
+        return between(Table(entries, applied.table.tombstones), applied, {}, {}, ())
+    found = drain(node, applied, seen)
+    return between(found.table, applied, {}, found.placed, found.stays)
 
 
 def drain(name: str, applied: Applied, seen: Mapping[str, NodeObservation]) -> Drained:

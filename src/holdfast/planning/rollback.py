@@ -15,8 +15,8 @@ from holdfast.planning import identity, overlay, secrets
 from holdfast.planning.edges import Edges, proxy_of
 from holdfast.planning.kinds.node import serves_names
 from holdfast.planning.placement import drained_nodes, has_data
-from holdfast.planning.plan import between
 from holdfast.planning.service_entry import moved_data, reached, serving_metadata
+from holdfast.planning.step import between
 from holdfast.planning.table import tombstones
 
 T = TypeVar("T")

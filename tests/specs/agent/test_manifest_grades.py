@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.acceptance.manifest_grades import Followed, NoGround, entries, judge, read_manifest
+from holdfast.agent.acceptance.manifest import Followed, entries, read_manifest
+from holdfast.agent.acceptance.manifest_grades import NoGround, judge
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
 from holdfast.model.fleet import Component, FleetDocument, Node, Service, Volume

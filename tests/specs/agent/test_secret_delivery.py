@@ -11,7 +11,8 @@ from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.adapters.secret_files.directory import DirectorySecretFiles
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
-from holdfast.agent.acceptance.manifest_grades import Followed, judge, needed
+from holdfast.agent.acceptance.manifest import Followed, needed
+from holdfast.agent.acceptance.manifest_grades import judge
 from holdfast.agent.services.secrets import Secrets
 from holdfast.errors import Failed, TryLater
 from holdfast.model import canonical

@@ -13,7 +13,9 @@ from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Candidate, Table
 from holdfast.planning.compile import compile_revision
-from holdfast.planning.plan import Inputs, explain, plan, plan_drain
+from holdfast.planning.drain import plan_drain
+from holdfast.planning.explain import explain
+from holdfast.planning.plan import Inputs, plan
 from holdfast.planning.rollback import plan_rollback
 from tests.fleets.build import ALICE, commit, mailbox, operator_signer, sign, signed, small_fleet, small_service
 from tests.fleets.sealing import node_key, sealed_to

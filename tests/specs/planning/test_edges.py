@@ -10,8 +10,10 @@ from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model.fleet import Fleet, Node, Settings
 from holdfast.model.revision import Entry
 from holdfast.model.route import EdgeRoute, Place, PublicRoute
+from holdfast.planning.drain import plan_drain
 from holdfast.planning.edges import backend_complaint, hostname_complaint, internal_complaint
-from holdfast.planning.plan import Inputs, explain, plan, plan_drain
+from holdfast.planning.explain import explain
+from holdfast.planning.plan import Inputs, plan
 from tests.fleets.build import commit, edge_fleet, joined, mailbox, public_service, signed, small_service
 from tests.fleets.hostnames import PUBLIC_DOMAIN, WRONG, ZONE
 

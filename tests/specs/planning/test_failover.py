@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from holdfast.agent.acceptance import manifest as signed_manifest
 from holdfast.agent.acceptance import manifest_grades
-from holdfast.agent.acceptance.manifest_grades import Followed
+from holdfast.agent.acceptance.manifest import Followed
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.hub.nodes import node_contents
@@ -51,7 +52,7 @@ def applied_at(hub: Revisions) -> Applied:
 def manifest(hub: Revisions, node: str) -> NodeManifest:
     applied = applied_at(hub)
     content = applied.contents[applied.header.manifests[node]]
-    return manifest_grades.read_manifest(content, applied.fleet_id, node)
+    return signed_manifest.read_manifest(content, applied.fleet_id, node)
 
 
 def test_the_listed_nodes_have_it_as_standby_and_nobody_else_hears_of_it() -> None:
@@ -79,7 +80,7 @@ def test_a_standby_may_fetch_what_it_takes_and_the_policies_that_bind_it() -> No
     for node, knows in (("w1", True), ("w2", True), ("w3", False)):
         held = node_contents.named(applied.contents[applied.header.manifests[node]])
         assert (web in held, shy in held) == (knows, knows), node
-        assert (web in manifest_grades.needed(manifest(hub, node))) is knows
+        assert (web in signed_manifest.needed(manifest(hub, node))) is knows
 
 
 def forged(hub: Revisions, *failover: str) -> HoldfastError:
@@ -165,7 +166,7 @@ def test_a_misshapen_standby_is_refused(spoiled: str) -> None:
         "kind": {"policy.web": entry},
     }[spoiled]
     with pytest.raises(Corrupt) as caught:
-        manifest_grades.read_manifest(canonical.encode(replace(good, standby=bad)), good.fleet, "w2")
+        signed_manifest.read_manifest(canonical.encode(replace(good, standby=bad)), good.fleet, "w2")
     assert caught.value.code == "manifest_misshapen"
 
 

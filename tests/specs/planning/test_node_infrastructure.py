@@ -8,7 +8,8 @@ from holdfast.errors import Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet, Node
 from holdfast.model.ids import KINDS
-from holdfast.planning.plan import Inputs, plan, plan_undeploy
+from holdfast.planning.plan import Inputs, plan
+from holdfast.planning.undeploy import plan_undeploy
 from tests.fleets.agents import applied_after
 from tests.fleets.build import next_candidate, signed, small_fleet, small_service
 

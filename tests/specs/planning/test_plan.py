@@ -26,8 +26,10 @@ from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Head, decode_header, decode_table, digest_of
 from holdfast.model.trust import of
-from holdfast.planning.plan import Inputs, explain, plan, plan_undeploy
+from holdfast.planning.explain import explain
+from holdfast.planning.plan import Inputs, plan
 from holdfast.planning.rollback import plan_rollback
+from holdfast.planning.undeploy import plan_undeploy
 from tests.fleets.strategies import OPERATOR, fleets
 
 IMAGE = "reg.test/x@sha256:" + "0" * 64

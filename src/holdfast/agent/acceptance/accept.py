@@ -5,7 +5,7 @@ The highest accepted revision is kept; older ones, forks and other fleets are re
 
 from collections.abc import Sequence
 
-from holdfast.agent.acceptance import manifest_grades
+from holdfast.agent.acceptance import manifest
 from holdfast.agent.acceptance.catch_up import CatchUp, Step
 from holdfast.agent.acceptance.chain_walk import ChainWalk, trust_of
 from holdfast.agent.acceptance.documents import Documents, Own
@@ -60,7 +60,7 @@ class Accepting:
         self.trust = trust_of(newest)
         if not newest.in_force:
             return
-        self.in_force = manifest_grades.decode_manifest(newest.in_force)
+        self.in_force = manifest.decode_manifest(newest.in_force)
         self.in_force_digest = canonical.digest(newest.in_force)
         self.parked = self._notes.still(newest, self.in_force)
 
@@ -122,7 +122,7 @@ class Accepting:
         self._remember()
         self._log.accepted(head, parked)
 
-    def _standing(self, said: bytes) -> manifest_grades.Followed:
-        wanted = manifest_grades.decode_manifest(said) if said else None
+    def _standing(self, said: bytes) -> manifest.Followed:
+        wanted = manifest.decode_manifest(said) if said else None
         stones = self.newest.stones if self.newest else {}
-        return manifest_grades.Followed(self.in_force, wanted, {one.address: one for one in self.parked}, stones)
+        return manifest.Followed(self.in_force, wanted, {one.address: one for one in self.parked}, stones)

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 import msgspec
 from msgspec import Struct
 
+from holdfast.agent.acceptance import manifest as signed_manifest
 from holdfast.agent.acceptance import manifest_grades
-from holdfast.agent.acceptance.manifest_grades import Followed, NoGround, Signers
+from holdfast.agent.acceptance.manifest import Followed
+from holdfast.agent.acceptance.manifest_grades import NoGround, Signers
 from holdfast.errors import Corrupt, TryLater
 from holdfast.model import canonical
 from holdfast.model.manifest import NodeManifest
@@ -116,12 +118,12 @@ class CatchUp:
             self._wait_for(digest, "the manifest that was signed for this node", must, vouched)
             return None
         try:
-            manifest = manifest_grades.read_manifest(content, self._fleet, self._node)
+            manifest = signed_manifest.read_manifest(content, self._fleet, self._node)
         except Corrupt:
             if must:
                 raise
             return None
-        wanted = [needed for needed in manifest_grades.needed(manifest) if needed not in blobs]
+        wanted = [needed for needed in signed_manifest.needed(manifest) if needed not in blobs]
         fetched: dict[str, bytes] = {}
         for needed in self._acceptance.missing(wanted):
             found = await self.fetch(needed)

@@ -7,23 +7,20 @@ what this node itself followed, never with what a manifest says it did.
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import Struct
 
 from holdfast.agent.acceptance import route_grades
-from holdfast.errors import Corrupt, HoldfastError
-from holdfast.model import canonical
+from holdfast.agent.acceptance.manifest import OWN_FIELD, Followed, entries
+from holdfast.agent.acceptance.soundness import unsound
+from holdfast.errors import Corrupt
 from holdfast.model.applied import content
 from holdfast.model.fleet import Grade, Service
-from holdfast.model.ids import FLEET, KINDS, TRUST, is_name, kind_of
+from holdfast.model.ids import FLEET, kind_of
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.plan import Change
 from holdfast.model.report import Parked
-from holdfast.model.revision import Entry, Table, Tombstone
+from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust
 from holdfast.planning.diff import changes
-from holdfast.planning.kinds.kind import Proposal, read
-from holdfast.planning.kinds.service_check import check_service
-from holdfast.planning.soundness import check_entry
 from holdfast.planning.table import tombstones
 from holdfast.trust.approval import missing
 
@@ -32,75 +29,13 @@ REMEDY = (
     "{grade} signs a revision that changes {address} itself: holdfast rollback, then holdfast apply --key KEY"
 )
 UNSAID = "it is not signed well enough"
-_BURIED = frozenset(KINDS) - {FLEET, TRUST}  # kinds of which something can be removed
 _held_service = msgspec.json.Decoder(Service).decode
 
 Signers = tuple[Sequence[str], Trust]  # keys that really signed a revision, and the trust that judges them
 
 
-class Followed(Struct, frozen=True):
-    """What a node stands on between two revisions. `in_force` is followed; `wanted` was said last, and differs from it
-    at every parked address; `stones` are services this node followed and was told to drop, whatever a hub says."""
-
-    in_force: NodeManifest | None = None
-    wanted: NodeManifest | None = None
-    parked: Mapping[str, Parked] = {}
-    stones: Mapping[str, Tombstone] = {}
-
-
 class NoGround(Corrupt):
     """Nothing was followed before, and what this node is or the settings are not signed well enough to begin with."""
-
-
-def decode_manifest(content: bytes) -> NodeManifest:
-    return canonical.decode(content, NodeManifest, "the manifest of this node")
-
-
-def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
-    """Refuses one that is about another node, or in which one kind of resource could hide behind another."""
-    manifest = decode_manifest(content)
-    if (manifest.fleet, manifest.node) != (fleet, node):
-        raise _misshapen(f"it is the manifest of {manifest.node[:40]!r} in the fleet {manifest.fleet[:12]!r}")
-    places = (("policy", manifest.policies), ("storage", manifest.storage))
-    for kind, held in (("service", manifest.services), ("service", manifest.standby), *places):
-        for address in held:
-            if not _is(address, kind):
-                raise _misshapen(f"{address[:60]!r} stands where a {kind} belongs")
-    for address in manifest.retired:
-        if not _is(address, kind_of(address)) or kind_of(address) not in _BURIED:
-            raise _misshapen(f"{address[:60]!r} stands where something removed belongs")
-    for address, placed in manifest.services.items():
-        if placed.node != node:
-            raise _misshapen(f"{address} is placed on another node")
-    for address, placed in manifest.standby.items():
-        if placed.node == node or node not in placed.failover:
-            raise _misshapen(f"{address} does not fail over to this node")
-    return manifest
-
-
-def _is(address: str, kind: str) -> bool:
-    return address.startswith(f"{kind}.") and is_name(address[len(kind) + 1 :])
-
-
-def _misshapen(why: str) -> Corrupt:
-    return Corrupt(
-        f"the manifest signed for this node is not one that holdfast makes: {why}",
-        remedy="do not trust this hub: compare `holdfast history` with a colleague's, then holdfast rollback",
-        code="manifest_misshapen",
-    )
-
-
-def needed(manifest: NodeManifest) -> list[str]:
-    """Digests of every content the node needs to follow this manifest."""
-    return sorted({digest for entry in entries(manifest).values() for digest in entry.needs})
-
-
-def entries(manifest: NodeManifest | None) -> dict[str, Entry]:
-    """By address, as the resource table has them."""
-    if manifest is None:
-        return {}
-    own = {FLEET: Entry(manifest.settings), f"node.{manifest.node}": manifest.own}
-    return {**manifest.held, **own}
 
 
 def judge(
@@ -123,7 +58,7 @@ def judge(
             parked[address] = standing.parked.get(address) or noted(address, "destroy", UNSAID, now_s)
             continue
         grade, why = _asked(change, after.node, old, contents)
-        trouble = _unsound(address, before, table, contents) or _lacking(address, grade, witnesses)
+        trouble = unsound(address, before, table, contents) or _lacking(address, grade, witnesses)
         if trouble is not None:
             parked[address] = noted(address, grade, f"{why}: {trouble}", now_s)
     for address in _idle_policies(old, new, parked):
@@ -154,9 +89,6 @@ def _stays(bound: str, old: Mapping[str, Entry], new: Mapping[str, Entry], parke
     return bound == FLEET or bound in (old if bound in parked else new)
 
 
-_OWN_FIELD = ("fleet", "trust", "node", "service", "policy", "storage")
-
-
 def noted(address: str, grade: Grade, why: str, now_s: float) -> Parked:
     return Parked(address, why, REMEDY.format(grade=grade, address=address), now_s)
 
@@ -177,21 +109,6 @@ def _protected(address: str, entry: Entry, contents: Mapping[str, bytes]) -> boo
     if kind_of(address) != "service":
         return entry.protect
     return entry.protect or _held_service(content(contents, entry.digest, address)).protect
-
-
-def _unsound(address: str, before: Table, after: Table, contents: Mapping[str, bytes]) -> str | None:
-    """What no grade allows: a content in which one thing hides behind another cannot be judged."""
-    entry = after.entries.get(address)
-    if entry is None or before.entries.get(address) == entry:
-        return None
-    try:
-        if kind_of(address) == "service":
-            check_service(address, entry, read(contents, entry, address, Service), contents)
-        else:
-            check_entry(Proposal(address, before, after, contents))
-    except HoldfastError as trouble:
-        return trouble.message
-    return None
 
 
 def _lacking(address: str, grade: Grade, witnesses: Sequence[Signers]) -> str | None:
@@ -232,7 +149,7 @@ def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, P
 
 def _kept_others(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, Parked]) -> dict[str, Entry]:
     """Of kinds that have no field of their own in a manifest: what is parked stays as it was."""
-    held = {a: old[a] for a in parked if a in old and kind_of(a) not in _OWN_FIELD}
+    held = {a: old[a] for a in parked if a in old and kind_of(a) not in OWN_FIELD}
     return dict(sorted({**{a: e for a, e in after.more.items() if a not in parked}, **held}.items()))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.agent.acceptance import manifest_grades
+from holdfast.agent.acceptance import manifest, manifest_grades
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.report import Parked
 from holdfast.ports.acceptance import Accepted
@@ -32,6 +32,6 @@ class ParkedNotes:
         if said == newest.in_force or not said:
             return ()
         noted = {parked.address: parked for parked in _decode(self._journal.fact(PARKED_FACT) or b"[]")}
-        apart = manifest_grades.differing(manifest_grades.decode_manifest(said), in_force)
+        apart = manifest_grades.differing(manifest.decode_manifest(said), in_force)
         now_s = self._clock.now_s()
         return tuple(noted.get(a) or manifest_grades.noted(a, "destroy", manifest_grades.UNSAID, now_s) for a in apart)

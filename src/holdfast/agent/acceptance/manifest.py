@@ -1,0 +1,80 @@
+"""Read the manifest that was signed for this node. Pure."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from holdfast.errors import Corrupt
+from holdfast.model import canonical
+from holdfast.model.ids import FLEET, KINDS, TRUST, is_name, kind_of
+from holdfast.model.manifest import NodeManifest
+from holdfast.model.report import Parked
+from holdfast.model.revision import Entry, Tombstone
+
+OWN_FIELD = frozenset({FLEET, TRUST, "node", "service", "policy", "storage"})  # kinds with a place of their own
+_MORE = frozenset(KINDS) - OWN_FIELD - {"alert"}  # kinds that stand in `more`; no node gets an alert
+_BURIED = frozenset(KINDS) - {FLEET, TRUST}  # kinds of which something can be removed
+
+
+class Followed(Struct, frozen=True):
+    """What a node follows between two revisions. `in_force` is followed; `wanted` came last and differs from it at
+    every parked address; `stones` are services that this node followed and that a signed revision removed."""
+
+    in_force: NodeManifest | None = None
+    wanted: NodeManifest | None = None
+    parked: Mapping[str, Parked] = {}
+    stones: Mapping[str, Tombstone] = {}
+
+
+def decode_manifest(content: bytes) -> NodeManifest:
+    return canonical.decode(content, NodeManifest, "the manifest of this node")
+
+
+def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
+    """Refuses one that is about another node, or in which one kind of resource could hide behind another."""
+    manifest = decode_manifest(content)
+    if (manifest.fleet, manifest.node) != (fleet, node):
+        raise _misshapen(f"it is the manifest of {manifest.node[:40]!r} in the fleet {manifest.fleet[:12]!r}")
+    places = (("policy", manifest.policies), ("storage", manifest.storage))
+    for kind, held in (("service", manifest.services), ("service", manifest.standby), *places):
+        for address in held:
+            if not _is(address, kind):
+                raise _misshapen(f"{address[:60]!r} stands where a {kind} belongs")
+    for address in manifest.more:
+        if kind_of(address) not in _MORE or not _is(address, kind_of(address)):
+            raise _misshapen(f"{address[:60]!r} is of a kind that this release does not know there")
+    for address in manifest.retired:
+        if not _is(address, kind_of(address)) or kind_of(address) not in _BURIED:
+            raise _misshapen(f"{address[:60]!r} stands where something removed belongs")
+    for address, placed in manifest.services.items():
+        if placed.node != node:
+            raise _misshapen(f"{address} is placed on another node")
+    for address, placed in manifest.standby.items():
+        if placed.node == node or node not in placed.failover:
+            raise _misshapen(f"{address} does not fail over to this node")
+    return manifest
+
+
+def _is(address: str, kind: str) -> bool:
+    return address.startswith(f"{kind}.") and is_name(address[len(kind) + 1 :])
+
+
+def _misshapen(why: str) -> Corrupt:
+    return Corrupt(
+        f"the manifest signed for this node is not one that holdfast makes: {why}",
+        remedy="do not trust this hub: compare `holdfast history` with a colleague's, then holdfast rollback",
+        code="manifest_misshapen",
+    )
+
+
+def needed(manifest: NodeManifest) -> list[str]:
+    """Digests of every content the node needs to follow this manifest."""
+    return sorted({digest for entry in entries(manifest).values() for digest in entry.needs})
+
+
+def entries(manifest: NodeManifest | None) -> dict[str, Entry]:
+    """By address, as the resource table has them."""
+    if manifest is None:
+        return {}
+    own = {FLEET: Entry(manifest.settings), f"node.{manifest.node}": manifest.own}
+    return {**manifest.held, **own}

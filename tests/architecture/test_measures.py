@@ -1,0 +1,49 @@
+"""The limits of the house: imports per module, methods and collaborators per class, files per folder (house.md §7)."""
+
+import ast
+
+import pytest
+
+from tests.architecture import measures
+
+
+@pytest.fixture(scope="module")
+def trees() -> list[tuple[str, ast.Module]]:
+    return list(measures.sources())
+
+
+def test_no_module_outside_wiring_and_cli_imports_too_much(trees: list[tuple[str, ast.Module]]) -> None:
+    assert measures.wide_modules(trees) == []
+
+
+def test_no_class_outside_adapters_and_cli_is_too_large(trees: list[tuple[str, ast.Module]]) -> None:
+    assert measures.large_classes(trees) == []
+
+
+def test_no_folder_of_agent_or_hub_is_crowded() -> None:
+    assert measures.crowded_folders() == []
+
+
+def test_a_struct_of_objects_counts_as_its_fields() -> None:
+    source = """
+class Clock: ...
+class Disk: ...
+class Point(Struct): x: int; y: int
+class Bag(Struct): clock: Clock; disk: Disk; name: str
+class Base(Struct): a: int
+class Child(Base): b: int
+class Uses:
+    def __init__(self, bag: Bag, at: Point, child: "Child", say: Callable[[], None], *, clock: "Clock | None"): ...
+"""
+    found = {one.name: one.collaborators for one in measures.classes([("agent/x.py", ast.parse(source))])}
+    assert found["Uses"] == ("bag.clock", "bag.disk", "say", "clock")
+
+
+def test_the_limits_bite() -> None:
+    methods = "\n".join(f"    def m{number}(self): ..." for number in range(measures.METHODS_MAX + 1))
+    given = ", ".join(f"a{number}: K" for number in range(measures.COLLABORATORS_MAX + 1))
+    tree = ast.parse(f"class K:\n{methods}\nclass L:\n    def __init__(self, {given}): ...")
+    assert len(measures.large_classes([("agent/x.py", tree)])) == 2
+    assert measures.large_classes([("adapters/x.py", tree)]) == []
+    imports = "\n".join(f"from holdfast.model.m{number} import X" for number in range(measures.FAN_OUT_MAX + 1))
+    assert len(measures.wide_modules([("hub/x.py", ast.parse(imports))])) == 1
