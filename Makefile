@@ -47,12 +47,12 @@ check: lint types
 
 # Everything that must hold. Many cases wait for a disk or a time limit, hence more workers than cores.
 test: lint types
-	$(PYTEST) --numprocesses 4 --dist loadfile tests
+	$(PYTEST) --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 20 tests
 
-# Full counts of the long cases.
+# Full counts of the long cases. What passed is noted in build/soak-passed: an interrupted soak of the same source goes on.
 soak: setup
-	HOLDFAST_SOAK=1 $(PYTEST) tests -m lab --timeout 3600
-	HOLDFAST_SOAK=1 $(PYTEST) tests/scenarios --timeout 3600
+	HOLDFAST_SOAK=1 $(PYTEST) tests/contracts tests/lab tests/scenarios --timeout 3600 --durations 20
+	@rm -f build/soak-passed
 
 # Whole fleets in virtual time under seeded faults: make sim SEEDS=100
 SEEDS ?= 20

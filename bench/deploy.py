@@ -30,7 +30,8 @@ ALLOWED_S = {"deploy": 0.6, "noop": 0.0, "change": 0.6}  # for what a command li
 ALLOWED_RATIO = {"deploy": 1.15, "change": 1.3}
 NOOP_S_MAX, HEALING_S_MAX, DRIFT_S_MAX = 0.35, 0.2, 1.0
 AGENT_RATIO_MAX = 1.15
-IDLE_RSS_MB_MAX, IDLE_CPU_MAX = 85.0, 1.0
+IDLE_RSS_MB_MAX, IDLE_CPU_MAX = 85.0, 0.8
+HEALINGS, SETTLED_S = 3, 5.0
 
 
 class Side(Protocol):
@@ -82,17 +83,19 @@ def speed(times: Times, ours: str, bare: str, containers: int) -> Iterator[Figur
             yield Figure(f"no-op, {containers}", "s", mine, target=NOOP_S_MAX, note=f"{bare}: {peer:.3f} s")
 
 
-def living(ground: Ground, ours: OurServices, idle_s: float) -> Iterator[Figure]:
+def living(
+    ground: Ground, ours: OurServices, idle_s: float, healings: int = HEALINGS, settled_s: float = SETTLED_S
+) -> Iterator[Figure]:
     """With all containers in place: healing, drift, rest."""
     ours.deploy()
     healing = Healing(ground, ours)
-    crash = statistics.median(healing.crash_s() for _ in range(3))
+    crash = statistics.median(healing.crash_s() for _ in range(healings))
     yield Figure("crash → runs again", "s", crash, target=HEALING_S_MAX, note="kill -9; podman's policy")
-    stopped = statistics.median(healing.stopped_s() for _ in range(3))
+    stopped = statistics.median(healing.stopped_s() for _ in range(healings))
     yield Figure("stopped by hand → runs again", "s", stopped, note="noticed by the agent, and the start")
-    noticed = statistics.median(healing.noticed_s() for _ in range(3))
+    noticed = statistics.median(healing.noticed_s() for _ in range(healings))
     yield Figure("drift noticed", "s", noticed, target=DRIFT_S_MAX, note="removed by hand → the next one is made")
-    time.sleep(5)  # until what was done last is forgotten
+    time.sleep(settled_s)  # until what was done last is forgotten
     pid = ours.agent_pid()
     before_s = cpu_s(pid)
     time.sleep(idle_s)
@@ -102,7 +105,13 @@ def living(ground: Ground, ours: OurServices, idle_s: float) -> Iterator[Figure]
 
 
 def measure(
-    containers: int, rounds: int, idle_s: float, peers_only: bool = False, compose: bool = True
+    containers: int,
+    rounds: int,
+    idle_s: float,
+    peers_only: bool = False,
+    compose: bool = True,
+    healings: int = HEALINGS,
+    settled_s: float = SETTLED_S,
 ) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="holdfast-deploy-") as folder, Ground(folder, bare=peers_only) as ground:
         bare = BareLibpod(ground, containers)
@@ -121,7 +130,7 @@ def measure(
         bare_s, agent_s = statistics.median(times[bare.name]["deploy"]), statistics.median(ours.agent_took_s)
         note = "accepted → all healthy and switched"
         found.append(Figure("deploy, the agent alone", "s", agent_s, bare_s, AGENT_RATIO_MAX, note=note))
-        return [*found, *living(ground, ours, idle_s)]
+        return [*found, *living(ground, ours, idle_s, healings, settled_s)]
 
 
 def main() -> int:

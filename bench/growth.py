@@ -1,6 +1,7 @@
 """How time and memory grow with the number of services: create plan, no-op plan, apply."""
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bench.figures import Figure
@@ -44,6 +45,9 @@ def measure(place: Callable[[str], Place], sizes: Sequence[int], rounds: int) ->
             each_us, note = laps[size].wall_s / size * 1e6, f"{laps[size].wall_s:.2f} s in all"
             yield Figure(f"{name}, {size:,} services", "µs each", each_us, note=note)
         points = {size: laps[size].cpu_s - laps[STARTED_BY].cpu_s for size in sizes}
+        if min(points.values()) <= 0:
+            print(f"{name}: no exponent; these sizes cost no more than start-up", file=sys.stderr, flush=True)
+            continue
         note = "1 is linear; processor time without start-up"
         yield Figure(f"{name}, growth", "exponent", exponent(points), target=EXPONENT_MAX, note=note)
     for size in (sizes[0], sizes[-1]):

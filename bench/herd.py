@@ -32,6 +32,7 @@ from holdfast.model.report import PULSE_NAMESPACE, Facts, Pulse, SignedPulse
 from holdfast.model.revision import Head
 from holdfast.trust import own_signature
 
+BEAT_S = 9.5
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -125,23 +126,28 @@ def _free_port() -> int:
 async def live(
     number: int, hub: Hub, seen: Head, every_s: float, until_s: float, tally: Tally, hold_s: float = 0.0
 ) -> None:
-    """One agent as the hub sees it: a heartbeat every `every_s`; back-off as the real one's.
+    """One agent as the hub sees it: a check-in every `every_s`; back-off as the real one's.
+
+    A check-in is a heartbeat at most every BEAT_S: the hub refuses a node that sends more.
 
     With `hold_s` the hub holds every check-in so long, as it does for idle agents, and only what it took beyond counts.
     """
     jitter = Random(number)
     key, clock, random = node_key(number), SystemClock(), SystemRandom()
     link = HttpFleetLink(hub.url, hub.key, key, lambda: hub.fleet, clock, random)
-    pause_s, sequence = 1.0, 0
+    pause_s, sequence = 1.0, time.time_ns() // 1_000_000  # greater than that of any run before: the hub remembers
     await asyncio.sleep(jitter.random() * every_s)
     loop = asyncio.get_running_loop()
+    beat_due_s = 0.0
     try:
         while loop.time() < until_s:
             start_s, sequence = loop.time(), sequence + 1
+            beat = start_s >= beat_due_s
+            beat_due_s = start_s + BEAT_S if beat else beat_due_s
             pulse = Pulse(hub.fleet, f"n{number}", sequence, clock.now_s(), seen, facts=Facts(2000, 1 << 33, 1 << 32))
             body = msgspec.json.encode(pulse)
             signed = SignedPulse(body, own_signature.armoured(key, body, PULSE_NAMESPACE))
-            message = CheckIn(f"n{number}", seen, heartbeat=True, pulse=signed, wait_s=hold_s, clock_s=clock.now_s())
+            message = CheckIn(f"n{number}", seen, heartbeat=beat, pulse=signed, wait_s=hold_s, clock_s=clock.now_s())
             try:
                 await link.check_in(message)
             except HoldfastError as trouble:
@@ -185,7 +191,7 @@ async def steady(hub: Hub, agents: int, seconds: float, every_s: float, seen: He
     }
 
 
-async def herd(hub: Hub, agents: int, every_s: float, seen: Head) -> dict[str, float]:
+async def herd(hub: Hub, agents: int, every_s: float, seen: Head, down_s: float) -> dict[str, float]:
     """Kill the hub, start it again: when has everybody been answered?"""
     loop, tally = asyncio.get_running_loop(), Tally()
     until_s = loop.time() + 120.0
@@ -193,7 +199,7 @@ async def herd(hub: Hub, agents: int, every_s: float, seen: Head) -> dict[str, f
     while len(tally.answered) < agents and loop.time() < until_s:
         await asyncio.sleep(0.2)
     hub.stop(signal.SIGKILL)
-    await asyncio.sleep(3.0)
+    await asyncio.sleep(down_s)
     hub.process = hub.start()
     back_s = loop.time()
     while sum(at_s > back_s for at_s in tally.answered.values()) < agents and loop.time() < until_s:
@@ -216,6 +222,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--every", type=float, default=10.0)
     parser.add_argument("--hold", type=float, default=0.0, help="seconds the hub may hold each check-in")
+    parser.add_argument("--down", type=float, default=3.0, help="seconds between the hub's end and its next start")
     parser.add_argument("--no-herd", action="store_true")
     args = parser.parse_args()
     gc.disable()  # whoever measures does not pause
@@ -226,7 +233,7 @@ def main() -> None:
             found = asyncio.run(steady(hub, args.agents, args.seconds, args.every, seen, args.hold))
             found["node_list_s"] = hub.status_s()
             if not args.no_herd:
-                found |= asyncio.run(herd(hub, args.agents, args.every, seen))
+                found |= asyncio.run(herd(hub, args.agents, args.every, seen, args.down))
         finally:
             hub.stop(signal.SIGKILL)
     print(json.dumps({"agents": args.agents, "load": os.getloadavg()[0], **found}, indent=2))

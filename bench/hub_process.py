@@ -11,8 +11,7 @@ from bench.place import HOLDFAST, Place, apply_args
 from bench.stopwatch import lap
 
 RSS_MB_MAX = 70
-SETTLED_AFTER_S = 2
-SERVICES = 1_000
+SETTLED_AFTER_S = 2.0
 
 
 def start(state_dir: str) -> "subprocess.Popen[str]":
@@ -48,13 +47,13 @@ def memory_mb(pid: int) -> dict[str, float]:
     return {row[0].rstrip(":"): int(row[1]) * 1024 / 1e6 for row in rows}
 
 
-def measure(place: Place) -> Iterator[Figure]:
-    fleet = place.fleet("served", SERVICES)
+def measure(place: Place, services: int, settled_after_s: float = SETTLED_AFTER_S) -> Iterator[Figure]:
+    fleet = place.fleet("served", services)
     place.forget(fleet)
     lap(apply_args(fleet), place.env)
     hub = start(os.path.join(fleet, ".ledger"))
-    time.sleep(SETTLED_AFTER_S)
+    time.sleep(settled_after_s)
     held = memory_mb(hub.pid)
     stop(hub)
-    note = f"PSS {held['Pss']:.0f} MB; 1,000 services"
+    note = f"PSS {held['Pss']:.0f} MB; {services:,} services"
     yield Figure("idle hub, RSS", "MB", held["Rss"], target=RSS_MB_MAX, note=note)

@@ -1,7 +1,8 @@
-"""What an idle agent costs, beside an idle salt-minion on the same machine in the same minute.
+"""What an idle agent without containers costs, beside an idle salt-minion in the same minute.
 
 `python -m bench.idle --seconds 60` makes a lab of two nodes and, in `build/salt`, a Salt master with one minion, waits
-until both are connected, and prints one JSON document. Everything is ended by its process id.
+until both are connected, and prints one JSON document. Everything is ended by its process id. `--no-salt` measures
+the agent and the hub alone and installs nothing.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 
 from bench.hub_process import memory_mb
 from bench.place import HOLDFAST
@@ -86,34 +88,44 @@ def lab(folder: str, *args: str) -> str:
     return done.stdout
 
 
+def taken(sides: Mapping[str, Sequence[int]], seconds: float) -> dict[str, object]:
+    """Memory and processor time of each side over the same seconds."""
+    before = {name: sum(map(cpu_s, pids)) for name, pids in sides.items()}
+    time.sleep(seconds)
+    found: dict[str, object] = {"load": os.getloadavg()[0]}
+    for name, pids in sides.items():
+        found[f"{name}_rss_mb"] = round(sum(memory_mb(pid)["Rss"] for pid in pids), 1)
+        found[f"{name}_pss_mb"] = round(sum(memory_mb(pid)["Pss"] for pid in pids), 1)
+        used_s = sum(map(cpu_s, pids)) - before[name]
+        found[f"{name}_cpu_percent"] = round(100 * used_s / seconds, 3)
+    return found
+
+
+def our_sides(folder: str) -> dict[str, Sequence[int]]:
+    nodes = {node["name"]: node["pids"] for node in json.loads(lab(folder, "status", "--json"))["nodes"]}
+    return {"agent": [nodes["w1"]["agent"]], "hub": [nodes["hub1"]["hub"]]}
+
+
+def beside_salt(folder: str, seconds: float) -> dict[str, object]:
+    os.mkdir(os.path.join(folder, "salt"))
+    salt = Salt(os.path.join(folder, "salt"))
+    try:
+        salt.wait()
+        time.sleep(10)  # until the process that answered the ping has ended
+        return taken({**our_sides(folder), "salt_minion": family(salt.minion.pid)}, seconds)
+    finally:
+        salt.stop()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--no-salt", action="store_true", help="without the peer")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-idle-") as folder:
         lab(folder, "up", "--nodes", "hub1:hub,w1:worker")
         try:
-            os.mkdir(os.path.join(folder, "salt"))
-            salt = Salt(os.path.join(folder, "salt"))
-            try:
-                salt.wait()
-                time.sleep(10)  # whatever answered the ping has ended
-                nodes = {node["name"]: node["pids"] for node in json.loads(lab(folder, "status", "--json"))["nodes"]}
-                sides = {
-                    "agent": [nodes["w1"]["agent"]],
-                    "hub": [nodes["hub1"]["hub"]],
-                    "salt_minion": family(salt.minion.pid),
-                }
-                before = {name: sum(map(cpu_s, pids)) for name, pids in sides.items()}
-                time.sleep(args.seconds)
-                found: dict[str, object] = {"load": os.getloadavg()[0]}
-                for name, pids in sides.items():
-                    found[f"{name}_rss_mb"] = round(sum(memory_mb(pid)["Rss"] for pid in pids), 1)
-                    found[f"{name}_pss_mb"] = round(sum(memory_mb(pid)["Pss"] for pid in pids), 1)
-                    used_s = sum(map(cpu_s, pids)) - before[name]
-                    found[f"{name}_cpu_percent"] = round(100 * used_s / args.seconds, 3)
-            finally:
-                salt.stop()
+            found = taken(our_sides(folder), args.seconds) if args.no_salt else beside_salt(folder, args.seconds)
         finally:
             lab(folder, "down")
     print(json.dumps(found, indent=2))

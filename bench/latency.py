@@ -32,10 +32,23 @@ from holdfast.wiring.cli import command_line
 
 TARGET_P50_MS = 25.0
 NODE = "w1"
-IMAGE = f"docker.io/library/busybox@sha256:{'7' * 64}"
+IMAGE = "hello:1"  # of the lab's registry
+PORT = 8080
+WARM_APPLIES = 2
 WAIT_S = 30.0
 LOOK_S = 0.0005
 REST_S = 0.3  # until the node holds its next question; with a spread, so that no beat falls into step
+
+
+SERVICE = """\
+node = "{node}"
+
+[[components]]
+name = "a"
+image = "{image}"
+env = {{ N = "{number}" }}
+health = {{ type = "http", path = "/health", port = {port} }}
+"""
 
 
 @dataclass(frozen=True)
@@ -94,21 +107,21 @@ class Log:
         raise SystemExit(f"{NODE} did not accept revision {number} within {WAIT_S:.0f} s")
 
 
-def measure(lab: Path, applies: int, variables: dict[str, str]) -> list[Moments]:
+def measure(lab: Path, registry: str, applies: int, warm: int, variables: dict[str, str]) -> list[Moments]:
+    """Each apply ends when the node has done its work: a node that still works takes the next revision later."""
     dice = Random(3)
     found = []
     os.environ.update(variables, NO_COLOR="1")
     service = lab / "fleet" / "services" / "late.toml"
     with Stopwatch() as watch:
-        for number in range(-2, applies):
-            text = f'node = "{NODE}"\n[[components]]\nname = "a"\nimage = "{IMAGE}"\nenv = {{ N = "{number}" }}\n'
-            service.write_text(text)
+        for number in range(-warm, applies):
+            service.write_text(SERVICE.format(node=NODE, image=f"{registry}/{IMAGE}", port=PORT, number=number))
             head = json.loads(_own("history", "--limit", "1", "--json"))["revisions"][0]["number"]
             time.sleep(REST_S + dice.uniform(0, 0.2))
             log = Log(lab / "logs" / f"{NODE}.agent.log")
             with ThreadPoolExecutor(1) as looking:
                 seen = looking.submit(log.accepted_s, head + 1)
-                _own("apply", "--yes", "--detach", "--json")
+                _own("apply", "--yes", "--json")
                 accepted_s = seen.result()
             if number >= 0:  # the first ones warm up both sides
                 found.append(Moments(watch.sent_s, watch.answered_s, _committed_s(lab, head + 1), accepted_s))
@@ -155,6 +168,7 @@ def figures(moments: Sequence[Moments]) -> dict[str, object]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--applies", type=int, default=40)
+    parser.add_argument("--warm", type=int, default=WARM_APPLIES, help="applies before those that are measured")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-latency-") as folder:
         lab = Path(folder) / "lab"
@@ -162,7 +176,9 @@ def main() -> int:
         try:
             subprocess.run([HOLDFAST, "lab", "up", *named], check=True, stderr=subprocess.PIPE, timeout=120)
             said = subprocess.run([HOLDFAST, "lab", "env", *named, "--json"], check=True, stdout=subprocess.PIPE)
-            result = figures(measure(lab, args.applies, json.loads(said.stdout)))
+            found = subprocess.run([HOLDFAST, "lab", "status", *named, "--json"], check=True, stdout=subprocess.PIPE)
+            registry = json.loads(found.stdout)["registry"]
+            result = figures(measure(lab, registry, args.applies, args.warm, json.loads(said.stdout)))
         finally:
             subprocess.run([HOLDFAST, "lab", "down", *named], check=True, stderr=subprocess.PIPE, timeout=60)
     print(json.dumps(result, indent=2))

@@ -51,8 +51,8 @@ class Operated:
         """The revision that makes the fleet exactly this."""
         operator = Operator("operator", ssh_key.line(self._signer.public_key), "root")
         fleet = Fleet(
-            Settings("bench"), Thresholds(), (operator,), Backups(), Timeouts(),
-            {"w1": Node("w1", ("worker",))}, services, {}, policies,
+            Settings("bench", public_domains=("example.com",)), Thresholds(), (operator,), Backups(), Timeouts(),
+            {"w1": Node("w1", ("worker",)), "e1": Node("e1", ("edge",))}, services, {}, policies,
         )  # fmt: skip
         candidate = plan(fleet, self.mailbox.applied()).candidate
         assert candidate is not None

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from bench import bare_envoy
@@ -43,6 +44,20 @@ UPDATE_S_MAX = 1.0
 SWITCH_RATIO_MAX = 10.0  # a set is two files and their acknowledgement, by hand it is one file and hope
 THROUGHPUT_MIN = 0.9
 WAIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    sizes: tuple[int, ...]  # numbers of routes
+    rounds: int  # switches that are timed, of each size
+    requests: int  # under load
+    flips: int  # switches under load
+    hop_rounds: int
+
+
+FULL = Effort(SIZES, rounds=20, requests=40_000, flips=20, hop_rounds=5)
+QUICK = Effort((10, 100), rounds=6, requests=20_000, flips=20, hop_rounds=2)
+SMALLEST = Effort((2,), rounds=1, requests=1_000, flips=2, hop_rounds=1)
 
 
 def ask(port: int, heard: Connection) -> None:
@@ -195,17 +210,15 @@ async def under_load(ours: Ours, flips: int, requests: int) -> tuple[float, int,
     return await running
 
 
-def measure(sizes: Sequence[int], rounds: int, requests: int, hop_rounds: int) -> Iterator[Figure]:
+def measure(effort: Effort) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="hf-") as folder, backends(folder):
         keeper = X509Certificates(folder, PosixDisk())
         keeper.issuer("bench", Constraints((ZONE,)), time.time())
-        for size in sizes:
-            yield from _of_size(folder, size, keeper, rounds, requests if size == sizes[0] else 0, hop_rounds)
+        for size in effort.sizes:
+            yield from _of_size(folder, size, keeper, effort)
 
 
-def _of_size(
-    folder: str, size: int, keeper: X509Certificates, rounds: int, requests: int, hop_rounds: int
-) -> Iterator[Figure]:
+def _of_size(folder: str, size: int, keeper: X509Certificates, effort: Effort) -> Iterator[Figure]:
     now_s = time.time()
     issued = keeper.issue((NAME,), now_s)
     shown = servable(keeper.chain(issued.chain, issued.private), issued.chain, issued.private, (NAME,), now_s)
@@ -218,8 +231,10 @@ def _of_size(
             runner.run(ours.begin())
             first_ms = (time.perf_counter() - began) * 1e3
             bare_envoy.until_open(ADDRESS, BARE)
-            heard, bare, acknowledged = runner.run(switches(ours, by_hand, rounds))
-            note = f"p50 of {rounds}; all in force and on the disk after {statistics.median(acknowledged):.0f} ms"
+            heard, bare, acknowledged = runner.run(switches(ours, by_hand, effort.rounds))
+            note = (
+                f"p50 of {effort.rounds}; all in force and on the disk after {statistics.median(acknowledged):.0f} ms"
+            )
             name = f"switch of 1 of {size:,} routes, heard"
             yield Figure(name, "ms", statistics.median(heard), statistics.median(bare), SWITCH_RATIO_MAX, note=note)
             began = time.perf_counter()
@@ -227,29 +242,28 @@ def _of_size(
             took_s = time.perf_counter() - began
             whole = f"all of them at first: {first_ms:.0f} ms"
             yield Figure(f"one more beside {size:,} routes", "s", took_s, target=UPDATE_S_MAX, note=whole)
-            if requests:
-                yield from _hops(runner, ours, by_hand, requests, hop_rounds)
+            if size == effort.sizes[0]:
+                yield from _hops(runner, ours, by_hand, effort)
         finally:
             runner.run(ours.proxy.follow(None))
 
 
-def _hops(runner: asyncio.Runner, ours: Ours, by_hand: ByHand, requests: int, rounds: int) -> Iterator[Figure]:
-    flips = 20
-    rate, well, asked = runner.run(under_load(ours, flips, requests))
-    note = f"{asked:,} requests at {rate:,.0f}/s, {flips} switches"
+def _hops(runner: asyncio.Runner, ours: Ours, by_hand: ByHand, effort: Effort) -> Iterator[Figure]:
+    rate, well, asked = runner.run(under_load(ours, effort.flips, effort.requests))
+    note = f"{asked:,} requests at {rate:,.0f}/s, {effort.flips} switches"
     yield Figure("requests that failed under load", "", float(asked - well), target=0.0, note=note)
     pids = {OURS: _pid(ours), BARE: by_hand.envoy.pid}
     for protocol, more in (("HTTP/1.1", ("--h1",)), ("HTTP/2", ("--max-concurrent-streams", "4"))):
         cost: dict[int, list[float]] = {OURS: [], BARE: []}
         rates: dict[int, list[float]] = {OURS: [], BARE: []}
-        for _ in range(rounds):
+        for _ in range(effort.hop_rounds):
             for port, pid in pids.items():
                 before_us = cpu_us(pid)
-                rate, well, asked = load(port, max(requests // 4, 1000), *more)
+                rate, well, asked = load(port, max(effort.requests // 4, 1000), *more)
                 assert well == asked, f"{asked - well} of {asked} requests failed on port {port}"
                 cost[port].append((cpu_us(pid) - before_us) / asked)
                 rates[port].append(rate)
-        note = f"least of {rounds}; {max(rates[OURS]):,.0f} : {max(rates[BARE]):,.0f} requests/s"
+        note = f"least of {effort.hop_rounds}; {max(rates[OURS]):,.0f} : {max(rates[BARE]):,.0f} requests/s"
         name = f"one hop, {protocol} over TLS"
         yield Figure(name, "µs CPU", min(cost[OURS]), min(cost[BARE]), 1 / THROUGHPUT_MIN, note=note)
 
@@ -270,9 +284,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="10 and 100 routes, fewer rounds")
     args = parser.parse_args()
-    effort = ((10, 100), 6, 20_000, 2) if args.quick else (SIZES, 20, 40_000, 5)
     found = []
-    for figure in measure(*effort):
+    for figure in measure(QUICK if args.quick else FULL):
         sys.stderr.write(f"{figure.name}: {figure.ours:.3g} {figure.unit} {figure.note}\n")
         found.append(figure)
     print(table(found))

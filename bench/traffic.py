@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.edge_client import Newcomer, Regular
@@ -42,10 +42,12 @@ class Effort:
     hop_rounds: int
     hop_s: int
     many: int
+    warm_rounds: int = 1
 
 
 FULL = Effort(15, 5, 5, 6, 200)
 QUICK = Effort(4, 2, 2, 3, 40)
+SMALLEST = Effort(1, 1, 1, 1, 2, warm_rounds=0)
 
 
 # ---- a change until it is served -------------------------------------------------------------------------------------
@@ -86,13 +88,13 @@ def _ended(lab: EdgeLab, *words: str) -> Any:
     return json.loads(out)
 
 
-def served(lab: EdgeLab, rounds: int, tag: str = "n") -> Iterator[Figure]:
+def served(lab: EdgeLab, rounds: int, warm_rounds: int) -> Iterator[Figure]:
     """The name of a running service changes: another certificate, another route on the edge, another on the worker."""
     changes = []
-    for number in range(-1, rounds):  # the first one warms up both sides
-        changes.append(change(lab, f"{tag}{number + 1}.{DOMAIN}", HOME))
+    for number in range(warm_rounds + rounds):
+        changes.append(change(lab, f"n{number}.{DOMAIN}", HOME))
         _say(_told(changes[-1]))
-    changes = changes[1:]
+    changes = changes[warm_rounds:]
     committed = [1000 * (one.served_s - one.committed_s) for one in changes]
     commanded = [1000 * (one.served_s - one.began_s) for one in changes]
     wrong = sum(sum(one.others.values()) for one in changes)
@@ -151,7 +153,7 @@ def updates(lab: EdgeLab, wrk: Wrk, count: int) -> Iterator[Figure]:
 # ---- two hops --------------------------------------------------------------------------------------------------------
 
 
-def hops(lab: EdgeLab, wrk: Wrk, rounds: int, seconds: int) -> Iterator[Figure]:
+def hops(lab: EdgeLab, wrk: Wrk, rounds: int, seconds: int, warm_rounds: int) -> Iterator[Figure]:
     """All proxies of all sides start anew for each round, so that no side lives with old connections all the time.
     Requests per second swing widely on a shared machine; processor time per request swings less, and is judged, too."""
     sides = Side(443), Side(PORT), Side(LOGGED_PORT)
@@ -162,8 +164,8 @@ def hops(lab: EdgeLab, wrk: Wrk, rounds: int, seconds: int) -> Iterator[Figure]:
         ours = tuple(lab.pids(node)["proxy"] for node in (EDGE, WORKER))
         with TwoHops(lab, folder, HOME) as bare, TwoHops(lab, f"{folder}-logged", HOME, LOGGED_PORT) as logged:
             pids = dict(zip(sides, (ours, bare.pids, logged.pids), strict=True))
-            for side in sides:
-                wrk.run(1, side.port)  # warm
+            for side in sides * warm_rounds:
+                wrk.run(1, side.port)
             for side in sides[number % 3 :] + sides[: number % 3]:
                 side.take(wrk, seconds, pids[side])
     mine, bare_side, logged_side = sides
@@ -222,7 +224,7 @@ def _rate(runs: Sequence[Run]) -> float:
 
 def dead(lab: EdgeLab, wrk: Wrk, rounds: int, seconds: int) -> Iterator[Figure]:
     alive, without, between = list[Run](), list[Run](), list[Run]()
-    for _ in range(max(2, rounds // 2)):
+    for _ in range(min(2, rounds)):
         alive.append(wrk.run(seconds))
         with wrk.at_work(500.0, between):
             lab.kill_managers()
@@ -269,11 +271,11 @@ def measure(effort: Effort, only: Sequence[str] = ()) -> Iterator[Figure]:
         _ended(lab, "apply", "--yes", "--json")
         wrk = Wrk(os.path.join(folder, "wrk"), lab.addresses[EDGE], HOME)
         parts: dict[str, Callable[[], Iterator[Figure]]] = {
-            "served": lambda: served(lab, effort.rounds),
+            "served": lambda: served(lab, effort.rounds, effort.warm_rounds),
             "updates": lambda: updates(lab, wrk, effort.updates),
-            "hops": lambda: hops(lab, wrk, effort.hop_rounds, effort.hop_s),
+            "hops": lambda: hops(lab, wrk, effort.hop_rounds, effort.hop_s, effort.warm_rounds),
             "dead": lambda: dead(lab, wrk, effort.hop_rounds, effort.hop_s),
-            "many": lambda: many(lab, effort.many, effort.rounds // 2),
+            "many": lambda: many(lab, effort.many, max(1, effort.rounds // 2)),
         }
         for name in only or parts:
             _say(f"measuring {name}, load {os.getloadavg()[0]:.1f} …")
@@ -292,7 +294,7 @@ def main() -> int:
     args = parser.parse_args()
     effort = QUICK if args.quick else FULL
     if args.many:
-        effort = Effort(effort.rounds, effort.updates, effort.hop_rounds, effort.hop_s, args.many)
+        effort = replace(effort, many=args.many)
     found = list(measure(effort, args.only))
     print(table(found))
     print(json.dumps({"load": os.getloadavg()[0], "figures": document(found)}, ensure_ascii=False))

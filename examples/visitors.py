@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 
 class Connection(http.client.HTTPSConnection):
-    """To the edge, whatever the name says: the lab's public names are in nobody's DNS."""
+    """A connection to the edge, whatever the name: public DNS does not have the lab's public names."""
 
     edge = ""
 

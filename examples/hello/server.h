@@ -1,4 +1,4 @@
-// What every sample server needs: a door, a thread per connection, and an orderly end when it is told to stop.
+// What every sample server needs: a listener, a thread per connection, and an orderly end on SIGTERM.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static int send_all(int link, const void *content, size_t size) {
     return 1;
 }
 
-// As the first process of a container a signal has no effect unless somebody waits for it.
+// The first process of a container ignores a signal unless a thread waits for it.
 static void *await_end(void *signals) {
     int which;
     sigwait(signals, &which);

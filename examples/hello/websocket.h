@@ -119,7 +119,7 @@ static int echo_websocket(int link, const char *path, const char *head) {
                         "Sec-WebSocket-Accept: %s\r\n\r\n",
                         proof);
     receive_at_most_ms(link, 0);
-    atomic_fetch_sub(&busy, 1);  // an open conversation keeps nobody from stopping
+    atomic_fetch_sub(&busy, 1);  // an open WebSocket does not delay the end of the server
     if (send_all(link, answer, size)) while (echo_frame(link));
     atomic_fetch_add(&busy, 1);
     return 1;

@@ -1,7 +1,7 @@
-// witness: writes a number below /data, makes sure it is on the disk, and only then tells anybody about it.
+// witness: writes a number below /data, makes sure it is on the disk, and only then reports it.
 //
 // Every 50 ms the next number is appended to /data/sequence and fsynced; only then `/` shows it and $WITNESS_COLLECTOR
-// is told {"instance","epoch","seq"}. What was reported must be found in the file later: a missing number is data loss,
+// gets {"instance","epoch","seq"}. What was reported must be found in the file later: a missing number is data loss,
 // two instances taking turns is dual running, a gap is downtime.
 #define _GNU_SOURCE
 #include "../hello/http.h"

@@ -18,29 +18,6 @@ METHODS_MAX = 20
 COLLABORATORS_MAX = 7
 FILES_MAX = 18
 
-# A parameter of one of these types is a value, not an object that the class works with.
-VALUES = frozenset(
-    {
-        *(
-            "str",
-            "bytes",
-            "int",
-            "float",
-            "bool",
-            "None",
-            "object",
-            "type",
-            "tuple",
-            "list",
-            "dict",
-            "set",
-            "frozenset",
-        ),
-        *("Sequence", "Mapping", "Collection", "Iterable", "Literal", "Any", "Path", "Callable", "Awaitable"),
-        *("Coroutine", "Final", "ClassVar", "Set"),
-    }
-)
-
 
 class Klass(Struct, frozen=True):
     path: str
@@ -71,89 +48,103 @@ def imported(tree: ast.AST) -> set[str]:
 
 
 def annotation_names(node: ast.expr | None) -> set[str]:
-    """Capitalised type names in an annotation, also inside a string annotation."""
+    """Names in an annotation, also inside a string annotation."""
     if node is None:
         return set()
     names: set[str] = set()
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
             names.add(part.id)
-        elif isinstance(part, ast.Attribute):
-            names.add(part.attr)
         elif isinstance(part, ast.Constant) and isinstance(part.value, str):
             names |= set(re.findall(r"[A-Za-z_]\w*", part.value))
     return names
 
 
-class Types(Struct, frozen=True):
-    """Which class names are values (frozen structs, enums, errors, NewTypes) and which structs only group objects."""
+class Module(Struct, frozen=True):
+    """A module with the classes it defines and where its imported names come from."""
 
-    values: frozenset[str]
-    bags: dict[str, tuple[ast.expr, ...]]
-
-
-def is_value_class(node: ast.ClassDef) -> bool:
-    bases = {name for base in node.bases for name in annotation_names(base)}
-    return bool(bases & {"Struct", "Enum", "StrEnum", "IntEnum", "NamedTuple", "TypedDict", "Exception"})
+    path: str
+    dotted: str
+    classes: dict[str, ast.ClassDef]
+    imports: dict[str, tuple[str, str]]  # local name → module and name there
 
 
-def types_of(trees: list[tuple[str, ast.Module]]) -> Types:
-    values = set(VALUES)
-    objects: set[str] = set()
-    structs: dict[str, tuple[ast.expr, ...]] = {}
-    for _, tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                if is_value_class(node):
-                    values.add(node.name)
-                    fields = tuple(part.annotation for part in node.body if isinstance(part, ast.AnnAssign))
-                    structs[node.name] = fields
-                else:
-                    objects.add(node.name)
-    # A struct with a field that is an object groups collaborators: it counts as its fields.
-    bags = {
-        name: fields
-        for name, fields in structs.items()
-        if sum(bool(annotation_names(field) & (objects - values)) for field in fields) >= 2
-    }
-    return Types(frozenset(values - bags.keys() - (objects - values)), bags)
+def modules(trees: list[tuple[str, ast.Module]]) -> dict[str, Module]:
+    found = {}
+    for path, tree in trees:
+        dotted = "holdfast." + path.removesuffix(".py").replace("/", ".")
+        classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        imports = {
+            alias.asname or alias.name: (node.module, alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+        }
+        found[dotted] = Module(path, dotted, classes, imports)
+    return found
 
 
-def collaborators(node: ast.ClassDef, types: Types) -> tuple[str, ...]:
-    """Parameters of the constructor whose type is an object; a struct of objects counts as its fields."""
+class Classes:
+    """Tells values from objects: a struct, an enum or an error is a value, every other class of ours an object."""
+
+    def __init__(self, known: dict[str, Module]) -> None:
+        self._known = known
+
+    def fields(self, module: Module, annotation: ast.expr | None, name: str) -> list[str]:
+        """The objects that this annotation stands for: none, one, or those that a struct groups."""
+        text = ast.unparse(annotation).strip("\"'") if annotation is not None else ""
+        if text.startswith("Callable"):
+            return [name]  # a callback is something that the class works with
+        for one in sorted(annotation_names(annotation)):
+            home, node = self._defined(module, one)
+            if node is None:
+                continue
+            if not self._is_value(home, node):
+                return [name]
+            inner = [(part.target, part.annotation) for part in node.body if isinstance(part, ast.AnnAssign)]
+            grouped = [
+                found
+                for target, part in inner
+                for found in self.fields(home, part, f"{name}.{ast.unparse(target)}")
+                if home is not module or annotation_names(part) != {one}
+            ]
+            if len(grouped) >= 2:  # a struct that only groups collaborators counts as its fields
+                return grouped
+        return []
+
+    def _is_value(self, module: Module, node: ast.ClassDef) -> bool:
+        bases = {name for base in node.bases for name in annotation_names(base)}
+        if bases & {"Struct", "Enum", "StrEnum", "IntEnum", "NamedTuple", "TypedDict", "Exception"}:
+            return True
+        defined = [self._defined(module, base) for base in bases]
+        return any(parent is not None and self._is_value(home, parent) for home, parent in defined)
+
+    def _defined(self, module: Module, name: str) -> tuple[Module, ast.ClassDef | None]:
+        if name in module.classes:
+            return module, module.classes[name]
+        source, original = module.imports.get(name, ("", ""))
+        home = self._known.get(source)
+        return (home, home.classes.get(original)) if home is not None else (module, None)
+
+
+def collaborators(module: Module, node: ast.ClassDef, known: Classes) -> tuple[str, ...]:
+    """Parameters of the constructor whose type is an object or a callback."""
     made = [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
     if not made:
         return ()
-    arguments = made[0].args
-    found: list[str] = []
-    for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
-        if argument.arg != "self":
-            found += _objects(argument.arg, argument.annotation, types)
-    return tuple(found)
-
-
-def _objects(name: str, annotation: ast.expr | None, types: Types) -> list[str]:
-    kinds = annotation_names(annotation) - types.values
-    for bag in sorted(kinds & types.bags.keys()):
-        return [f"{name}.{number}" for number, field in enumerate(types.bags[bag]) if _is_object(field, types)]
-    return [name] if _is_object(annotation, types) else []
-
-
-def _is_object(annotation: ast.expr | None, types: Types) -> bool:
-    text = ast.unparse(annotation) if annotation is not None else ""
-    if text.startswith(("Callable", '"Callable')):
-        return True  # a callback is something the class works with
-    return any(name[0].isupper() and name not in types.values for name in annotation_names(annotation))
+    given = made[0].args
+    parameters = [one for one in (*given.posonlyargs, *given.args, *given.kwonlyargs) if one.arg != "self"]
+    return tuple(found for one in parameters for found in known.fields(module, one.annotation, one.arg))
 
 
 def classes(trees: list[tuple[str, ast.Module]]) -> list[Klass]:
-    types = types_of(trees)
+    known = modules(trees)
+    asked = Classes(known)
     found = []
-    for path, tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                methods = sum(isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) for part in node.body)
-                found.append(Klass(path, node.name, methods, collaborators(node, types)))
+    for module in known.values():
+        for node in module.classes.values():
+            methods = sum(isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) for part in node.body)
+            found.append(Klass(module.path, node.name, methods, collaborators(module, node, asked)))
     return found
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
+# `status` is above the other pure rooms because it compares their values: verified reports, DNS records, public routes.
 FLOORS = (
     {"errors"},
     {"model"},
     {"ports"},
     {"planning", "reconcile", "ledger", "trust", "wire", "gate"},
-    {"adapters", "declared"},
+    {"adapters", "declared", "status"},
     {"hub", "agent"},
     {"cli", "web", "lab"},
     {"wiring"},
@@ -63,9 +64,43 @@ def test_every_import_points_to_a_lower_floor() -> None:
     assert complaints == []
 
 
+# Commands that run a hub or an agent, work on their files, or check the chain of revisions as a hub does. Every other
+# command takes its rules from the pure rooms.
+KNOW_A_DAEMON = {
+    "cli/agent_check.py",
+    "cli/agent_home.py",
+    "cli/agent_join.py",
+    "cli/agent_run.py",
+    "cli/agent_state.py",
+    "cli/hub_check.py",
+    "cli/hub_init.py",
+    "cli/hub_run.py",
+    "cli/import_ledger.py",  # builds the ledger of a hub
+    "cli/seen_heads.py",  # the chain check
+}
+
+
+def knows_a_daemon(source: str) -> bool:
+    return any(name.split(".")[1] in {"hub", "agent"} for name in imports(ast.parse(source)))
+
+
+def test_only_commands_of_the_daemons_and_the_chain_check_import_hub_or_agent() -> None:
+    found = {
+        str(path.relative_to(SRC)) for path in FILES if room_of(path) == "cli" and knows_a_daemon(path.read_text())
+    }
+    assert found == KNOW_A_DAEMON
+    assert not knows_a_daemon("from holdfast.status import dns") and knows_a_daemon("from holdfast.hub import fleet")
+
+
 @pytest.mark.parametrize(
     ("room", "imported"),
-    [("model", "holdfast.ports.clock"), ("hub", "holdfast.adapters.disk.posix"), ("planning", "holdfast.trust.chain")],
+    [
+        ("model", "holdfast.ports.clock"),
+        ("hub", "holdfast.adapters.disk.posix"),
+        ("planning", "holdfast.trust.chain"),
+        ("status", "holdfast.hub.fleet"),
+        ("trust", "holdfast.status.dns"),
+    ],
 )
 def test_the_rule_itself_bites(room: str, imported: str) -> None:
     assert complaint(room, imported) is not None
@@ -85,17 +120,58 @@ def test_every_module_opens_with_one_sentence() -> None:
     assert silent == []
 
 
+PURE = {"errors", "model", "ports", "planning", "reconcile", "status", "ledger", "trust", "wire", "gate"}
+# Clock, randomness, network, disk, processes and threads come in through ports.
+WORLD = {
+    *("time", "datetime", "sched", "calendar"),
+    *("random", "secrets", "uuid"),
+    *("socket", "ssl", "select", "selectors", "http", "urllib", "asyncio"),
+    *("os", "io", "pathlib", "tempfile", "shutil", "glob", "fcntl", "mmap", "sqlite3"),
+    *("subprocess", "multiprocessing", "signal", "threading", "concurrent", "queue", "_thread"),
+}
+# A port may name the type of a result that comes later; it starts no thread.
+FUTURE = ("ports", "concurrent.futures.Future")
+
+
+def world_imports(room: str, text: str) -> list[str]:
+    if room not in PURE:
+        return []
+    names: list[str] = []
+    for node in ast.walk(ast.parse(text)):
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+    return [name for name in names if name.split(".")[0] in WORLD and (room, name) != FUTURE]
+
+
 def test_pure_rooms_touch_nothing() -> None:
-    """Clock, randomness, network and disk come in through ports."""
-    world = {"os", "time", "socket", "random", "secrets", "subprocess", "threading", "pathlib", "tempfile", "datetime"}
-    touched = []
-    for path in FILES:
-        if room_of(path) in {"errors", "model", "planning", "ledger", "trust", "wire", "gate"}:
-            for node in ast.walk(ast.parse(path.read_text())):
-                names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-                touched += [f"{path.relative_to(SRC)} imports {n}" for n in names if n.split(".")[0] in world]
+    touched = [
+        f"{path.relative_to(SRC)} imports {name}"
+        for path in FILES
+        for name in world_imports(room_of(path), path.read_text())
+    ]
     assert touched == []
+
+
+@pytest.mark.parametrize(
+    ("room", "text"),
+    [
+        ("reconcile", "import time"),
+        ("reconcile", "from datetime import datetime"),
+        ("ports", "import socket"),
+        ("ports", "from concurrent.futures import Future, ThreadPoolExecutor"),
+        ("reconcile", "from concurrent.futures import Future"),
+        ("status", "def f():\n    import random"),
+        ("model", "import threading"),
+        ("planning", "if TYPE_CHECKING:\n    import os.path"),
+    ],
+)
+def test_the_rule_of_purity_bites(room: str, text: str) -> None:
+    assert world_imports(room, text)
+
+
+def test_the_command_line_verifies_no_pulse_itself() -> None:
+    """trust/reports.py does, once a look; a second place would be a second opinion."""
+    assert [path.name for path in FILES if room_of(path) == "cli" and "PULSE_NAMESPACE" in path.read_text()] == []
 
 
 def test_no_rag_bag_modules() -> None:
@@ -109,6 +185,7 @@ def test_proofs_have_one_maker() -> None:
         "Approved": "trust/approval.py",
         "Preview": "hub/ledger/commit.py",
         "VerifiedOrder": "trust/orders.py",
+        "VerifiedReport": "trust/reports.py",
         "Discardable": "gate/copies.py",
         "Servable": "trust/servable.py",
     }

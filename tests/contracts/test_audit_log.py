@@ -84,7 +84,7 @@ def test_several_threads_write_one_chain(log: AuditLog) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert log.verify().number == 800
 
 

@@ -152,18 +152,18 @@ BAD: dict[str, tuple[Callable[[], Sent], str]] = {
         lambda: sent(public().leaf(key=ec.generate_private_key(ec.SECP224R1())), public().intermediate),
         "weak",
     ),
-    "garbage": (lambda: (b"\x00\xff" * 500, public().leaf()[1]), "cannot be read"),
-    "empty": (lambda: (b"", public().leaf()[1]), "cannot be read"),
+    "garbage": (lambda: (b"\x00\xff" * 500, public().leaf()[1]), "cannot read"),
+    "empty": (lambda: (b"", public().leaf()[1]), "cannot read"),
     "half a file": (
         lambda: (lambda pair: (half(pair[0]), pair[1]))(sent(public().leaf(), public().intermediate)),
-        "cannot be read",
+        "cannot read",
     ),
     "a key inside the chain": (
         lambda: (lambda pair: (pair[0] + pair[1], pair[1]))(sent(public().leaf(), public().intermediate)),
-        "cannot be read",
+        "cannot read",
     ),
-    "too long": (lambda: (pem(public().root) * 200, public().leaf()[1]), "cannot be read"),
-    "too many": (lambda: (pem(public().root) * 11, public().leaf()[1]), "cannot be read"),
+    "too long": (lambda: (pem(public().root) * 200, public().leaf()[1]), "cannot read"),
+    "too many": (lambda: (pem(public().root) * 11, public().leaf()[1]), "cannot read"),
 }
 
 

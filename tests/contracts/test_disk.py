@@ -302,9 +302,9 @@ def test_what_a_killed_process_left_is_swept_later_and_nothing_else(tmp_path: Pa
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "small"
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=True, timeout=30)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=True, timeout=60)
     yield place
-    subprocess.run(["umount", place], check=True, timeout=30)
+    subprocess.run(["umount", place], check=True, timeout=60)
 
 
 @pytest.mark.lab
@@ -327,7 +327,7 @@ def test_a_full_file_system_keeps_the_old_content_and_works_again_once_there_is_
 def test_a_file_system_mounted_read_only_is_named_as_such(small_disk: Path) -> None:
     path = small_disk / "file"
     PosixDisk().replace(str(path), OLD)
-    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True, timeout=30)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True, timeout=60)
     with pytest.raises(Failed) as call:
         PosixDisk().replace(str(path), NEW)
     refusal("disk_failed", Failed, call)

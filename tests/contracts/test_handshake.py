@@ -133,7 +133,7 @@ def test_another_name_another_issuer_or_another_time_proves_nothing(world: Tls |
 
 def test_nobody_there_is_a_trouble_in_words(world: Tls | Memory) -> None:
     shown = asyncio.run(world.handshake.shown(HOST, _nobodys_port(), NAME, b"", 2.0))
-    assert shown.leaf == b"" and "nobody listens" in shown.trouble
+    assert shown.leaf == b"" and "nothing listens" in shown.trouble
 
 
 def _nobodys_port() -> int:
@@ -185,7 +185,7 @@ def test_whatever_a_peer_does_it_ends_in_time_and_with_words(peer: Peer) -> None
         server = await asyncio.start_server(begun, HOST, 0)
         port = server.sockets[0].getsockname()[1]
         async with server:
-            shown = await asyncio.wait_for(TlsHandshake().shown(HOST, port, NAME, b"", 0.3), 20)
+            shown = await asyncio.wait_for(TlsHandshake().shown(HOST, port, NAME, b"", 0.3), 60)
             for task in tasks:
                 task.cancel()
             return shown
@@ -205,7 +205,7 @@ def test_a_machine_that_drops_what_comes_does_not_hold_us() -> None:
                 one.setblocking(False)
                 one.connect_ex(door.getsockname())
             port: int = door.getsockname()[1]
-            shown = asyncio.run(asyncio.wait_for(TlsHandshake().shown(HOST, port, NAME, b"", 0.3), 20))
+            shown = asyncio.run(asyncio.wait_for(TlsHandshake().shown(HOST, port, NAME, b"", 0.3), 60))
             assert "within 0.3s" in shown.trouble
         finally:
             for one in waiting:
@@ -313,7 +313,7 @@ async def heard_through_envoy(tmp_path: Path, issued: Issued, name: str, authori
     with (tmp_path / "envoy.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        async with server, asyncio.timeout(30):
+        async with server, asyncio.timeout(60):
             while True:
                 assert process.poll() is None, (tmp_path / "envoy.log").read_text()
                 try:
@@ -328,7 +328,7 @@ async def heard_through_envoy(tmp_path: Path, issued: Issued, name: str, authori
                 return b""
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 @pytest.mark.lab

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.errors import Corrupt, Failed
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.ports.high_water import HighWater
+from tests.fleets.waiting import wait_until
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 
@@ -238,14 +240,21 @@ def climber(path: Path, numbers: range, *before: str) -> "subprocess.Popen[bytes
     return subprocess.Popen(args, env={"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"]})
 
 
+def has_risen(path: Path, last: int) -> bool:
+    mark = at(path).read()
+    return mark is not None and mark.number > last
+
+
 def test_killed_at_random_moments_the_mark_only_ever_rises(path: Path) -> None:
     chance = random.Random(7)
     last = 0
-    for _ in range(8):
+    for at_once in (True, False) * 4:
         process = climber(path, range(last + 1, 1_000_000))
+        if not at_once:
+            wait_until(partial(has_risen, path, last), "the mark rises")
         time.sleep(0.15 + chance.random() / 5)
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=30)
+        process.wait(timeout=60)
         mark = at(path).read()
         if mark is None:
             continue  # this one was killed before its first raise

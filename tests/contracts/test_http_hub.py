@@ -31,20 +31,21 @@ from holdfast.errors import (
     Unauthenticated,
     Unreachable,
 )
-from holdfast.hub.http.desk import Ask, Desk
+from holdfast.hub.http.handlers.revisions import Revisions
 from holdfast.model import canonical, ssh_key
 from holdfast.model.fleet import Thresholds
 from holdfast.model.trust import of
 from holdfast.ports.clock import Clock
 from holdfast.trust.sessions import verify_session
 from holdfast.wire import codec, http_signature, messages, session_header
+from tests.fleets import exchange as handed
 from tests.fleets.build import ALICE, ALICE_SIGNER, grown_mailbox, next_candidate, small_fleet
 from tests.fleets.serving import Person, parts_of, served
 from tests.fleets.tls_peers import HOST, OURS, THEIRS, Eavesdropper, impostors
+from tests.fleets.waiting import Stopwatch
 
 PARTS, _ = parts_of(grown_mailbox(2))
-DESK = Desk(PARTS.hub, b"{}", PARTS.tokens, PARTS.fleet, PARTS.audit)
-TRUE = codec.read(DESK.applied(Ask()), messages.AppliedAnswer).revision
+TRUE = codec.read(Revisions(PARTS.hub, PARTS.fleet).applied(handed.asked()), messages.AppliedAnswer).revision
 assert TRUE is not None
 SYSTEM = SystemClock()
 
@@ -75,7 +76,7 @@ def scripted(speak: Callable[[ssl.SSLSocket, int], None], times: int) -> Iterato
         yield door.getsockname()[1]
     finally:
         door.close()
-        thread.join(10)
+        thread.join(60)
     assert not thread.is_alive()
 
 
@@ -147,11 +148,11 @@ def test_nobody_listening_is_unreachable() -> None:
 
 @pytest.mark.parametrize("pieces", [(b"",) * 20, tuple(b"HTTP/1.1 200 OK\r\nX: y".ljust(99).hex(" ").encode().split())])
 def test_a_hub_that_drips_is_given_up_in_time(pieces: tuple[bytes, ...]) -> None:
-    started_s = time.monotonic()
+    watch = Stopwatch()
     with telling(*pieces, pause_s=0.1) as hub:
         with pytest.raises(Unreachable, match="too long"):
             hub.status()
-        assert time.monotonic() - started_s < 3
+        assert watch.within(3)
 
 
 def test_an_interim_answer_and_chunks_are_understood() -> None:
@@ -321,10 +322,10 @@ def test_a_machine_that_is_off_is_given_up_long_before_the_deadline(monkeypatch:
             one.connect_ex(door.getsockname())
         hub = calling(door.getsockname()[1], timeout_s=20)
         for question in (hub.status, lambda: hub.mend({})):
-            began_s = time.monotonic()
+            watch = Stopwatch()
             with pytest.raises(Unreachable, match=r"nothing answers at .* within 0.2 s; the machine is off") as raised:
                 question()
-            assert time.monotonic() - began_s < 5
+            assert watch.within(5)
             assert "history" not in raised.value.remedy, "nothing was sent, so nothing can have arrived"
     for one in full:
         one.close()
@@ -343,7 +344,7 @@ def test_what_is_not_tls_is_unreachable() -> None:
         thread.start()
         with pytest.raises(Unreachable):
             calling(door.getsockname()[1]).status()
-        thread.join(10)
+        thread.join(60)
 
 
 def test_a_handshake_that_drips_is_given_up_in_time() -> None:
@@ -361,12 +362,12 @@ def test_a_handshake_that_drips_is_given_up_in_time() -> None:
 
         thread = threading.Thread(target=drip)
         thread.start()
-        started_s = time.monotonic()
+        watch = Stopwatch()
         with pytest.raises(Unreachable):
             calling(door.getsockname()[1]).status()
-        assert time.monotonic() - started_s < 3
+        assert watch.within(3)
         told.set()
-        thread.join(10)
+        thread.join(60)
 
 
 NAMES = (["hub.example.com", "127.0.0.1", "::1"], ["a" * 60 + "." + "b" * 60 + ".example"], ["h"])

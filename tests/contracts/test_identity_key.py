@@ -53,13 +53,13 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
     assert path.parent.stat().st_mode & 0o777 == 0o700
     for mode in (0o640, 0o604, 0o620):
         path.chmod(mode)
-        with pytest.raises(NotPermitted, match="others"):
+        with pytest.raises(NotPermitted, match="other users"):
             file.load(str(path))
 
 
 def test_openssh_and_the_library_read_it(tmp_path: Path) -> None:
     key = file.make(str(tmp_path / "k"), PosixDisk(), SystemRandom())
-    said = subprocess.run(["ssh-keygen", "-y", "-f", tmp_path / "k"], capture_output=True, text=True, timeout=20)
+    said = subprocess.run(["ssh-keygen", "-y", "-f", tmp_path / "k"], capture_output=True, text=True, timeout=60)
     assert said.stdout.split()[:2] == key.line.split(), said.stderr
     assert load_ssh_private_key((tmp_path / "k").read_bytes(), None)
 

@@ -29,7 +29,7 @@ def test_a_key_we_made_signs_and_stock_openssh_takes_it(tmp_path: Path, passphra
     assert pub.read_text() == f"{public} ada\n"
     assert (mode(path.parent), mode(path), mode(pub)) == (0o700, 0o600, 0o644)
     derived = subprocess.run(
-        ["ssh-keygen", "-y", "-P", passphrase, "-f", str(path)], capture_output=True, text=True, check=True, timeout=30
+        ["ssh-keygen", "-y", "-P", passphrase, "-f", str(path)], capture_output=True, text=True, check=True, timeout=60
     )
     assert derived.stdout.split()[:2] == public.split()
     passphrases = [passphrase]
@@ -42,7 +42,7 @@ def test_a_locked_key_does_not_open_without_its_passphrase(tmp_path: Path) -> No
     path = tmp_path / "recovery"
     keyfile.make(str(path), "recovery", PASSPHRASE, PosixDisk())
     args = ["ssh-keygen", "-y", "-P", "wrong", "-f", str(path)]
-    assert subprocess.run(args, capture_output=True, timeout=30).returncode != 0
+    assert subprocess.run(args, capture_output=True, timeout=60).returncode != 0
 
 
 def test_an_identity_is_made_once_and_then_reused(tmp_path: Path) -> None:

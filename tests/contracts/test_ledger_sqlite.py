@@ -424,7 +424,7 @@ def test_two_processes_may_write_and_each_watcher_sees_both(path: Path) -> None:
     with ThreadPoolExecutor(1) as crew:
         theirs = crew.submit(run_writer, path, 20)
         mine = [put(store, mine=b"%d" % n) for n in range(20)]
-        acked = [int(line.split()[1]) for line in theirs.result(30)]
+        acked = [int(line.split()[1]) for line in theirs.result(60)]
     assert sorted(mine + acked) == list(range(2, 42))
     assert {change.revision for change in store.watch("", after=1, timeout_s=5)} == set(range(2, 42))
     store.close()
@@ -435,7 +435,7 @@ def test_a_waiting_watcher_hears_of_another_process(path: Path) -> None:
     with ThreadPoolExecutor(1) as crew:
         news = crew.submit(store.watch, "left", 0, 20.0)
         run_writer(path, steps=1)
-        assert [change.value for change in news.result(5)] == [b"1"]
+        assert [change.value for change in news.result(60)] == [b"1"]
     store.close()
 
 
@@ -705,7 +705,7 @@ def test_an_interrupted_waiter_does_not_stop_the_others(path: Path) -> None:
         put(store, second=b"")
     lock.execute("ROLLBACK")
     lock.close()
-    first.join(10)
+    first.join(60)
     assert put(store, third=b"") == 3
     assert [record.key for record in store.scan("")] == ["first", "second", "third"]
     store.close()

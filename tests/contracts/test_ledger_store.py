@@ -203,7 +203,7 @@ def test_in_a_group_of_writers_each_gets_its_own_result_and_a_refusal_hurts_only
 def test_submitted_transactions_report_through_their_futures(store: LedgerStore) -> None:
     futures = [store.submit(Transaction(expect={f"k{n}": 0}, put={f"k{n}": b""})) for n in range(50)]
     refused = store.submit(Transaction(expect={"k0": 0}, put={"k0": b"again"}))
-    assert sorted(future.result(10) for future in futures) == list(range(1, 51))
+    assert sorted(future.result(60) for future in futures) == list(range(1, 51))
     assert isinstance(refused.exception(10), Moved)
     assert put(store, last=b"") == 51
     with pytest.raises(Corrupt):
@@ -250,7 +250,7 @@ def test_many_readers_never_see_half_a_transaction(store: LedgerStore) -> None:
         for n in range(1, 100):
             put(store, left=b"%d" % n, right=b"%d" % n)
         stop.set()
-        assert all(reader.result(10) > 0 for reader in readers)
+        assert all(reader.result(60) > 0 for reader in readers)
 
 
 # Blobs
@@ -314,7 +314,7 @@ def test_a_waiting_watcher_is_woken_by_the_change_it_waits_for(store: LedgerStor
         seen = crew.submit(store.watch, "head", 0, 20.0)
         put(store, other=b"")
         put(store, head=b"1")
-        assert seen.result(10) == [Change("head", b"1", 2)]
+        assert seen.result(60) == [Change("head", b"1", 2)]
 
 
 def test_watchers_miss_nothing_and_see_nothing_twice_while_many_write(store: LedgerStore) -> None:
@@ -335,7 +335,7 @@ def test_watchers_miss_nothing_and_see_nothing_twice_while_many_write(store: Led
     with ThreadPoolExecutor(writers + 3) as crew:
         followers = [crew.submit(follow) for _ in range(3)]
         list(crew.map(write, range(writers)))
-        stories = [follower.result(30) for follower in followers]
+        stories = [follower.result(60) for follower in followers]
     assert stories[0] == stories[1] == stories[2]
     assert [change.revision for change in stories[0]] == list(range(1, writers * each + 1))
     for name in range(writers):

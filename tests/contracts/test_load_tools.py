@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fleets.load import Tally, Visitors, Wrk, counted_by_h2load, counted_by_wrk, h2load
+from tests.fleets.waiting import wait_until
 
 Behaviour = Callable[[int], str]  # number of the request → "ok", "503", "drop", "hang"
 HOST = "shop.example.test"
@@ -38,7 +38,7 @@ class Server:
             yield self
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(5)
+            self._thread.join(60)
             self._door.close()
 
     def _run(self) -> None:
@@ -85,8 +85,9 @@ def test_a_server_without_fault_gets_none_reported(tmp_path: Path) -> None:
         assert tally.failed == {} and tally.asked == server.did["ok"] >= 200
         assert server.connections > 4, "some dial each time"
         wrk = Wrk(f"http://{HOST}:{server.port}/", "127.0.0.1", tmp_path, rate=400)
+        done = server.did["ok"]
         with wrk.at_work():
-            time.sleep(1)
+            wait_until(lambda: server.did["ok"] > done + 150, "wrk asks")
         assert wrk.tally is not None and wrk.tally.failed == {} and wrk.tally.asked > 100
         flat = h2load(f"http://{HOST}:{server.port}/", "127.0.0.1", 200, rate=400, http1=True)
         assert flat.failed == {} and flat.asked == 200
@@ -118,7 +119,7 @@ def test_wrk_is_understood(did: str, kind: str, tmp_path: Path) -> None:
     with Server(now_and_then(did)).at_work() as server:
         wrk = Wrk(f"http://{HOST}:{server.port}/", "127.0.0.1", tmp_path, rate=400)
         with wrk.at_work():
-            time.sleep(1)
+            wait_until(lambda: server.did.get(did, 0) > 3, "wrk meets the fault")
         assert wrk.tally is not None and wrk.tally.failed.keys() == {kind}
         assert abs(wrk.tally.failed[kind] - server.did[did]) <= 1, "the last one may be under way when it ends"
 

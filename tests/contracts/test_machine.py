@@ -61,12 +61,12 @@ def test_one_process_per_state_directory_and_the_kernel_takes_the_lock_back(tmp_
         assert trouble.value.exit_code == 5
     finally:
         other.kill()
-        other.communicate(timeout=10)
+        other.communicate(timeout=60)
     DirectoryLock(str(tmp_path)).release()
 
 
 def ssh_keygen(path: Path, *words: str) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-f", path, *words], check=True, timeout=20)
+    subprocess.run(["ssh-keygen", "-q", "-f", path, *words], check=True, timeout=60)
 
 
 def test_a_host_key_becomes_the_nodes_key(tmp_path: Path) -> None:

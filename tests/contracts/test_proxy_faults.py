@@ -204,7 +204,7 @@ def test_somebody_elses_supervisor_is_waited_for(tmp_path: Path) -> None:
         asyncio.run(made.proxy.follow(made.listening))
         assert supervisor.watching(str(folder)) == unit.pid
         asyncio.run(made.proxy.follow(None))
-        assert unit.wait(timeout=20) == 0
+        assert unit.wait(timeout=60) == 0
     finally:
         unit.kill()
         unit.wait()

@@ -28,6 +28,8 @@ from holdfast.adapters.registry.image_name import Image, Origin, origin_of, pars
 from holdfast.adapters.registry.memory import MemoryRegistry
 from holdfast.adapters.registry.oci import MANIFEST_BYTES_MAX, MANIFEST_TYPES, OciRegistry
 from holdfast.ports.registry import Registry
+from tests.fleets.ports import free_port
+from tests.fleets.waiting import Stopwatch
 
 OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST = MANIFEST_TYPES
 LIMIT_S = 5.0
@@ -37,17 +39,11 @@ def digest_of(content: bytes) -> str:
     return f"sha256:{sha256(content).hexdigest()}"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def in_time() -> Iterator[None]:
-    began = time.monotonic()
+    watch = Stopwatch()
     yield
-    assert time.monotonic() - began < LIMIT_S
+    assert watch.within(LIMIT_S)
 
 
 # ---- shelves: something to push to, and the registry that looks there -----------------------------------------------
@@ -114,10 +110,10 @@ class DockerShelf:
     def stop(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=60)
 
     def _blob(self, name: str, content: bytes) -> dict[str, str | int]:
         place = self._call("POST", f"/v2/{name}/blobs/uploads/", 202).headers["Location"]
@@ -129,7 +125,7 @@ class DockerShelf:
     def _call(
         self, method: str, target: str, wanted: int, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> HTTPResponse:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, target, body, headers or {})
             response = connection.getresponse()
@@ -140,7 +136,7 @@ class DockerShelf:
         return response
 
     def _wait(self) -> None:
-        until = time.monotonic() + 15
+        until = time.monotonic() + 60
         while time.monotonic() < until and self._process.poll() is None:
             try:
                 self._call("GET", "/v2/", 200)
@@ -338,7 +334,7 @@ def test_the_network_modules_are_loaded_by_the_first_question_and_not_before() -
         [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = [{env['PYTHONPATH']!r}]; {code}"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert run.stdout == "[]\n", run.stdout + run.stderr
 
@@ -715,10 +711,10 @@ def test_a_realm_under_tls_is_asked_only_if_its_certificate_is_trusted(
 
 OVERLAY = """
 import sys
-sys.path[:0] = sys.argv[1:3]
+sys.path[:0] = sys.argv[1:4]
 from pathlib import Path
 from test_registry import BASIC, Fake, Reply, asked_of, auth_file, guarded, manifest_reply
-room = Path(sys.argv[3])
+room = Path(sys.argv[4])
 open_to_all = Fake(lambda asked: manifest_reply(), host="100.64.0.1")
 private = Fake(guarded(lambda: 'Basic realm="shop"', f"Basic {BASIC}"), host="100.64.0.1")
 tokens = Fake(lambda asked: Reply(body=b'{"token": "T0ken"}'), host="100.64.0.1")
@@ -737,7 +733,8 @@ def test_an_overlay_address_is_asked_without_tls_and_therefore_without_a_passwor
     """In a network of its own, where the overlay's address lies on loopback."""
     network = 'ip link set lo up && ip address add 100.64.0.1/32 dev lo && exec "$@"'
     here = Path(__file__).parent
-    python = [sys.executable, "-B", "-c", OVERLAY, str(here.parents[1] / "src"), str(here), str(tmp_path)]
+    root = here.parents[1]
+    python = [sys.executable, "-B", "-c", OVERLAY, str(root / "src"), str(here), str(root), str(tmp_path)]
     run = subprocess.run(
         ["unshare", "--net", "sh", "-c", network, "sh", *python],
         capture_output=True,

@@ -41,6 +41,7 @@ from holdfast.wire import codec
 from tests.fleets.build import commit, mailbox, operator_signer, small_fleet
 from tests.fleets.serving import ALICE, Caller, Machine, Person, Served, key_of, served
 from tests.fleets.streams import Certified, caller_end, logs_order, node_end, relayed
+from tests.fleets.waiting import Stopwatch
 
 T = TypeVar("T")
 MIB = 1024 * 1024
@@ -129,7 +130,7 @@ async def met(scene: Scene, order: str, key: CallerKey, wanted: bytes, pinned: P
 
 async def said(talk: Talk, size: int) -> bytes:
     found = b""
-    while len(found) < size and (piece := await asyncio.to_thread(talk.read, 10.0)):
+    while len(found) < size and (piece := await asyncio.to_thread(talk.read, 60.0)):
         found += piece
     return found
 
@@ -166,7 +167,7 @@ def test_what_one_end_says_the_other_hears_and_an_end_is_heard_as_well(scene: Sc
         await channel.write(b"last words")
         await channel.close()
         assert await said(talk, 100) == b"last words"
-        assert await asyncio.to_thread(talk.read, 5.0) == b""
+        assert await asyncio.to_thread(talk.read, 60.0) == b""
 
     play(story())
 
@@ -240,12 +241,12 @@ def test_a_slow_reader_makes_the_writer_wait_and_loses_nothing(scene: Scene) -> 
 
         pouring = asyncio.ensure_future(pour())
         before = -1
-        while before != sent:  # until it stands still
+        while not sent or before != sent:  # until it stands still
             before = sent
             await asyncio.sleep(0.5)
         assert 0 < sent < 40 * MIB and not pouring.done()
         found, size = bytearray(), 0
-        while piece := await asyncio.to_thread(talk.read, 10.0):
+        while piece := await asyncio.to_thread(talk.read, 60.0):
             size += len(piece)
             found = (found + piece)[-4:]
         await pouring
@@ -304,9 +305,9 @@ def test_a_hub_that_stops_cuts_streams_and_does_not_wait_for_them(tmp_path: Path
 
     with over_http(tmp_path) as http:
         _, talk = play(story(http))
-        began_s = time.monotonic()
-    assert time.monotonic() - began_s < 4
-    assert talk.read(5.0) == b""
+        watch = Stopwatch()
+    assert watch.within(4)
+    assert talk.read(60.0) == b""
 
 
 def opened(relay_: Relay, number: int, node: str, operator: str) -> relay.Meeting:
@@ -490,7 +491,7 @@ def test_bytes_that_a_hub_changes_are_noticed_wherever_they_are(ends: Ends, up: 
 
     def listen(sock: socket.socket) -> None:
         talk = caller_end(sock, key, w1.pinned)
-        while piece := talk.read(5.0):
+        while piece := talk.read(60.0):
             shown.append(piece)
         talk.close()
 
@@ -580,7 +581,7 @@ def test_another_nodes_agent_is_not_believed(ends: Ends, tmp_path: Path) -> None
         listener.start()
         with pytest.raises(StreamForged, match=r"does not speak about streams|no application protocol"):
             caller_end(pipe.caller, key, w1.pinned)
-        listener.join(5)
+        listener.join(60)
 
 
 def _listen(context: Any, sock: Any) -> None:
@@ -609,7 +610,7 @@ def test_a_thousand_lines_a_second_pass(http: OverHttp) -> None:
         began_s = time.monotonic()
         telling = asyncio.ensure_future(converse(channel, frames()))  # type: ignore[arg-type]
         read, found = Frames(), []
-        while piece := await asyncio.to_thread(talk.read, 10.0):
+        while piece := await asyncio.to_thread(talk.read, 60.0):
             found += read.feed(piece)
             if isinstance(found[-1], Ended):
                 break

@@ -54,7 +54,7 @@ def node() -> Iterator[ThrowAway]:
             ("ip", "address", "add", f"{HERE}/32", "dev", "overlay0"),
             ("ip", "link", "set", "overlay0", "up"),
         ):
-            subprocess.run([*node.inside, *words], check=True, timeout=10)
+            subprocess.run([*node.inside, *words], check=True, timeout=60)
         directory = Path("/tmp") / f"holdfast-runtime-dns-{os.getpid()}-{time.monotonic_ns()}"
         directory.mkdir(mode=0o755)
         records = directory / "records"
@@ -67,7 +67,7 @@ def node() -> Iterator[ThrowAway]:
             yield node
         finally:
             server.kill()
-            server.wait(10)
+            server.wait(60)
             shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -116,11 +116,11 @@ def test_containers_of_a_service_find_internal_names_where_the_machine_does(node
     others."""
     resolv = tmp_path / "resolv.conf"
     resolv.write_text(f"nameserver {HERE}\n")
-    subprocess.run([*node.inside, "mount", "--bind", str(resolv), "/etc/resolv.conf"], check=True, timeout=10)
+    subprocess.run([*node.inside, "mount", "--bind", str(resolv), "/etc/resolv.conf"], check=True, timeout=60)
     try:
         app, database = made("app", network="other"), made("database", network="other")
         found, sibling = asked(node, (app, WEB), (database, "app"))
         assert found.code == 0 and THERE in found.output
         assert sibling.code == 0 and "10.89." in sibling.output
     finally:
-        subprocess.run([*node.inside, "umount", "/etc/resolv.conf"], check=True, timeout=10)
+        subprocess.run([*node.inside, "umount", "/etc/resolv.conf"], check=True, timeout=60)

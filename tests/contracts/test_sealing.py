@@ -107,7 +107,7 @@ def test_what_is_no_key_is_said_to_be_none() -> None:
 def test_it_is_the_format_that_others_write_too(tmp_path: Path) -> None:
     """An SSH key that OpenSSH made, sealed to by the library alone: the tag is the one we compute."""
     path = tmp_path / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True, timeout=30)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True, timeout=60)
     line = Path(f"{path}.pub").read_text().strip()
     content = bytes(pyrage.encrypt(b"value", [pyrage.ssh.Recipient.from_str(line)]))
     assert sealed.read(content).tags == {sealed.tag_of(line)}

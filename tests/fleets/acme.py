@@ -6,7 +6,6 @@ Everything is a parameter, so that it also runs inside a lab: where it listens, 
 
 import os
 import signal
-import socket
 import socketserver
 import subprocess
 import sys
@@ -24,11 +23,12 @@ import dns.rdatatype
 import dns.rrset
 
 from holdfast.model.fleet import Acme
+from tests.fleets.ports import free_port
 
 CADDY = Path(sys.executable).parent / "caddy"
 CHALLENGES = "/.well-known/acme-challenge/"
 FORBIDDEN = "forbidden.example.test"  # it signs for any other name
-START_S = 30.0
+START_S = 120.0
 
 
 # Its `resolvers` are for DNS-01 alone; for HTTP-01 it looks names up as the machine does. So it gets a resolv.conf of
@@ -183,10 +183,10 @@ class PublicCa:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, how)
         try:
-            self._process.wait(10)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(10)
+            self._process.wait(60)
         self._process = None
 
     def _caddyfile(self) -> str:
@@ -227,9 +227,3 @@ class PublicCa:
             time.sleep(0.05)
         self.stop(signal.SIGKILL)
         raise AssertionError(f"caddy does not answer: {self.log[-3000:]}")
-
-
-def free_port(address: str) -> int:
-    with socket.create_server((address, 0)) as door:
-        port: int = door.getsockname()[1]
-        return port

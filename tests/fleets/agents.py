@@ -30,9 +30,9 @@ from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.adapters.storage.memory import ROOT, MemoryStorage
 from holdfast.agent.agent import Agent
 from holdfast.agent.membership import Membership, enrol
+from holdfast.agent.services.keeper import Services
 from holdfast.agent.services.secrets import Secrets
 from holdfast.agent.traffic.certificates.node import NodeCertificates
-from holdfast.agent.world import World
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
@@ -45,6 +45,8 @@ from holdfast.model.record import Link
 from holdfast.model.revision import Candidate, Head, decode_header, decode_table
 from holdfast.model.salvage import SalvageAnswer, SalvagePart
 from holdfast.model.trust import Trust
+from holdfast.wiring import keepers
+from holdfast.wiring.keepers import Built, Ports
 from tests.fleets.build import START_S
 from tests.fleets.desks import Rig, key_of
 from tests.fleets.virtual import VirtualLoop
@@ -261,39 +263,39 @@ class Machine:
         self.handshake.listeners = Wires(self.proxy, everybody)
         self.membership = membership(rig, node, head)
         self.said: list[tuple[str, dict[str, object]]] = []
+        self.built: Built  # the newest start
         self.starts = 0
 
-    def world(self) -> World:
-        return World(
-            self.link,
-            self.journal,
-            self.acceptance,
-            self.storage,
-            self.audit,
-            MemoryMachine(),
-            self.key,
-            self.clock,
-            SeededRandom(f"agent {self.node} {self.starts}"),
-            NodeCertificates(self.issuer, self.clock),
-            self.runtime,
-            self.proxy,
-            self.prober,
-            self.secrets,
-            self.issuer,
-            self.shelf,
-            self.authority,
-            self.handshake,
-            self.name_server,
-            self.resolver,
-            self.data_dir,
-            lambda name, fields: self.said.append((name, fields)),
+    def ports(self) -> Ports:
+        return Ports(
+            link=self.link,
+            journal=self.journal,
+            acceptance=self.acceptance,
+            storage=self.storage,
+            audit=self.audit,
+            machine=MemoryMachine(),
+            key=self.key,
+            clock=self.clock,
+            random=SeededRandom(f"agent {self.node} {self.starts}"),
+            runtime=self.runtime,
+            proxy=self.proxy,
+            prober=self.prober,
+            secrets=self.secrets,
+            issuer=self.issuer,
+            shelf=self.shelf,
+            authority=self.authority,
+            handshake=self.handshake,
+            name_server=self.name_server,
+            resolver=self.resolver,
+            data_dir=self.data_dir,
+            say=lambda name, fields: self.said.append((name, fields)),
         )
 
     def start(self) -> Agent:
         self.starts += 1
-        agent = Agent(self.world(), self.membership)
+        self.built = keepers.build(self.ports(), self.membership, NodeCertificates(self.issuer, self.clock))
         self.membership = replace(self.membership, joined=True)
-        return agent
+        return self.built.agent
 
     def audited(self) -> list[tuple[str, str, str]]:
         lines = [msgspec.json.decode(line, type=AuditEntry).event for line in self.audit.lines(0, 10_000)]
@@ -331,6 +333,7 @@ class Lone:
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
         self.said: list[tuple[str, dict[str, object]]] = []
+        self.built: Built  # the newest start
         self.starts = 0
         fleet = decode_header(hub.candidates[0].header).fleet
         enrolment = Enrolment(SignedInvite(b"", ()), b"", "", "")
@@ -340,31 +343,31 @@ class Lone:
 
     def start(self) -> Agent:
         self.starts += 1
-        world = World(
-            self.hub,
-            self.journal,
-            self.acceptance,
-            self.storage,
-            self.audit,
-            MemoryMachine(),
-            self.key,
-            self.clock,
-            SeededRandom(f"lone {self.starts}"),
-            self.certificates,
-            self.runtime,
-            self.proxy,
-            MemoryProber(),
-            Secrets(self.acceptance, MemoryOpener(self.key.line), MemorySecretFiles()),
-            self.issuer,
-            MemoryShelf(),
-            MemoryPublicAuthority(self.clock.now_s),
-            self.handshake,
-            MemoryNameServer(),
-            MemoryResolver(),
-            self.data_dir,
-            lambda name, fields: self.said.append((name, fields)),
+        ports = Ports(
+            link=self.hub,
+            journal=self.journal,
+            acceptance=self.acceptance,
+            storage=self.storage,
+            audit=self.audit,
+            machine=MemoryMachine(),
+            key=self.key,
+            clock=self.clock,
+            random=SeededRandom(f"lone {self.starts}"),
+            runtime=self.runtime,
+            proxy=self.proxy,
+            prober=MemoryProber(),
+            secrets=Secrets(self.acceptance, MemoryOpener(self.key.line), MemorySecretFiles()),
+            issuer=self.issuer,
+            shelf=MemoryShelf(),
+            authority=MemoryPublicAuthority(self.clock.now_s),
+            handshake=self.handshake,
+            name_server=MemoryNameServer(),
+            resolver=MemoryResolver(),
+            data_dir=self.data_dir,
+            say=lambda name, fields: self.said.append((name, fields)),
         )
-        return Agent(world, self.membership)
+        self.built = keepers.build(ports, self.membership, self.certificates)
+        return self.built.agent
 
     async def turned(self, times: int = 1) -> Agent:
         """An agent that had so many turns; what a turn complains about is for its findings to tell."""
@@ -386,3 +389,9 @@ async def turn(agent: Agent) -> HoldfastError | None:
     except HoldfastError as trouble:
         return trouble
     return None
+
+
+def services_of(agent: Agent) -> Services:
+    found = next(keeper for keeper in agent.keepers if keeper.name == "services")
+    assert isinstance(found, Services)
+    return found

@@ -75,7 +75,7 @@ class HeldWire(Wire):
 
     def commit(self, candidate: Any) -> Head:
         head = self.rig.hub.commit(candidate)
-        self.rig.desk._follow()
+        self.rig.watched.follow()
         return head
 
 

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,15 +20,15 @@ from typing import Any
 
 from holdfast.lab import node as lab_node
 from holdfast.lab import podman_files
-from tests.fleets.fault_scene import Ear, wait_until
-from tests.fleets.lab import LabUnderTest, command, lab, traces
+from tests.fleets.fault_scene import Ear
+from tests.fleets.lab import CALL_S, LabUnderTest, lab
+from tests.fleets.waiting import wait_until
 from tests.lab.product import Outcome
 
 NODE = "w1"
 NODES = f"hub1:hub,{NODE}:worker"
 FOREIGN = "foreign"
 LABEL = "holdfast.service"
-CALL_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Collector:
 class DeployScene:
     def __init__(self, made: LabUnderTest) -> None:
         self.made = made
-        self.env = {**made.environ, **made.variables}
+        self.env = made.env
         self.registry = made.registry
         self.host = self.registry.partition(":")[0]
         self.ear = Ear(self.host)
@@ -107,17 +107,10 @@ class DeployScene:
     # ---- commands
 
     def run(self, *words: str, timeout_s: float = CALL_S) -> Outcome:
-        done = subprocess.run(
-            command(*words), cwd=self.made.home, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=timeout_s,
-        )  # fmt: skip
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return self.made.run(*words, timeout_s=timeout_s)
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            command(*words), cwd=self.made.home, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        return self.made.begin(*words)
 
     def deploy(self, name: str, *words: str) -> Outcome:
         return self.run("deploy", name, "--yes", *words)
@@ -150,12 +143,8 @@ class DeployScene:
 
     # ---- what is wanted
 
-    @property
-    def fleet(self) -> Path:
-        return self.made.dir / "fleet"
-
     def write(self, name: str, text: str) -> None:
-        (self.fleet / "services" / f"{name}.toml").write_text(text)
+        self.made.write(name, text)
 
     def hello(self, name: str, image: str, start_period: str = "4s", **more: object) -> None:
         """One component `web` that answers on 8080; `more` are keys of it."""
@@ -167,7 +156,7 @@ class DeployScene:
         self.write(name, web(self.image(image), env=variables) + volume)
 
     def gone(self, name: str) -> None:
-        (self.fleet / "services" / f"{name}.toml").unlink()
+        self.made.gone(name)
 
     # ---- what is there
 
@@ -282,9 +271,6 @@ class DeployScene:
         finally:
             killer.leave()
 
-    def await_true(self, true: Callable[[], bool], patience_s: float, why: str) -> float:
-        return wait_until(true, patience_s, why)
-
 
 class EventKiller:
     """Kills at steps that leave no trace in the journal: between two calls of the runtime."""
@@ -314,8 +300,8 @@ class EventKiller:
 
     def leave(self) -> None:
         os.killpg(self._events.pid, signal.SIGKILL)  # podman is a child of what entered the node
-        self._events.wait(10)
-        self._thread.join(10)
+        self._events.wait(60)
+        self._thread.join(60)
         assert not self._thread.is_alive() and self._events.stdout is not None
         self._events.stdout.close()
 
@@ -329,7 +315,7 @@ class Meddler:
         words = ["strace", "-f", "-qq", "-e", "signal=none", "-o", str(log), "-e", f"trace={calls}"]
         words += [word for fault in faults for word in ("-e", f"inject={fault}")]
         self._tracer = subprocess.Popen([*words, "-p", str(pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(self._is_there, 10, "strace holds the agent")
+        wait_until(self._is_there, "strace holds the agent")
 
     def _is_there(self) -> bool:
         tasks = Path(f"/proc/{self.pid}/task")
@@ -348,7 +334,7 @@ class Meddler:
             self._tracer.wait(1 if self.has_killed() else 10)
         except subprocess.TimeoutExpired:
             self._tracer.kill()
-            self._tracer.wait(10)
+            self._tracer.wait(60)
 
 
 def is_alive(pid: int) -> bool:
@@ -374,18 +360,14 @@ def web(image: str, *, start_period: str = "4s", env: object = None, **more: obj
 def deploy_scene(room: Path, name: str = "deploy") -> Iterator[DeployScene]:
     """Two nodes in fast motion with a foreign container on the one that works; taken away without a trace."""
     with lab(room, nodes=NODES, name=name) as made:
-        lab_id = made.id
         scene = DeployScene(made)
         try:
-            path = scene.fleet / "fleet.toml"
-            path.write_text(f'{path.read_text()}\n[[alerts]]\nname = "ear"\napprise = "{scene.ear.url}"\n')
-            scene.run("apply", "--yes").ok()
+            made.alert(scene.ear.url)
             made.lab("fast").ok()
             scene.plant_foreign()
             yield scene
         finally:
             scene.close()
-    assert traces(made.dir, lab_id) == []
 
 
 def _running(found: Mapping[str, Any]) -> Running:

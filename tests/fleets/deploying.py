@@ -9,7 +9,7 @@ from holdfast.model.container import Container
 from holdfast.model.deployment import ServiceState
 from holdfast.model.fleet import Component, Fleet, Health, Route, Service
 from tests.fleets import virtual
-from tests.fleets.agents import Machine, until
+from tests.fleets.agents import Machine, services_of, until
 from tests.fleets.build import digest_pinned, small_fleet
 from tests.fleets.desks import Rig
 from tests.fleets.virtual import VirtualLoop
@@ -63,7 +63,7 @@ class Scene:
 
     def state(self, name: str = "web") -> ServiceState | None:
         assert self.agent is not None
-        return next((one for one in self.agent.services.states() if one.service == name), None)
+        return next((one for one in services_of(self.agent).status.states() if one.service == name), None)
 
     async def settled(self, phase: str = "converged", name: str = "web", at_most_s: float = 60.0) -> ServiceState:
         head = self.rig.head
@@ -80,7 +80,7 @@ class Scene:
 
     def ours(self) -> list[Container]:
         assert self.agent is not None
-        return list(self.agent.services.crew.inventory.ours())
+        return list(self.machine.built.inventory.ours())
 
     def one(self) -> Container:
         (found,) = self.ours()

@@ -14,7 +14,6 @@ from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.signer.memory import MemorySigner
-from holdfast.hub.fleet import HubFleet
 from holdfast.hub.ledger.boot import boot
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.hub.nodes.liveness import Knock
@@ -40,6 +39,7 @@ from holdfast.model.principal import Principal
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report, SignedPulse
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.trust import own_signature
+from holdfast.wiring import hub as wiring
 from tests.fleets.build import ALICE_SIGNER, START_S, next_candidate, small_fleet
 from tests.fleets.virtual import VirtualLoop
 
@@ -95,16 +95,18 @@ class Rig:
         )
         if before is None:
             self.commit(fleet or small_fleet(nodes=("w1", "w2", "e1")))
-        self.desk = HubFleet(
-            self.hub,
-            self.store,
-            self.clock,
-            SeededRandom("desk"),
-            self.audit,
-            pace,
+        built = wiring.fleet(
+            hub=self.hub,
+            store=self.store,
+            clock=self.clock,
+            random=SeededRandom("desk"),
+            audit=self.audit,
+            pace=pace,
             notifiers=(self.told,),
             knock=knock,
         )
+        self.desk, self.watched = built.desk, built.watched
+        self.registry, self.standby = built.registry, built.standby
 
     def restarted(self, pace: Cadence = NORMAL) -> "Rig":
         return Rig(self.loop, pace=pace, before=self)

@@ -14,8 +14,11 @@ from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
 from holdfast.adapters.resolver.memory import MemoryResolver
 from holdfast.agent.findings import Findings
+from holdfast.agent.keeping import Keeping
 from holdfast.agent.traffic.certificates.route_certificates import RouteCertificates
-from holdfast.agent.traffic.edges.keeper import Edges
+from holdfast.agent.traffic.edges.findings import EdgeFindings
+from holdfast.agent.traffic.edges.routes import Edges
+from holdfast.agent.traffic.edges.steps import EdgeConfig, EdgeSteps
 from holdfast.agent.traffic.proxy_writer import ProxyWriter
 from holdfast.model.fleet import Acme, Settings, Timeouts
 from holdfast.model.manifest import NodeManifest
@@ -139,15 +142,13 @@ class Scene:
         self.kept.follow(self.settings)
         self.board = ProxyWriter(self.proxy, self._found)
         self.edges = Edges(
-            self.board,
-            self.kept,
-            self.handshake,
-            self.resolver,
-            self.clock,
-            self.clock.now_s,
-            self.findings,
-            self._say,
-            self._tell,
+            steps=EdgeSteps(self.board, self.kept, self.handshake, self.resolver, self.clock),
+            clock=self.clock,
+            now_s=self.clock.now_s,
+            findings=EdgeFindings(self.findings),
+            keeping=Keeping(self.findings, self._say),
+            say=self._say,
+            changed=self._tell,
         )
         self.task: asyncio.Task[None] | None = None
 
@@ -174,7 +175,8 @@ class Scene:
     def follow(self) -> None:
         issuers = {node: certificates.current() for node, certificates in self.workers.items()}
         manifest = NodeManifest("f" * 16, "e1", "a" * 64, Entry("b" * 64), edge=dict(self.edge), issuers=issuers)
-        self.edges.follow(manifest, self.settings, self.timeouts, self.acme, self.dns_servers, self.own_public)
+        config = EdgeConfig(manifest, self.settings, self.timeouts, self.acme, self.dns_servers, self.own_public)
+        self.edges.follow(config)
 
     async def kill(self) -> None:
         if self.task is not None:

@@ -7,17 +7,13 @@ real time, too, and no node has to forget a time that it has seen.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fleets.fault_scene import Ear
-from tests.fleets.lab import DOWN_S_MAX, UP_S_MAX, LabUnderTest, command, traces
-from tests.fleets.traffic_scene import CALL_S, NODES, TrafficScene
-from tests.lab.product import Outcome
+from tests.fleets.lab import LabUnderTest, lab
+from tests.fleets.traffic_scene import NODES, TrafficScene
 
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
@@ -69,50 +65,21 @@ class FakedTime:
         os.replace(draft, self._file)
 
 
-@dataclass(frozen=True)
-class LabInFakedTime(LabUnderTest):
-    python: str = field(default=sys.executable, kw_only=True)
-
-    def _call(self, words: list[str], env: Mapping[str, str], timeout_s: float) -> Outcome:
-        return super()._call([self.python, *words[1:]], env, timeout_s)
-
-
 class SceneInFakedTime(TrafficScene):
     def __init__(self, made: LabUnderTest, room: Path, time: FakedTime) -> None:
         super().__init__(made, room)
         self.time = time
-
-    def run(self, *words: str, timeout_s: float = CALL_S) -> Outcome:
-        done = subprocess.run(
-            [str(self.time.python), *command(*words)[1:]], cwd=self.made.home, env=self.env, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=timeout_s,
-        )  # fmt: skip
-        return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 @contextmanager
 def scene_in_faked_time(room: Path, days: int, name: str = "aged") -> Iterator[SceneInFakedTime]:
     """As `traffic_scene`, begun so many days from today."""
     time = FakedTime(room / "time", days)
-    made = LabInFakedTime(room / name, room / f"{name}-home", python=str(time.python))
-    made.home.mkdir()
-    lab_id, ear = "", None
-    try:
-        made.lab("up", "--nodes", NODES, timeout_s=UP_S_MAX).ok()
-        lab_id = made.id
+    with lab(room, nodes=NODES, name=name, python=str(time.python)) as made:
         scene = SceneInFakedTime(made, room, time)
-        ear = scene.ear
-        _listen(scene, ear)
-        yield scene
-    finally:
-        if ear is not None:
-            ear.close()
-        made.lab("down", timeout_s=DOWN_S_MAX).ok()
-    assert traces(made.dir, lab_id) == []
-
-
-def _listen(scene: TrafficScene, ear: Ear) -> None:
-    path = scene.fleet / "fleet.toml"
-    path.write_text(f'{path.read_text()}\n[[alerts]]\nname = "ear"\napprise = "{ear.url}"\n')
-    scene.run("apply", "--yes").ok()
-    scene.made.lab("fast").ok()
+        try:
+            made.alert(scene.ear.url)
+            made.lab("fast").ok()
+            yield scene
+        finally:
+            scene.ear.close()

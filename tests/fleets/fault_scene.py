@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.fleets.lab import LabUnderTest, command
+from tests.fleets.lab import CALL_S, LabUnderTest
+from tests.fleets.waiting import wait_until
 from tests.lab.product import IMAGE, Outcome
 
 NODES = ("hub1", "w1", "e1")
 SETTLED_S_MAX = 60.0  # as long as R08 gives them
-CALL_S = 90.0  # no command of this product takes longer, whatever the network does
 
 
 class Ear:
@@ -52,35 +52,23 @@ class Ear:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 @dataclass
 class FaultyFleet:
-    """Commands run with the variables of the lab, which are asked for once: hundreds of them are run here."""
+    """A lab whose faults and commands end with the test that began them."""
 
     made: LabUnderTest
     ear: Ear
-    variables: dict[str, str] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)  # nodes whose agent is dead on purpose, from one test to the next
     _left: list[subprocess.Popen[str]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.variables = self.made.variables
 
     # ---- commands
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
-        """Whoever begins one waits for it with `outcome`."""
-        process = subprocess.Popen(
-            command(*words),
-            cwd=self.made.home,
-            env={**self.made.environ, **self.variables},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        """The test waits for it with `outcome`."""
+        process = self.made.begin(*words)
         self._left.append(process)
         return process
 
@@ -123,7 +111,7 @@ class FaultyFleet:
         """Declared off: what is looked at here is how revisions travel, not what they run."""
         part = f'[[components]]\nname = "web"\nimage = "{IMAGE}"\nenv = {{ MARK = "{mark}" }}\n'
         text = f'node = "{node}"\nactive = false\n{part}'
-        (self.made.dir / "fleet" / "services" / f"{name}.toml").write_text(text)
+        self.made.write(name, text)
 
     def apply(self, *words: str, timeout_s: float = CALL_S) -> Outcome:
         return self.run("apply", "--yes", "--json", *words, timeout_s=timeout_s)
@@ -171,8 +159,8 @@ class FaultyFleet:
     def settle(self, *names: str) -> None:
         """Whatever was on its way has arrived: what is applied is accepted, and nobody is in the middle of anything.
         Only from then on a change is the work of the fault."""
-        wait_until(lambda: self.agree(*names), SETTLED_S_MAX, f"{names} accepted what is applied")
-        wait_until(lambda: all(self._rests(name) for name in names), SETTLED_S_MAX, f"{names} have nothing under way")
+        wait_until(lambda: self.agree(*names), f"{names} accepted what is applied", SETTLED_S_MAX)
+        wait_until(lambda: all(self._rests(name) for name in names), f"{names} have nothing under way", SETTLED_S_MAX)
 
     def _rests(self, node: str) -> bool:
         life, checked = self._look(node)
@@ -190,7 +178,7 @@ class FaultyFleet:
 
     def stray_commands(self) -> list[str]:
         """Command lines of this lab that are neither a part of it nor the registry."""
-        mark = f"HOLDFAST_STATE={self.variables['HOLDFAST_STATE']}".encode()
+        mark = f"HOLDFAST_STATE={self.made.variables['HOLDFAST_STATE']}".encode()
         found = []
         for pid in filter(str.isdecimal, os.listdir("/proc")):
             try:
@@ -252,12 +240,3 @@ class FaultyFleet:
             if Path(f"/sys/class/net/{link}/ifindex").read_text().strip() == number:
                 return link
         raise AssertionError(f"nobody holds the other end of the wire of {node}")
-
-
-def wait_until(true: Callable[[], bool], patience_s: float, why: str) -> float:
-    """Seconds it took."""
-    began_s = time.monotonic()
-    while not true():
-        assert time.monotonic() - began_s < patience_s, f"not within {patience_s:.0f} s: {why}"
-        time.sleep(0.1)
-    return time.monotonic() - began_s

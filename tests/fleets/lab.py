@@ -1,4 +1,4 @@
-"""A lab for tests: made by the real command, always taken away again, and a search for whatever it left behind."""
+"""The lab API of the tests: a lab made by the real command, commands for it, and a search for what it left behind."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from holdfast.lab import node as lab_node
+from holdfast.lab import podman_files
 from tests.lab.product import PYTHON, Outcome
 
-UP_S_MAX, DOWN_S_MAX = 90, 40
+CALL_S = 180.0  # a command ends earlier on an idle machine; a test that waits this long has failed
 
 
 def command(*words: str) -> list[str]:
@@ -22,11 +25,15 @@ def command(*words: str) -> list[str]:
 
 @dataclass(frozen=True)
 class LabUnderTest:
-    """`run` is any command with the lab's variables, `lab` a verb of the lab itself; both from the host."""
+    """`lab` is a verb of the lab itself, `run` and `begin` any command with the lab's variables, all from the host.
+
+    `inside` is a command in a node by `lab exec`, `enter` one without a command line of the product.
+    """
 
     dir: Path
     home: Path
     extra: Mapping[str, str] = field(default_factory=dict)
+    python: str = PYTHON
 
     @property
     def environ(self) -> dict[str, str]:
@@ -39,7 +46,7 @@ class LabUnderTest:
         done = subprocess.run(
             words,
             cwd=self.home,
-            env={**self.environ, **env},
+            env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -47,17 +54,42 @@ class LabUnderTest:
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
 
-    def lab(self, *words: str, timeout_s: float = 60) -> Outcome:
-        return self._call(command("lab", *words), {}, timeout_s)
+    def _command(self, *words: str) -> list[str]:
+        return [self.python, *command(*words)[1:]]
 
-    def run(self, *words: str, timeout_s: float = 60) -> Outcome:
-        return self._call(command(*words), self.variables, timeout_s)
+    def lab(self, *words: str, timeout_s: float = CALL_S) -> Outcome:
+        return self._call(self._command("lab", *words), self.environ, timeout_s)
 
-    def inside(self, node: str, *words: str, timeout_s: float = 60) -> Outcome:
+    def run(self, *words: str, timeout_s: float = CALL_S) -> Outcome:
+        return self._call(self._command(*words), self.env, timeout_s)
+
+    def inside(self, node: str, *words: str, timeout_s: float = CALL_S) -> Outcome:
         return self.lab("exec", node, "--", *words, timeout_s=timeout_s)
 
+    def begin(self, *words: str, output: int = subprocess.PIPE) -> subprocess.Popen[str]:
+        """A command that the test waits for."""
+        return subprocess.Popen(
+            self._command(*words),
+            cwd=self.home,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            text=True,
+        )
+
+    def enter(self, node: str, *words: str, timeout_s: float = CALL_S) -> Outcome:
+        """In the namespaces of a node, and as podman there sees the machine."""
+        inside = [*lab_node.entering(int(self.node(node)["pids"]["node"])), *words]
+        return self._call(inside, {**self.env, **podman_files.variables()}, timeout_s)
+
     @property
+    def env(self) -> dict[str, str]:
+        return {**self.environ, **self.variables}
+
+    @cached_property
     def variables(self) -> dict[str, str]:
+        """Asked for once, when the lab is up: they stay the same."""
         found = self.lab("env", "--json").ok().json
         assert isinstance(found, dict)
         return found
@@ -73,6 +105,22 @@ class LabUnderTest:
         return str(self.node(name)["address"])
 
     @property
+    def fleet(self) -> Path:
+        return self.dir / "fleet"
+
+    def write(self, service: str, text: str) -> None:
+        (self.fleet / "services" / f"{service}.toml").write_text(text)
+
+    def gone(self, service: str) -> None:
+        (self.fleet / "services" / f"{service}.toml").unlink()
+
+    def alert(self, url: str) -> None:
+        """Alerts of this fleet go there, once this is applied."""
+        path = self.fleet / "fleet.toml"
+        path.write_text(f'{path.read_text()}\n[[alerts]]\nname = "ear"\napprise = "{url}"\n')
+        self.run("apply", "--yes").ok()
+
+    @property
     def registry(self) -> str:
         return str(self.status["registry"])
 
@@ -81,27 +129,31 @@ class LabUnderTest:
         return str(json.loads((self.dir / "lab.json").read_text())["blueprint"]["id"])
 
 
-def new_lab(room: Path, name: str = "lab") -> LabUnderTest:
-    """Not up yet; whoever brings it up takes it down."""
+def new_lab(room: Path, name: str = "lab", python: str = PYTHON) -> LabUnderTest:
+    """Not up yet; the test that brings it up takes it down."""
     home = room / f"{name}-home"
     home.mkdir(parents=True, exist_ok=True)
-    return LabUnderTest(room / name, home)
+    return LabUnderTest(room / name, home, python=python)
 
 
 @contextmanager
-def lab(room: Path, *, nodes: str | None = None, bare: bool = False, name: str = "lab") -> Iterator[LabUnderTest]:
-    """Up before, down after, whatever the test does in between."""
-    made = new_lab(room, name)
+def lab(
+    room: Path, *, nodes: str | None = None, bare: bool = False, name: str = "lab", python: str = PYTHON
+) -> Iterator[LabUnderTest]:
+    """Up before, down after, whatever the test does in between; then nothing of it is left."""
+    made, lab_id = new_lab(room, name, python), ""
     words = ["--nodes", nodes] if nodes else []
     try:
-        made.lab("up", *words, *(["--bare"] if bare else []), timeout_s=UP_S_MAX).ok()
+        made.lab("up", *words, *(["--bare"] if bare else [])).ok()
+        lab_id = made.id
         yield made
     finally:
-        made.lab("down", timeout_s=DOWN_S_MAX).ok()
+        made.lab("down").ok()
+    assert traces(made.dir, lab_id) == []
 
 
 def traces(directory: Path, lab_id: str) -> list[str]:
-    """Everything on this machine that still tells of that lab: whoever reads /proc knows all namespaces, too."""
+    """Everything on this machine that still belongs to that lab: /proc shows the processes of all namespaces."""
     words = (str(directory).encode() + b"/", lab_id.encode())
     found = [f"process {pid}" for pid in _pids() if any(_tells(pid, kind, words) for kind in KINDS)]
     found += [

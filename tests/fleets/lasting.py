@@ -16,7 +16,7 @@ from typing import Protocol
 
 from tests.fleets.load import trusting
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 HEADERS, SETTINGS, PING, GOAWAY = 1, 4, 6, 7
 END_STREAM, ACK = 1, 1
 
@@ -145,14 +145,14 @@ class Conversations:
             yield self
         finally:
             self._over.set()
-            thread.join(len(self._lasting) * PATIENCE_S)
+            thread.join(2 * PATIENCE_S)
             for one in self._lasting:
                 one.close()
 
     def await_rounds(self, more: int) -> None:
         wanted = self.asked + more
         with self._told:
-            assert self._told.wait_for(lambda: self.asked >= wanted, 6 * PATIENCE_S), "the conversations are stuck"
+            assert self._told.wait_for(lambda: self.asked >= wanted, 2 * PATIENCE_S), "the conversations are stuck"
 
     def _run(self) -> None:
         while not self._over.wait(self._pause_s):

@@ -23,8 +23,10 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-REQUEST_S_MAX = 10.0
-END_S_MAX = 15.0
+from tests.fleets.waiting import PATIENCE_S
+
+REQUEST_S_MAX = 30.0
+END_S_MAX = 60.0
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,13 @@ class Visitors:
             failed[visit.trouble] = failed.get(visit.trouble, 0) + 1
         return Tally(len(self.visits), (self._ended_s or time.time()) - self._began_s, failed)
 
-    def await_visits(self, more: int, patience_s: float = 30.0) -> None:
+    def await_visits(self, more: int, patience_s: float = PATIENCE_S) -> None:
         """Until so many more requests are over, well or not."""
         wanted = len(self.visits) + more
         with self._told:
             assert self._told.wait_for(lambda: len(self.visits) >= wanted, patience_s), "the visitors are stuck"
 
-    def await_answer(self, text: str, patience_s: float = 30.0) -> Visit:
+    def await_answer(self, text: str, patience_s: float = PATIENCE_S) -> Visit:
         """Until somebody is told this, in an answer to a question asked from now on."""
         now_s, seen = time.time(), len(self.visits)
         found: list[Visit] = []
@@ -229,7 +231,7 @@ class Wrk:
         # Of different lengths, so that the connections do not ask all at once.
         script.write_text(f"function delay() return math.random(1, {2 * pause_ms - 1}) end\n")
         hosts.write_text(f"127.0.0.1 localhost\n{self.address} {urlsplit(self.url).hostname}\n")
-        wrk = f"exec wrk --threads 1 --connections {self.connections} --duration 3600s --timeout 10s"
+        wrk = f"exec wrk --threads 1 --connections {self.connections} --duration 3600s --timeout {REQUEST_S_MAX:.0f}s"
         shell = f'mount --bind "$1" /etc/hosts && {wrk} --script "$2" "$3"'
         return ["unshare", "--mount", "sh", "-c", shell, "sh", str(hosts), str(script), self.url]
 

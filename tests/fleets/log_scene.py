@@ -37,7 +37,6 @@ from holdfast.agent.membership import Membership
 from holdfast.agent.orders.streams import Streams
 from holdfast.agent.services.secrets import Secrets
 from holdfast.agent.traffic.certificates.node import NodeCertificates
-from holdfast.agent.world import World
 from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
 from holdfast.model import canonical
@@ -49,9 +48,12 @@ from holdfast.planning.plan import Inputs, plan
 from holdfast.ports.signer import Signer
 from holdfast.trust import certificates as rules
 from holdfast.wiring import cli as wiring
+from holdfast.wiring import keepers
+from holdfast.wiring.keepers import Ports
 from tests.fleets.agents import AnyImage, Wires
 from tests.fleets.build import ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.serving import Served, key_of, served
+from tests.fleets.waiting import wait_until
 
 NODES = ("w1", "w2")
 
@@ -66,8 +68,8 @@ class TwoIssuers(NodeCertificates):
 
     other: MemoryCertificates
 
-    def follow(self, node: Node, settings: Settings) -> None:
-        super().follow(node, settings)
+    def prepare(self, node: Node, settings: Settings) -> None:
+        super().prepare(node, settings)
         self.other.issuer(node.name, rules.constraints(node.name, node.roles, settings), SystemClock().now_s())
 
 
@@ -82,9 +84,11 @@ class AgentThread:
         self._loop: asyncio.AbstractEventLoop
         self.runtime: MemoryRuntime
         self.agent: Agent
+        self.ports: Ports
+        self.certificates: NodeCertificates
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), name=node, daemon=True)
         self._thread.start()
-        assert self._ready.wait(20)
+        assert self._ready.wait(60)
 
     async def _live(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -97,7 +101,7 @@ class AgentThread:
         assert self.agent.orders.opening.streams is not None
         await self.agent.orders.opening.streams.close()
         await asyncio.gather(task, return_exceptions=True)
-        await self.agent.world.link.close()
+        await self.ports.link.close()
 
     def _built(self) -> Agent:
         hub, clock, random, key = self._hub, SystemClock(), SystemRandom(), key_of(self.node)
@@ -112,38 +116,37 @@ class AgentThread:
         self.runtime = MemoryRuntime(clock)
         self.runtime.images = AnyImage()
         acceptance = MemoryAcceptance()
-        world = World(
-            HttpFleetLink(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, random),
-            MemoryJournal(),
-            acceptance,
-            MemoryStorage(self.node),
-            MemoryAuditLog(clock),
-            MemoryMachine(),
-            key,
-            clock,
-            random,
-            keeper,
-            self.runtime,
-            proxy,
-            MemoryProber(),
-            Secrets(acceptance, MemoryOpener(key.line), MemorySecretFiles()),
-            issuer,
-            MemoryShelf(),
-            MemoryPublicAuthority(clock.now_s),
-            handshake,
-            MemoryNameServer(),
-            MemoryResolver(),
-            "/srv",
-            lambda event, fields: None,
+        ports = Ports(
+            link=HttpFleetLink(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, random),
+            journal=MemoryJournal(),
+            acceptance=acceptance,
+            storage=MemoryStorage(self.node),
+            audit=MemoryAuditLog(clock),
+            machine=MemoryMachine(),
+            key=key,
+            clock=clock,
+            random=random,
+            runtime=self.runtime,
+            proxy=proxy,
+            prober=MemoryProber(),
+            secrets=Secrets(acceptance, MemoryOpener(key.line), MemorySecretFiles()),
+            issuer=issuer,
+            shelf=MemoryShelf(),
+            authority=MemoryPublicAuthority(clock.now_s),
+            handshake=handshake,
+            name_server=MemoryNameServer(),
+            resolver=MemoryResolver(),
+            data_dir="/srv",
+            say=lambda event, fields: None,
         )
+        self.ports, self.certificates = ports, keeper
         request = hub.joining(self.node)
         member = Membership(
             applied.fleet_id, self.node, ("worker",), hub.url, hub.hub_key, applied.head, request.enrolment
         )
-        agent = Agent(world, member)
         line = HttpNodeStreams(hub.url, hub.hub_key, key, lambda: applied.fleet_id, clock, random)
-        agent.orders.opening.streams = Streams(line, self.runtime, keeper.serving, clock, world.say)
-        return agent
+        streams = Streams(line, self.runtime, keeper.serving, clock, ports.say)
+        return keepers.build(ports, member, keeper, streams=streams).agent
 
     def tell(self, what: Callable[[], Any]) -> Any:
         """Done in its own thread, as everything that touches its containers."""
@@ -152,7 +155,7 @@ class AgentThread:
             found = what()
             return await found if asyncio.iscoroutine(found) else found
 
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(60)
 
     def says(self, id: str, *texts: str, error: bool = False) -> None:
         for text in texts:
@@ -179,7 +182,7 @@ class AgentThread:
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._told.set)
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
 
@@ -221,7 +224,7 @@ class Command(threading.Thread):
 
     def lines(self, count: int) -> list[str]:
         """Once there are so many."""
-        wait(lambda: self.out.count("\n") >= count or self.code is not None, str(self))
+        wait_until(lambda: self.out.count("\n") >= count or self.code is not None, lambda: self)
         return self.out.splitlines()
 
     def ended(self, code: int) -> "Command":
@@ -265,8 +268,8 @@ class LogScene:
         self.hub.link().commit(signed(plan(self.fleet, applied, Inputs(identities=known))))
 
     def _issuer(self, node: str) -> str:
-        wait(lambda: self.agents[node].agent.world.certificates.shown()[0], node)
-        return canonical.digest(self.agents[node].agent.world.certificates.shown()[0])
+        wait_until(lambda: self.agents[node].certificates.section().issuer, node)
+        return canonical.digest(self.agents[node].certificates.section().issuer)
 
     def web(self, but: str = "") -> tuple[AgentThread, str]:
         """Who runs it, and the id of its container; another one than `but`."""
@@ -281,12 +284,12 @@ class LogScene:
             ]
             return bool(found)
 
-        wait(there, "web never ran")
+        wait_until(there, "web never ran")
         return found[0]
 
     def reported(self, node: str, count: int) -> None:
         """Once the hub shows so many containers of `web` there."""
-        wait(lambda: self._shown(node) == count, f"{node} never told of {count} containers")
+        wait_until(lambda: self._shown(node) == count, f"{node} never told of {count} containers")
 
     def _shown(self, node: str) -> int:
         (view,) = [view for view in self.hub.link().nodes().nodes if view.name == node]
@@ -313,10 +316,3 @@ def log_scene(home: Path, pinned: bool = True) -> Iterator[LogScene]:
             yield scene
         finally:
             scene.stop()
-
-
-def wait(true: Callable[[], object], why: str, at_most_s: float = 20.0) -> None:
-    until_s = time.monotonic() + at_most_s
-    while not true():
-        assert time.monotonic() < until_s, why
-        time.sleep(0.02)

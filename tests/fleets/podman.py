@@ -6,16 +6,15 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast.adapters.runtime.process import known
 from holdfast.lab import cgroups
+from tests.fleets.waiting import wait_until
 
 IMAGE = "localhost/busybox:1"
 TOOLS = (
@@ -126,7 +125,7 @@ class ThrowAway:
         def listening() -> bool:
             return any(wanted in line[:22] and " 0A " in line for line in table.read_text().splitlines())
 
-        assert _until(listening, 10), f"nobody listens at {port}"
+        wait_until(listening, f"a process listens at {port}")
 
     def load_busybox(self) -> None:
         self.podman("import", "--change", 'CMD=["sleep","1000"]', "-", IMAGE, data=busybox())
@@ -136,7 +135,7 @@ class ThrowAway:
         with suppress(subprocess.TimeoutExpired, OSError, AssertionError):
             self.podman("rm", "--all", "--force", "--time", "0")
         space = os.readlink(f"/proc/{self.holder}/ns/mnt")
-        _until(lambda: not _kill(_members(space)), 10)
+        wait_until(lambda: not _kill(_members(space)), "every process of the node is gone")
         events = self.root / "run" / "libpod" / "events" / "events.log"
         ids = set(_ID.findall(events.read_text())) if events.exists() else set()
         cgroups.remove(sorted(ids))  # the empty groups of those that lost their supervisor
@@ -170,7 +169,7 @@ def throw_away() -> Iterator[ThrowAway]:
         yield node
     finally:
         node.end()
-        outer.wait(10)
+        outer.wait(60)
 
 
 def busybox() -> bytes:
@@ -195,12 +194,6 @@ def busybox() -> bytes:
     return target.getvalue()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _members(space: str) -> list[int]:
     found = []
     for name in os.listdir("/proc"):
@@ -215,12 +208,3 @@ def _kill(pids: Sequence[int]) -> Sequence[int]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return pids
-
-
-def _until(true: Callable[[], bool], patience_s: float) -> bool:
-    give_up_s = time.monotonic() + patience_s
-    while not true():
-        if time.monotonic() > give_up_s:
-            return False
-        time.sleep(0.02)
-    return True

@@ -27,8 +27,6 @@ from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.adapters.tls import client
 from holdfast.adapters.tls.hub import HubTls
 from holdfast.errors import Unauthenticated
-from holdfast.hub.daemon import Daemon, Parts
-from holdfast.hub.fleet import HubFleet
 from holdfast.hub.http.limiter import Rate, Rates
 from holdfast.hub.http.tokens import Tokens
 from holdfast.hub.ledger.legacy import LegacySource
@@ -57,6 +55,9 @@ from holdfast.ports.nonces import Nonces
 from holdfast.ports.sessions import Session
 from holdfast.trust import own_signature
 from holdfast.wire import codec, http_signature, session_header
+from holdfast.wiring import hub as wiring
+from holdfast.wiring import hub_http
+from holdfast.wiring.hub_http import Parts
 from tests.fleets.build import ALICE_SIGNER
 
 HOST = "127.0.0.1"
@@ -226,7 +227,7 @@ class Served:
         lines = self.parts.audit.lines(0, 1_000_000)
         return [msgspec.json.decode(line, type=AuditEntry).event for line in lines]
 
-    def denials(self, count: int, wait_s: float = 10.0) -> list[Event]:
+    def denials(self, count: int, wait_s: float = 60.0) -> list[Event]:
         """Once there are so many: they are written beside the answering."""
         deadline_s = time.monotonic() + wait_s
         while True:
@@ -256,7 +257,7 @@ def parts_of(
         nonces or MemoryNonces(clock),
         audit,
         Tokens(store, clock, random),
-        HubFleet(hub, store, clock, random, audit, pace),
+        wiring.fleet(hub=hub, store=store, clock=clock, random=random, audit=audit, pace=pace).desk,
         clock,
         rates=rates,
         declared=hub.trust if isinstance(hub, LegacySource) else None,
@@ -273,7 +274,7 @@ def served(hub: HubLink, rates: Rates = GENEROUS, **chosen: Any) -> Iterator[Ser
 
 @contextmanager
 def running(hub: Served, listen: str = "") -> Iterator[None]:
-    daemon = Daemon(hub.parts, listen or hub.host, 0)
+    daemon = hub_http.daemon(hub.parts, listen or hub.host, 0)
     ready = threading.Event()
     trouble: list[BaseException] = []
 
@@ -291,13 +292,13 @@ def running(hub: Served, listen: str = "") -> Iterator[None]:
 
     thread = threading.Thread(target=live, name="hub")
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     try:
         assert hub.port, trouble
         yield
     finally:
         daemon.stop()
-        thread.join(20)
+        thread.join(60)
     assert not thread.is_alive()
     assert not trouble, trouble
 

@@ -94,7 +94,7 @@ class Simulation:
         assert self.hub_task is not None
         self.hub_up = False
         self.hub_task.cancel()
-        for member in self.rig.desk._registry.members.values():
+        for member in self.rig.registry.members.values():
             member.bell.ring()
         self.rig = self.rig.restarted()
         for machine in self.machines.values():

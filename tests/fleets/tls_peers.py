@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from holdfast.adapters.certificates import x509
 from holdfast.adapters.tls.server import server_context
+from tests.fleets.waiting import wait_until
 
 DAY_S = 86_400.0
 HOST = "127.0.0.1"
@@ -78,17 +79,16 @@ class Eavesdropper:
     def __exit__(self, *_: object) -> None:
         self._told.set()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
         self._door.close()
 
     def settle(self, callers: int = 1) -> None:
         """Until everybody who called has hung up again."""
-        until_s = time.monotonic() + 10
-        while time.monotonic() < until_s:
-            if self.callers >= callers and not any(t.is_alive() for t in self._threads[1:]):
-                return
-            time.sleep(0.01)
-        raise AssertionError(f"{self.callers} of {callers} callers came, and not all left")
+
+        def left() -> bool:
+            return self.callers >= callers and not any(thread.is_alive() for thread in self._threads[1:])
+
+        wait_until(left, lambda: f"{self.callers} of {callers} callers came, and all left")
 
     def _start(self, work: object, *args: object) -> None:
         thread = threading.Thread(target=work, args=args, daemon=True)  # type: ignore[arg-type]

@@ -20,18 +20,15 @@ from typing import Any
 
 from dns import exception, message, query, rdatatype
 
-from holdfast.lab import node as lab_node
-from holdfast.lab import podman_files
 from tests.fleets.deploy_scene import LABEL, stamp
-from tests.fleets.fault_scene import Ear, wait_until
-from tests.fleets.lab import LabUnderTest, command, lab, traces
+from tests.fleets.fault_scene import Ear
+from tests.fleets.lab import CALL_S, LabUnderTest, lab
 from tests.fleets.load import Visitors, Wrk, trusting
 from tests.lab.product import Outcome
 
 NODES = "hub1:hub+worker,w1:worker,e1:edge"
 EDGE = "e1"
 ZONE, DOMAIN = "svc.lab.test", "example.test"
-CALL_S = 90.0
 TRUTH_S = 15.0  # how long a lie may last (issue 5)
 
 
@@ -39,7 +36,6 @@ class TrafficScene:
     def __init__(self, made: LabUnderTest, room: Path) -> None:
         self.made = made
         self.room = room
-        self.env = {**made.environ, **made.variables}
         self.registry = made.registry
         self.ear = Ear(self.registry.partition(":")[0])
         self.addresses = {node["name"]: str(node["address"]) for node in made.status["nodes"]}
@@ -48,35 +44,21 @@ class TrafficScene:
     # ---- commands
 
     def run(self, *words: str, timeout_s: float = CALL_S) -> Outcome:
-        done = subprocess.run(
-            command(*words), cwd=self.made.home, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=timeout_s,
-        )  # fmt: skip
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return self.made.run(*words, timeout_s=timeout_s)
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            command(*words), cwd=self.made.home, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
+        return self.made.begin(*words, output=subprocess.DEVNULL)
 
     def deploy(self, name: str, *words: str) -> Outcome:
         return self.run("deploy", name, "--yes", *words)
 
     def inside(self, node: str, *words: str) -> str:
-        init = self.pids(node)["node"]
-        done = subprocess.run(
-            [*lab_node.entering(init), *words],
-            env={**self.env, **podman_files.variables()}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=CALL_S,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{words}: {done.stderr}"
-        return done.stdout
+        return self.made.enter(node, *words).ok().out
 
-    def curl(self, url: str, *words: str, patience_s: int = 10) -> Outcome:
+    def curl(self, url: str, *words: str, patience_s: int = 60) -> Outcome:
         return self.made.lab("curl", url, "--max-time", str(patience_s), *words)
 
-    def fetch(self, name: str, patience_s: float = 3.0) -> tuple[str, str]:
+    def fetch(self, name: str, patience_s: float = 10.0) -> tuple[str, str]:
         """Status and body, by way of the edge over verified TLS; "closed" and "silent" are answers, too. Without curl
         and a command of ours, so that it can be asked often."""
         host = f"{name}.{DOMAIN}"
@@ -101,13 +83,13 @@ class TrafficScene:
 
     @property
     def fleet(self) -> Path:
-        return self.made.dir / "fleet"
+        return self.made.fleet
 
     def write(self, name: str, text: str) -> None:
-        (self.fleet / "services" / f"{name}.toml").write_text(text)
+        self.made.write(name, text)
 
     def gone(self, name: str) -> None:
-        (self.fleet / "services" / f"{name}.toml").unlink()
+        self.made.gone(name)
 
     def hello(self, name: str, image: str, *, node: str = "w1", port: int = 8080, start_period: str = "8s") -> None:
         """A public service with one component `web`, which listens on `port`."""
@@ -162,14 +144,10 @@ class TrafficScene:
         """What a node's DNS says: addresses, [] for no such name, None if nobody answers."""
         question = message.make_query(name, rdatatype.A)
         try:
-            reply = query.udp(question, self.addresses[node], timeout=1.0)
+            reply = query.udp(question, self.addresses[node], timeout=3.0)
         except (OSError, exception.DNSException):
             return None
         return sorted(str(each) for answer in reply.answer if answer.rdtype == rdatatype.A for each in answer)
-
-    def await_true(self, true: Callable[[], bool], patience_s: float, why: str) -> None:
-        took_s = wait_until(true, patience_s, why)
-        print(f"{took_s:5.1f} s until {why}")  # shown by pytest -s, and with what failed
 
     # ---- traffic
 
@@ -188,21 +166,22 @@ class TrafficScene:
 
 
 class Watch:
-    """Looks at something all the time, beside the test; `changes` are moments and what was seen from then on."""
+    """Looks at something all the time, beside the test. `looks` are their begin, their end and what was seen.
+
+    On a busy machine a look may take long: what it saw was true at one moment between its begin and its end.
+    """
 
     def __init__(self, look: Callable[[], object], pause_s: float = 0.02) -> None:
-        self.changes: list[tuple[float, object]] = []
+        self.looks: list[tuple[float, float, object]] = []
         self._look, self._pause_s = look, pause_s
         self._over = threading.Event()
-        self._looks = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
         while not self._over.is_set():
+            began_s = time.time()
             seen = self._look()
-            self._looks += 1
-            if not self.changes or self.changes[-1][1] != seen:
-                self.changes.append((time.time(), seen))
+            self.looks.append((began_s, time.time(), seen))
             self._over.wait(self._pause_s)
 
     @contextmanager
@@ -210,30 +189,36 @@ class Watch:
         self._thread.start()
         try:
             yield self
-            looks = self._looks
-            while self._looks < looks + 2 and self._thread.is_alive():  # what is true now is seen by it, too
+            looks = len(self.looks)
+            while len(self.looks) < looks + 2 and self._thread.is_alive():  # what is true now is seen by it, too
                 time.sleep(0.01)
         finally:
             self._over.set()
-            self._thread.join(10)
+            self._thread.join(60)
+
+    @property
+    def changes(self) -> list[tuple[float, object]]:
+        """Ends of looks that saw something new, and what they saw."""
+        first = [at for at in range(len(self.looks)) if at == 0 or self.looks[at - 1][2] != self.looks[at][2]]
+        return [(self.looks[at][1], self.looks[at][2]) for at in first]
 
     def first(self, wanted: object) -> float:
-        """The moment from which on this was seen."""
-        return next(at_s for at_s, seen in self.changes if seen == wanted)
+        """A moment at which this was true: the end of the first look that saw it."""
+        return next(ended_s for _, ended_s, seen in self.looks if seen == wanted)
+
+    def begun_after(self, moment_s: float) -> set[object]:
+        """What looks saw that began after that moment."""
+        return {seen for began_s, _, seen in self.looks if began_s > moment_s}
 
 
 @contextmanager
 def traffic_scene(room: Path, name: str = "traffic", nodes: str = NODES) -> Iterator[TrafficScene]:
     """In fast motion, with an ear for alerts; taken away without a trace, proxies and DNS included."""
     with lab(room, nodes=nodes, name=name) as made:
-        lab_id = made.id
         scene = TrafficScene(made, room)
         try:
-            path = scene.fleet / "fleet.toml"
-            path.write_text(f'{path.read_text()}\n[[alerts]]\nname = "ear"\napprise = "{scene.ear.url}"\n')
-            scene.run("apply", "--yes").ok()
+            made.alert(scene.ear.url)
             made.lab("fast").ok()
             yield scene
         finally:
             scene.ear.close()
-    assert traces(made.dir, lab_id) == []

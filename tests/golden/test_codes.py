@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast import errors
-from holdfast.hub import edge_findings, service_findings
 from holdfast.hub.alerts import alarms
-from holdfast.hub.watchers import fleet_findings
+from holdfast.hub.watchers import fleet_findings, standby
 from holdfast.ledger import boot_findings
+from holdfast.status.edges import findings as edge_findings
+from holdfast.status.services import findings as service_findings
 from holdfast.wire import faults
 from tests.golden import stored
 from tests.golden.sources import modules, trees
@@ -202,7 +203,9 @@ def test_codes_of_findings() -> None:
     assert len(of_agent) > 15, "the scan still finds the calls that add findings"
     tables = {
         "of the ledger": {code: level for code, (level, _) in sorted(boot_findings.ROWS.items())},
-        "of nodes, by the hub": {code: level for code, (level, _) in sorted(fleet_findings.ROWS.items())},
+        "of nodes, by the hub": {
+            code: level for code, (level, _) in sorted({**fleet_findings.ROWS, **standby.ROWS}.items())
+        },
         "of services, by the hub": sorted(service_findings.ROWS),
         "of public hostnames, by the hub": sorted(edge_findings.ROWS),
         "of an agent": of_agent,
@@ -211,5 +214,5 @@ def test_codes_of_findings() -> None:
 
 
 def test_codes_of_alerts() -> None:
-    rows = {code: {"ends": ended or None} for code, ended in alarms.RECOVERY_OF.items()}
+    rows = {code: {"ends": ended or None} for code, ended in sorted(alarms.RECOVERY_OF.items())}
     stored.check("codes/alerts.json", stored.pretty(rows))

@@ -9,11 +9,10 @@ import pytest
 from holdfast.cli import show_plan
 from holdfast.ledger.boot_findings import content_findings
 from holdfast.model import canonical
-from holdfast.model.fleet import Node, Service
+from holdfast.model.fleet import FleetDocument, Node, Service
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import decode_header, decode_table
 from holdfast.model.trust import Trust
-from holdfast.planning.documents import FleetDocument
 from tests.golden import masks, stored
 from tests.golden.fleets import STAGES
 from tests.golden.revisions import named, revisions

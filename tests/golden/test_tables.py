@@ -7,11 +7,11 @@ from holdfast.gate.acts import ACT_OF, Act, Data, Provenance
 from holdfast.gate.authority import Authority
 from holdfast.gate.decide import Allow, Deed, decide
 from holdfast.gate.facts import Facts
+from holdfast.hub.http import permissions
 from holdfast.ledger import boot_findings
 from holdfast.model.fleet import Grade
 from holdfast.model.order import ACTIONS
 from holdfast.model.principal import KINDS, Principal
-from holdfast.trust import permissions
 from tests.golden import stored
 
 AUTHORITIES: tuple[Grade | None, ...] = (None, "apply", "destroy", "root")

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from holdfast.hub.http import openapi
-from holdfast.hub.http.routes import ROUTES, Word
+from holdfast.hub.http.route import Word
+from holdfast.hub.http.routes import ROUTES
 from holdfast.wire import http_signature, messages, session_header
 from tests.golden import stored
 

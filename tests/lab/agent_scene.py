@@ -32,12 +32,12 @@ from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.agent.agent import Agent
 from holdfast.agent.membership import Membership
-from holdfast.agent.orders import crash_recovery
 from holdfast.agent.services.secrets import Secrets
 from holdfast.agent.traffic.certificates.node import NodeCertificates
-from holdfast.agent.world import World
 from holdfast.model.invite import Enrolment, SignedInvite
 from holdfast.model.order import Delivered, SignedOrder
+from holdfast.wiring import keepers
+from holdfast.wiring.keepers import Ports
 from tests.fleets.agents import PaperHub, turn
 from tests.fleets.desks import key_of
 from tests.scenarios.test_agent_orders import CANDIDATES, FLEET, id_of, order
@@ -61,37 +61,39 @@ def prepare(folder: Path) -> None:
     (folder / "order.json").write_bytes(msgspec.json.encode(order(at_s=SystemClock().now_s() - 5)))
 
 
-def build(folder: Path, hub: PaperHub) -> Agent:
+def ports_of(folder: Path, hub: PaperHub) -> Ports:
     state, clock, disk = folder / "state", SystemClock(), PosixDisk()
     file = AgentFile(str(state / "agent.db"))
-    issuer = MemoryCertificates()
     acceptance, runtime = SqliteAcceptance(file), Podman(None, str(folder / "run"))
-    world = World(
-        hub,
-        SqliteJournal(file),
-        acceptance,
-        DirectoryStorage(str(folder / "srv"), "w1"),
-        FileAuditLog(str(state / "audit.jsonl"), str(state / "audit.head"), clock, disk),
-        LinuxMachine(str(folder / "srv")),
-        key_of("w1"),
-        clock,
-        SystemRandom(),
-        NodeCertificates(issuer, clock),
-        runtime,
-        MemoryProxy(clock),
-        NetworkProber(runtime.exec),
-        Secrets(acceptance, MemoryOpener(key_of("w1").line), MemorySecretFiles()),
-        issuer,
-        MemoryShelf(),
-        MemoryPublicAuthority(clock.now_s),
-        MemoryHandshake(clock),
-        MemoryNameServer(),
-        MemoryResolver(),
-        str(folder / "srv"),
-        _say,
+    return Ports(
+        link=hub,
+        journal=SqliteJournal(file),
+        acceptance=acceptance,
+        storage=DirectoryStorage(str(folder / "srv"), "w1"),
+        audit=FileAuditLog(str(state / "audit.jsonl"), str(state / "audit.head"), clock, disk),
+        machine=LinuxMachine(str(folder / "srv")),
+        key=key_of("w1"),
+        clock=clock,
+        random=SystemRandom(),
+        runtime=runtime,
+        proxy=MemoryProxy(clock),
+        prober=NetworkProber(runtime.exec),
+        secrets=Secrets(acceptance, MemoryOpener(key_of("w1").line), MemorySecretFiles()),
+        issuer=MemoryCertificates(),
+        shelf=MemoryShelf(),
+        authority=MemoryPublicAuthority(clock.now_s),
+        handshake=MemoryHandshake(clock),
+        name_server=MemoryNameServer(),
+        resolver=MemoryResolver(),
+        data_dir=str(folder / "srv"),
+        say=_say,
     )
+
+
+def build(ports: Ports, hub: PaperHub) -> Agent:
     nobody = Enrolment(SignedInvite(b"", ()), b"", "", "")
-    return Agent(world, Membership(FLEET, "w1", ("worker",), "", "", hub.head, nobody, joined=True))
+    member = Membership(FLEET, "w1", ("worker",), "", "", hub.head, nobody, joined=True)
+    return keepers.build(ports, member, NodeCertificates(ports.issuer, ports.clock)).agent
 
 
 def _say(name: str, fields: dict[str, object]) -> None:
@@ -102,15 +104,16 @@ async def main(folder: Path) -> int:
     hub = PaperHub(*CANDIDATES)
     hub.time_s = SystemClock().now_s
     wanted = the_order(folder)
-    agent = build(folder, hub)
-    crash_recovery.settle(agent.world, agent.me, agent.accepting, agent.orders)
+    ports = ports_of(folder, hub)
+    agent = build(ports, hub)
+    agent.orders.recover()
     await agent.lanes.quiet(DONE_S)
     await turn(agent)
     hub.orders.append(Delivered(1, wanted))
     await turn(agent)
     results = [result for message in hub.said for result in message.results if result.id == id_of(wanted)]
-    agent.world.audit.close()
-    agent.world.journal.close()
+    ports.audit.close()
+    ports.journal.close()
     sys.stdout.write(msgspec.json.encode(results[-1:]).decode() + "\n")
     return 0 if results else 1
 

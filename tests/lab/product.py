@@ -7,7 +7,6 @@ strace counts calls for each forked command anew.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
@@ -15,8 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,28 +22,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.fleets.waiting import wait_until
+
 PYTHON = sys.executable
 KILLED = -signal.SIGKILL
-SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
+INTERPRETER = Path(__file__).with_name("warm_interpreter.py")
 
-# One harmless call of each kind, as (function of libc, arguments): how a command under strace uses up its first calls.
-IDLE_CALLS: Mapping[str, tuple[object, ...]] = {
-    "fsync": (-1,),
-    "fdatasync": (-1,),
-    "ftruncate": (-1, 0),
-    "fchmod": (-1, 0),
-    "chmod": (b"", 0),
-    "mkdir": (b"", 0),
-    "link": (b"", b""),
-    "unlink": (b"",),
-    "rename": (b"", b""),
-    "renameat": (-1, b"", -1, b""),
-    "unlinkat": (-1, b"", 0),
-    "write": (-1, b"", 0),
-    "pwrite64": (-1, b"", 0, 0),
-    "openat": (-1, b"", 0),
-    "pread64": (-1, b"", 0, 0),
-}
 IDLE_MAX = 2000
 
 
@@ -123,7 +105,7 @@ class Place:
         return [PYTHON, "-m", "holdfast", *words]
 
     def run(
-        self, *words: str, wrap: Sequence[str] = (), env: Mapping[str, str] | None = None, timeout_s: float = 60
+        self, *words: str, wrap: Sequence[str] = (), env: Mapping[str, str] | None = None, timeout_s: float = 180
     ) -> Outcome:
         """A cold start, as from a shell. `wrap` is a command that runs it, strace for example."""
         done = subprocess.run(
@@ -241,9 +223,9 @@ class Warm:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._wire = ours
         self._streams = TemporaryDirectory(prefix="holdfast-streams-")
-        self._wire.settimeout(60)
+        self._wire.settimeout(180)
         self._process = subprocess.Popen(
-            [PYTHON, __file__, str(theirs.fileno())],
+            [PYTHON, str(INTERPRETER), str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             env={"PATH": os.environ["PATH"], **(env or {})},
             stdin=subprocess.DEVNULL,
@@ -257,7 +239,7 @@ class Warm:
             assert self._wire.recv(16) == b"ready"
             if faults or watched:
                 self._tracer = subprocess.Popen([*strace(self._log, faults, watched), "-p", str(self._process.pid)])
-                _wait_until(self._is_traced)
+                wait_until(self._is_traced, "strace holds the interpreter")
         except BaseException:
             self.close()
             raise
@@ -266,7 +248,7 @@ class Warm:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return "TracerPid:\t0\n" not in status
 
-    def run(self, place: Place, *words: str, idle: Mapping[str, int] | None = None, timeout_s: float = 60) -> Outcome:
+    def run(self, place: Place, *words: str, idle: Mapping[str, int] | None = None, timeout_s: float = 180) -> Outcome:
         """`idle` names how many calls of each kind are used up before the command begins."""
         folder = Path(self._streams.name)
         cwd = place.fleet if place.fleet.is_dir() else place.root
@@ -313,13 +295,6 @@ def end(process: subprocess.Popen[Any], patience_s: float = 5) -> None:
         process.wait()
 
 
-def _wait_until(true: Callable[[], bool], patience_s: float = 10) -> None:
-    give_up_s = time.monotonic() + patience_s
-    while not true():
-        assert time.monotonic() < give_up_s, "waited too long"
-        time.sleep(0.01)
-
-
 @contextmanager
 def warm(
     faults: Sequence[str] = (), env: Mapping[str, str] | None = None, watched: Sequence[str] = ()
@@ -329,65 +304,3 @@ def warm(
         yield interpreter
     finally:
         interpreter.close()
-
-
-def _import_all() -> None:
-    from importlib import import_module
-    from pkgutil import walk_packages
-
-    import_module("holdfast.wiring.cli")  # first: it knows how msgspec is to be imported
-    import holdfast
-
-    for module in walk_packages(holdfast.__path__, "holdfast."):
-        if module.name != "holdfast.__main__":
-            import_module(module.name)
-
-
-def _use_up(idle: Mapping[str, int]) -> None:
-    libc = ctypes.CDLL(None)
-    for name, times in idle.items():
-        call: Callable[..., int] = getattr(libc, name)
-        for _ in range(times):
-            call(*IDLE_CALLS[name])
-
-
-def _obey(order: dict[str, Any]) -> int:
-    """In the forked child: become the command line."""
-    for number, name in enumerate(("out", "err"), start=1):
-        handle = os.open(os.path.join(order["streams"], name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        os.dup2(handle, number)
-        os.close(handle)
-    os.environ.clear()
-    os.environ.update(order["env"])
-    os.chdir(order["cwd"])
-    sys.argv = ["holdfast", *order["words"]]
-    from holdfast.__main__ import main
-
-    try:
-        _use_up(order["idle"])
-        code = main()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-        sys.stderr.flush()
-        return 1
-    return code
-
-
-def _serve(wire: socket.socket) -> None:
-    """Speaks by recv and send only, which no test injects a fault into."""
-    _import_all()
-    wire.send(b"ready")
-    while content := wire.recv(65536):
-        child = os.fork()
-        if child == 0:
-            os._exit(_obey(json.loads(content)))
-        _, status = os.waitpid(child, 0)
-        wire.send(str(os.waitstatus_to_exitcode(status)).encode())
-
-
-if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))

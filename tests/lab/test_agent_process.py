@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.lab.product import KILLED, PYTHON, SOAK, Outcome, strace
+from tests.fleets.counts import SOAK
+from tests.fleets.waiting import Stopwatch, wait_until
+from tests.lab.product import KILLED, PYTHON, Outcome, strace
 
 pytestmark = pytest.mark.lab
 
@@ -58,7 +59,7 @@ class Fleet:
             yield process
         finally:
             process.kill()
-            process.communicate(timeout=10)
+            process.communicate(timeout=60)
 
     def node(self, name: str) -> dict[str, Any]:
         nodes = self.run("node", "list", "--json").ok().json["nodes"]
@@ -74,13 +75,6 @@ def heard(process: "subprocess.Popen[str]", event: str) -> dict[str, Any]:
         if found["event"] == event:
             return found
     raise AssertionError(f"it ended without {event}")
-
-
-def wait(true: Callable[[], object], at_most_s: float = 20) -> None:
-    end = time.monotonic() + at_most_s
-    while not true():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +114,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield made
     finally:
         hub.terminate()
-        hub.communicate(timeout=10)
+        hub.communicate(timeout=60)
 
 
 def test_a_node_joins_runs_says_so_and_leaves_in_time(fleet: Fleet) -> None:
@@ -131,7 +125,7 @@ def test_a_node_joins_runs_says_so_and_leaves_in_time(fleet: Fleet) -> None:
     assert fleet.join("w1", token).ok().json == first  # idempotent
     with fleet.agent("w1") as process:
         assert heard(process, "accepted")["revision"] >= 1
-        wait(lambda: fleet.node("w1")["status"] == "healthy")
+        wait_until(lambda: fleet.node("w1")["status"] == "healthy", "w1 is healthy")
         assert fleet.node("w1")["address"] == "192.0.2.9"
         second = fleet.run("agent", "run", "--state-dir", str(fleet.state("w1")), "--json")
         second.refused(5, "locked")
@@ -140,9 +134,9 @@ def test_a_node_joins_runs_says_so_and_leaves_in_time(fleet: Fleet) -> None:
         status = Path(f"/proc/{process.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         assert found and int(found[1]) <= RSS_KB_MAX, found
-        began = time.monotonic()
+        watch = Stopwatch()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 0 and time.monotonic() - began <= 5
+        assert process.wait(60) == 0 and watch.within(5)
     state = fleet.state("w1")
     assert state.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in state.iterdir()} == {0o600}
@@ -188,7 +182,7 @@ def test_a_join_killed_anywhere_is_repeated_and_succeeds(fleet: Fleet) -> None:
     nodes = iter(name for name in NODES if name.startswith("j"))
     killed = 0
     for call in calls:
-        for n in range(1, 11 if SOAK else 4):
+        for n in range(1, 11 if SOAK else 3):
             node = next(nodes)
             token = fleet.token(node)
             wrap = tuple(strace(fleet.root / "strace.log", [f"{call}:signal=SIGKILL:when={n}"]))
@@ -203,7 +197,7 @@ def test_a_join_killed_anywhere_is_repeated_and_succeeds(fleet: Fleet) -> None:
             assert fleet.run("agent", "check", "--state-dir", str(fleet.state(node))).code == 0
             if cut.code == 0:
                 break
-    assert killed >= 6
+    assert killed >= (6 if SOAK else 4)
 
 
 def test_check_finds_what_is_wrong(fleet: Fleet) -> None:
@@ -246,7 +240,7 @@ def test_orders_are_run_by_a_real_agent_once_and_the_journal_tells(fleet: Fleet)
         assert heard(process, "order_ended")["outcome"] == "done"
         assert not data.exists()
         process.send_signal(signal.SIGKILL)
-        process.wait(5)
+        process.wait(60)
     data.mkdir()
     (data / "file").write_bytes(b"newer")
     with fleet.agent("w1") as process:

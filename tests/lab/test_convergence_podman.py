@@ -1,7 +1,6 @@
 """I-23 on the real product: some desired states after some others, in podman, converge and then rest."""
 
 import asyncio
-import os
 import random
 from pathlib import Path
 from typing import Any, cast
@@ -13,16 +12,16 @@ from holdfast.adapters.prober.network import NetworkProber
 from holdfast.adapters.runtime.podman import Podman
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.model.fleet import Component, Health, Route, Service, Volume
-from tests.fleets.agents import until
+from tests.fleets.agents import services_of, until
 from tests.fleets.build import small_fleet
+from tests.fleets.counts import SOAK
 from tests.fleets.deploying import Scene
 from tests.fleets.podman import IMAGE, ThrowAway, throw_away
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
-SOAK = bool(os.environ.get("HOLDFAST_SOAK"))
 SEEDS = range(20 if SOAK else 1)
-STEPS = 6 if SOAK else 3
+STEPS = 6 if SOAK else 2
 GOOD = Health("exec", cmd=("true",), start_period="5s")
 ILL = Health("exec", cmd=("false",), start_period="2s")
 
@@ -93,8 +92,8 @@ async def _at_rest(scene: Scene, wanted: dict[str, Service]) -> None:
     def rests() -> bool:
         agent = scene.agent
         assert agent is not None
-        states = {one.service: one.phase for one in agent.services.states()}
-        calm = not agent.services.busy and agent.accepting.seen == head
+        states = {one.service: one.phase for one in services_of(agent).section().services}
+        calm = not agent.lanes.is_working and agent.accepting.seen == head
         gone = all(one.service in wanted for one in scene.ours())
         return calm and gone and states.keys() == wanted.keys() and "settling" not in states.values()
 
@@ -105,8 +104,8 @@ async def _check(scene: Scene, node: ThrowAway) -> None:
     """By podman's own word: exactly what serves is there, and two seconds later it is still the same containers."""
     assert scene.agent is not None
     wanted = set()
-    for state in scene.agent.services.states():
-        serving = scene.agent.services.records.of(state.service).serving
+    for state in services_of(scene.agent).section().services:
+        serving = services_of(scene.agent).records.of(state.service).serving
         if serving is not None and state.phase != "held":
             wanted |= {(state.service, p.spec.component, str(n)) for p in serving.parts for n in range(p.replicas)}
     form = '{{.ID}} {{index .Labels "holdfast.service"}} {{index .Labels "holdfast.component"}} '

@@ -16,8 +16,9 @@ from itertools import count
 import apsw
 import pytest
 
+from tests.fleets.counts import SOAK
 from tests.lab.cases import Case, applied_digest, case, first_apply, second_apply
-from tests.lab.product import KILLED, SOAK, Place, Warm, fingerprints, new_place
+from tests.lab.product import KILLED, Place, Warm, fingerprints, new_place
 
 pytestmark = pytest.mark.lab
 

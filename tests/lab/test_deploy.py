@@ -13,26 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets.deploy_scene import DeployScene, Running, deploy_scene, web
+from tests.fleets.deploy_scene import DeployScene, Running, web
+from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 SLOW_S = 1.5
 UNKNOWN = "hello@sha256:" + "0" * 64
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployScene]:
-    with deploy_scene(tmp_path_factory.mktemp("deploy")) as scene:
-        yield scene
-
-
 @pytest.fixture
-def scene(lab: DeployScene) -> Iterator[DeployScene]:
+def scene(deploy_lab: DeployScene) -> Iterator[DeployScene]:
     """Whatever a test did, a container that is none of ours is as it was (W10)."""
-    yield lab
-    assert lab.foreign_untouched()
+    yield deploy_lab
+    assert deploy_lab.foreign_untouched()
 
 
 @pytest.fixture
@@ -102,7 +97,7 @@ def test_a_failed_update_leaves_the_old_one_untouched(scene: DeployScene, image:
     said = scene.status()
     assert "applied" in said and "serving" in said and f"service.{name}" in said, said
     about = f"service.{name}"
-    scene.await_true(lambda: any(each == about for _, each in scene.ear.heard[heard:]), 15, "somebody is told")
+    wait_until(lambda: any(each == about for _, each in scene.ear.heard[heard:]), "somebody is told")
     time.sleep(1.5)
     assert [code for code, each in scene.ear.heard[heard:] if each == about] == ["rollout_failed"]
     scene.run("rollback", "--yes").ok()
@@ -144,11 +139,11 @@ def test_a_component_with_data_is_recreated_without_losing_a_number(scene: Deplo
     scene.witness("book")
     scene.deploy("book").ok()
     old, collector = scene.one("book"), scene.collector("book")
-    scene.await_true(lambda: len(collector.heard) > 5, 10, "the witness reports")
+    wait_until(lambda: len(collector.heard) > 5, "the witness reports")
     scene.witness("book", second.rpartition("/")[2])
     scene.deploy("book").ok()
     new, told = scene.one("book"), len(collector.heard)
-    scene.await_true(lambda: len(collector.heard) > told + 3, 10, "the new one reports")
+    wait_until(lambda: len(collector.heard) > told + 3, "the new one reports")
     assert new.id != old.id
     assert scene.lost("book") == set() and collector.interleaved() == []
     checkpoints = scene.data(".checkpoints", "book")
@@ -161,13 +156,13 @@ def test_undeploy_keeps_the_data_and_a_later_deploy_goes_on_with_it(scene: Deplo
     """M-85, C-08: retired data is listed until somebody signs a purge; a redeploy finds it."""
     scene.witness("memory")
     scene.deploy("memory").ok()
-    scene.await_true(lambda: len(scene.sequence("memory")) > 3, 10, "it wrote")
+    wait_until(lambda: len(scene.sequence("memory")) > 3, "it wrote")
     scene.run("undeploy", "memory", "--yes").ok()
     assert scene.containers("memory") == []
     before = max(scene.sequence("memory"))
-    scene.await_true(lambda: "memory" in scene.run("retired").ok().out, 5, "its data is listed")
+    wait_until(lambda: "memory" in scene.run("retired").ok().out, "its data is listed")
     scene.deploy("memory").ok()
-    scene.await_true(lambda: max(scene.sequence("memory")) > before + 2, 10, "it goes on")
+    wait_until(lambda: max(scene.sequence("memory")) > before + 2, "it goes on")
     found = scene.sequence("memory")
     assert len(found) == max(found), "no number is missing"
     assert "memory" not in scene.run("retired").ok().out
@@ -201,11 +196,11 @@ def test_what_is_stopped_or_removed_by_hand_comes_back(scene: DeployScene) -> No
     scene.deploy("drift").ok()
     one = scene.one("drift")
     scene.podman("stop", one.id)
-    scene.await_true(lambda: any(each.running for each in scene.containers("drift")), 10, "it was started again")
+    wait_until(lambda: any(each.running for each in scene.containers("drift")), "it was started again")
     assert scene.one("drift").id == one.id
     scene.podman("rm", "--force", "--time", "0", one.id)
-    scene.await_true(lambda: any(each.running for each in scene.containers("drift")), 10, "there is another one")
-    scene.await_true(lambda: scene.answers(scene.one("drift")), 10, "which answers")
+    wait_until(lambda: any(each.running for each in scene.containers("drift")), "there is another one")
+    wait_until(lambda: scene.answers(scene.one("drift")), "which answers")
 
 
 # ---- secrets, names
@@ -221,7 +216,7 @@ def test_a_secret_is_a_file_in_the_container_and_in_no_other_place(scene: Deploy
     assert scene.podman("exec", one.id, "cat", "/run/secrets/rhyme") == "three blind mice"
     assert "blind" not in scene.podman("inspect", one.id)
     assert "blind" not in scene.run("plan").out + scene.run("ps", "--json").out + scene.status()
-    assert b"blind" not in (scene.fleet / "secrets" / "rhyme.age").read_bytes()
+    assert b"blind" not in (scene.made.fleet / "secrets" / "rhyme.age").read_bytes()
 
 
 def test_two_components_find_each_other_by_name(scene: DeployScene, room: Path) -> None:

@@ -8,7 +8,7 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from holdfast.ports.identity_key import IdentityKey
 from holdfast.trust import certificates as rules
 from holdfast.wire import http_signature
 from tests.fleets.tls_peers import Eavesdropper
+from tests.fleets.waiting import wait_until
 from tests.lab.product import PYTHON, Outcome
 
 pytestmark = pytest.mark.lab
@@ -62,13 +63,13 @@ class Fleet:
             words = ("hub", "run", "--state-dir", self.root / "hub", "--listen", f"127.0.0.1:{port}", "--pace", "fast")
             process = subprocess.Popen([PYTHON, "-m", "holdfast", *words], env=self.environ, stderr=told, text=True)
         try:
-            wait(lambda: "serving on" in log.read_text() or process.poll() is not None)
+            wait_until(lambda: "serving on" in log.read_text() or process.poll() is not None, "the hub serves")
             found = re.search(r"https://\S+", log.read_text())
             assert found, log.read_text()
             yield found[0]
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
             self.hub_log = log.read_text()
 
     def state(self, node: str) -> Path:
@@ -115,14 +116,6 @@ class Fleet:
         self.run("apply", "--yes").ok()
 
 
-def wait(true: Callable[[], object], at_most_s: float = 15) -> float:
-    began = time.monotonic()
-    while not true():
-        assert time.monotonic() - began < at_most_s, "it never came true"
-        time.sleep(0.05)
-    return time.monotonic() - began
-
-
 def listening(pid: int) -> list[str]:
     """Local addresses at which this process accepts connections, as `ss` sees it."""
     lines = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -153,12 +146,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
             made.run("agent", "join", "-", "--state-dir", str(made.state(name)), stdin=token).ok()
         agents = {name: made.start(name) for name in NODES}
         try:
-            wait(lambda: all(made.status(name) == "healthy" for name in NODES))
+            wait_until(lambda: all(made.status(name) == "healthy" for name in NODES), "every node is healthy")
             made.run("apply", "--yes").ok()  # records key and issuer of each
         finally:
             for process in agents.values():
                 process.terminate()
-                process.wait(10)
+                process.wait(60)
     return made
 
 
@@ -171,7 +164,7 @@ def agents(fleet: Fleet, *names: str) -> Iterator["dict[str, subprocess.Popen[by
         for process in running.values():
             process.send_signal(signal.SIGCONT)
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 # ---- health
@@ -185,15 +178,15 @@ def calls_home(fleet: Fleet) -> int:
 def test_a_hub_that_starts_knows_a_dial_node_within_seconds_and_misses_it_when_it_is_frozen(fleet: Fleet) -> None:
     """M-74, M-55, C-01: this hub is on a port that no agent knows, so what it knows it has from knocking alone."""
     with agents(fleet, "d1", "p1") as running:
-        wait(lambda: listening(running["d1"].pid) == [f"{D1}:{PORT}"])
+        wait_until(lambda: listening(running["d1"].pid) == [f"{D1}:{PORT}"], "it listens")
         with fleet.hub() as elsewhere:
             assert elsewhere != fleet.url
-            assert wait(lambda: fleet.status("d1", elsewhere) == "healthy") <= 5
+            wait_until(lambda: fleet.status("d1", elsewhere) == "healthy", "d1 is known", 5)
             assert fleet.status("p1", elsewhere) != "healthy"  # nobody calls it
-            wait(lambda: calls_home(fleet) >= 2)  # at the start, and when the window was over
+            wait_until(lambda: calls_home(fleet) >= 2, "d1 was called at the start and after the window")
             assert fleet.status("d1", elsewhere) == "healthy"
             running["d1"].send_signal(signal.SIGSTOP)
-            assert wait(lambda: fleet.status("d1", elsewhere) == "unhealthy") <= WINDOW_S + PROBE_S + 3
+            wait_until(lambda: fleet.status("d1", elsewhere) == "unhealthy", "d1 is missed", WINDOW_S + PROBE_S + 3)
     assert "node_silent node.d1" in fleet.hub_log
 
 
@@ -212,14 +205,14 @@ def forged(node: str) -> tuple[bytes, bytes]:
 def test_an_impostor_is_not_believed_and_hears_nothing(fleet: Fleet) -> None:
     """S01, A1: the right name from another issuer, and another node's real certificate; 0 application bytes."""
     with agents(fleet, "d2") as running:
-        wait(lambda: listening(running["d2"].pid))
+        wait_until(lambda: listening(running["d2"].pid), "it listens")
     theirs = [(fleet.state("d2") / name).read_bytes() for name in ("serving.crt", "serving.key")]
     for chain, private in (forged("d1"), theirs):
         with Eavesdropper(server_context(chain, private), place=(D1, PORT)) as impostor, fleet.hub() as elsewhere:
             impostor.settle()
             assert fleet.status("d1", elsewhere) != "healthy"
         assert bytes(impostor.heard) == b""
-        assert f"what answers at {D1}:{PORT} is not proven to be d1" in fleet.hub_log
+        assert f"the machine at {D1}:{PORT} is not proven to be d1" in fleet.hub_log
 
 
 def knocked(fleet: Fleet, key: IdentityKey) -> int:
@@ -238,7 +231,7 @@ def knocked(fleet: Fleet, key: IdentityKey) -> int:
 def test_a_knock_of_somebody_else_is_refused_and_audited(fleet: Fleet) -> None:
     """I-12, I-38: also one that another node of the fleet signed; the hub's own, by the same way, is heard."""
     with agents(fleet, "d1") as running:
-        wait(lambda: listening(running["d1"].pid))
+        wait_until(lambda: listening(running["d1"].pid), "it listens")
         for somebody in (MemoryIdentityKey(b"x" * 32), fleet.key_of("d2")):
             assert knocked(fleet, somebody) == 401
         audit = [json.loads(line) for line in (fleet.state("d1") / "audit.jsonl").read_text().splitlines()]
@@ -255,19 +248,19 @@ def test_a_node_listens_as_the_accepted_revision_says_and_a_poll_node_does_not(f
     """H-35, contract: HTTP; opened and shut while it runs, and what cannot be bound is a finding."""
     with fleet.hub(int(fleet.url.rpartition(":")[2])), agents(fleet, "d1", "p1") as running:
         pids = {name: process.pid for name, process in running.items()}
-        wait(lambda: listening(pids["d1"]) == [f"{D1}:{PORT}"])
+        wait_until(lambda: listening(pids["d1"]) == [f"{D1}:{PORT}"], "it listens")
         assert fleet.present("d1") | {"state_dir": ""} == {
             "node": "d1", "pid": pids["d1"], "state_dir": "", "listening": f"{D1}:{PORT}",
         }  # fmt: skip
-        wait(lambda: fleet.status("p1") == "healthy")
+        wait_until(lambda: fleet.status("p1") == "healthy", "p1 is healthy")
         assert listening(pids["p1"]) == [] and fleet.present("p1")["listening"] == ""
         with socket.create_server((P1, PORT)):
             fleet.declare(d1="", p1='link = "dial"')
-            wait(lambda: listening(pids["d1"]) == [])
-            wait(lambda: "listen_failed" in fleet.run("node", "show", "p1").ok().out)
+            wait_until(lambda: listening(pids["d1"]) == [], "it stopped listening")
+            wait_until(lambda: "listen_failed" in fleet.run("node", "show", "p1").ok().out, "the finding is shown")
             assert fleet.status("p1") == "healthy"
-        wait(lambda: listening(pids["p1"]) == [f"{P1}:{PORT}"])
-        wait(lambda: "listen_failed" not in fleet.run("node", "show", "p1").ok().out)
+        wait_until(lambda: listening(pids["p1"]) == [f"{P1}:{PORT}"], "it listens")
+        wait_until(lambda: "listen_failed" not in fleet.run("node", "show", "p1").ok().out, "the finding is over")
         fleet.declare()
-        wait(lambda: listening(pids["d1"]) == [f"{D1}:{PORT}"] and listening(pids["p1"]) == [])
+        wait_until(lambda: listening(pids["d1"]) == [f"{D1}:{PORT}"] and listening(pids["p1"]) == [], "both follow")
     assert list((fleet.root / "run").glob("agent-*")) == []

@@ -18,11 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleets.fault_scene import CALL_S, Ear, FaultyFleet, wait_until
-from tests.fleets.lab import lab, traces
-from tests.lab.product import SOAK, Outcome
+from tests.fleets.counts import SOAK
+from tests.fleets.fault_scene import Ear, FaultyFleet
+from tests.fleets.lab import CALL_S, lab
+from tests.fleets.waiting import PATIENCE_S, Stopwatch, wait_until
+from tests.lab.product import Outcome
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(7200 if SOAK else 180)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(7200 if SOAK else 600)]
 
 SEED = 20260703
 KILLS, APPLIES_MIN = (100, 300) if SOAK else (4, 8)
@@ -35,16 +37,12 @@ UNREACHABLE = 6
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyFleet]:
     with lab(tmp_path_factory.mktemp("faults")) as made:
-        lab_id = made.id
         scene = FaultyFleet(made, Ear(made.registry.partition(":")[0]))
         try:
-            path = made.dir / "fleet" / "fleet.toml"
-            path.write_text(f'{path.read_text()}\n[[alerts]]\nname = "ear"\napprise = "{scene.ear.url}"\n')
-            scene.apply().ok()
+            made.alert(scene.ear.url)
             yield scene
         finally:
             scene.close()
-    assert traces(made.dir, lab_id) == []
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +67,7 @@ class Pace:
 
 
 ORDINARY = Pace(False, 60, 110, 600, 600, 65)
-FAST = Pace(True, 2, 7, 5, 6, 10)  # 5 s, and what asking costs on a busy machine
+FAST = Pace(True, 2, 7, 5, 6, 10)  # 5 s, and what asking costs
 
 
 @pytest.fixture(scope="module", params=[ORDINARY, FAST] if SOAK else [FAST], ids=lambda pace: "fast"[: 4 * pace.fast])
@@ -78,7 +76,7 @@ def paced(request: pytest.FixtureRequest, fleet: FaultyFleet) -> Pace:
     assert isinstance(pace, Pace)
     if pace.fast:
         fleet.made.lab("fast").ok()
-    wait_until(fleet.are_healthy, 70, "every node is healthy")
+    wait_until(fleet.are_healthy, "every node is healthy")
     return pace
 
 
@@ -89,7 +87,7 @@ def test_an_order_and_a_revision_for_a_dead_line_reach_the_agent_that_comes_back
     fleet: FaultyFleet, tmp_path: Path
 ) -> None:
     """C-01, T-04: nobody is at the other end of a held check-in whose agent was killed; nothing is spent on him."""
-    wait_until(lambda: fleet.nodes()["w1"]["age_s"] > 0.5, 40, "w1 has been held for a while")
+    wait_until(lambda: fleet.nodes()["w1"]["age_s"] > 0.5, "w1 has been held for a while")
     order = str(tmp_path / "ping.order")
     fleet.run("order", "sign", "--node", "w1", "--action", "ping", "-o", order, "--yes").ok()
     fleet.service("book", "w1", "for a dead line")
@@ -98,8 +96,8 @@ def test_an_order_and_a_revision_for_a_dead_line_reach_the_agent_that_comes_back
     head = fleet.apply("--detach").ok().json["applied"]
     began_s = time.monotonic()
     fleet.made.lab("start", "w1").ok()
-    wait_until(lambda: fleet.nodes()["w1"]["accepted"] == head, 8, "w1 has the revision")
-    wait_until(lambda: _order_state(fleet, id) == "done", 8, "w1 has done the order")
+    wait_until(lambda: fleet.nodes()["w1"]["accepted"] == head, "w1 has the revision")
+    wait_until(lambda: _order_state(fleet, id) == "done", "w1 has done the order")
     print(f"order and revision {time.monotonic() - began_s:.2f} s after the agent's start")
     entries = fleet.inside("w1", "holdfast", "agent", "journal", "--json").ok().json["operations"]
     assert [entry["outcome"] for entry in entries if entry["order"] == id] == ["done"]
@@ -114,28 +112,30 @@ def _order_state(fleet: FaultyFleet, id: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def hopeless(fleet: FaultyFleet, paced: Pace) -> Iterator[Future[tuple[Outcome, float]]]:
+def hopeless(fleet: FaultyFleet, paced: Pace) -> Iterator[Future[tuple[Outcome, bool]]]:
     """An apply that needs the signature of hub1, whose agent is dead: it goes on while others are cut and healed."""
     number = fleet.head()["number"]
     fleet.service("quiet", "hub1", f"nobody there {paced.fast}")
     fleet.silent.add("hub1")
     os.kill(fleet.pid("hub1"), signal.SIGKILL)
 
-    def applied() -> tuple[Outcome, float]:
-        began_s = time.monotonic()
-        return fleet.apply(), time.monotonic() - began_s
+    def applied() -> tuple[Outcome, bool]:
+        """Its outcome, and whether it ended in its time."""
+        watch = Stopwatch()
+        outcome = fleet.apply()
+        return outcome, watch.wall_s >= RECEIPTS_S and watch.within(RECEIPTS_S + 5)
 
     try:
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(applied)
-            wait_until(lambda: fleet.head()["number"] > number, 20, "it is applied, and waits")
+            wait_until(lambda: fleet.head()["number"] > number, "it is applied, and waits")
             yield future
     finally:
         fleet.silent.discard("hub1")
 
 
 def test_r07_a_cut_node_is_missed_once_left_alone_and_taken_back(
-    fleet: FaultyFleet, paced: Pace, hopeless: Future[tuple[Outcome, float]]
+    fleet: FaultyFleet, paced: Pace, hopeless: Future[tuple[Outcome, bool]]
 ) -> None:
     """R07, I-30, I-31: unhealthy in its time, one alert, nothing moved, healthy after healing, one recovery notice."""
     fleet.settle("w1", "e1")  # what waits for hub1 is a revision for them, too
@@ -145,14 +145,14 @@ def test_r07_a_cut_node_is_missed_once_left_alone_and_taken_back(
     with fleet.cut("w1"):
         began_s = time.monotonic()
         applying = fleet.begin("apply", "--yes", "--json")
-        missed_s = wait_until(lambda: fleet.status("w1") == "unhealthy", paced.unhealthy_max_s + 20, "w1 is missed")
-        assert paced.unhealthy_min_s <= missed_s <= paced.unhealthy_max_s
-        wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_silent"], 10, "somebody is told")
+        missed_s = wait_until(lambda: fleet.status("w1") == "unhealthy", "w1 is missed", paced.unhealthy_max_s)
+        assert paced.unhealthy_min_s <= missed_s
+        wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_silent"], "somebody is told")
         told_s = time.monotonic() - began_s
         time.sleep(max(0.0, paced.cut_s - told_s))
         assert fleet.life("w1") == before, "a node nobody hears goes on as it was"
-    back_s = wait_until(lambda: fleet.status("w1") == "healthy", paced.back_max_s, "w1 is back")
-    wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_back"], 10, "somebody is told that it is over")
+    back_s = wait_until(lambda: fleet.status("w1") == "healthy", "w1 is back", paced.back_max_s)
+    wait_until(lambda: fleet.ear.about("w1")[-1:] == ["node_back"], "somebody is told that it is over")
     print(f"missed after {missed_s:.1f} s, told after {told_s:.1f} s, healthy {back_s:.1f} s after healing")
     others = ("node_silent", "node.hub1")  # whose agent is dead, and stays so
     assert [one for one in fleet.ear.heard[heard:] if one != others] == [
@@ -160,7 +160,7 @@ def test_r07_a_cut_node_is_missed_once_left_alone_and_taken_back(
     ]
     assert fleet.ear.about("hub1")[-1:] == ["node_silent"] and fleet.ear.heard[heard:].count(others) <= 1
     _check_apply(fleet.outcome(applying), "w1")
-    wait_until(lambda: fleet.agree("w1", "e1"), AGREED_S_MAX, "they accepted what was applied meanwhile")
+    wait_until(lambda: fleet.agree("w1", "e1"), "they accepted what was applied meanwhile", AGREED_S_MAX)
     assert fleet.pid("w1") == before["pid"] and fleet.life("w1")["journal"] == before["journal"]
 
 
@@ -177,7 +177,7 @@ def _check_apply(outcome: Outcome, node: str) -> None:
 
 
 def test_r08_over_bad_wires_an_apply_succeeds_or_says_whom_it_missed(
-    fleet: FaultyFleet, paced: Pace, hopeless: Future[tuple[Outcome, float]]
+    fleet: FaultyFleet, paced: Pace, hopeless: Future[tuple[Outcome, bool]]
 ) -> None:
     """R08. Meanwhile one node answers nobody at all, and the apply that needs it ends in its time, naming it."""
     fleet.silent.discard("hub1")  # the last test that wants it dead, however it ends
@@ -193,18 +193,18 @@ def test_r08_over_bad_wires_an_apply_succeeds_or_says_whom_it_missed(
     with fleet.dropping("w1", incoming=100), fleet.dropping("e1", outgoing=100):
         applying = fleet.begin("apply", "--yes", "--json")
         both = {"w1": "unhealthy", "e1": "unhealthy"}
-        wait_until(lambda: fleet.statuses(*both) == both, paced.unhealthy_max_s + 4, "the deaf and the dumb are missed")
+        wait_until(lambda: fleet.statuses(*both) == both, "the deaf and the dumb are missed", paced.unhealthy_max_s)
         if SOAK:
             fleet.outcome(applying, RECEIPTS_S + 10).refused(UNREACHABLE, "receipts_missing")
-    healed_s = wait_until(lambda: set(fleet.statuses("w1", "e1").values()) == {"healthy"}, 65, "both are back")
+    healed_s = wait_until(lambda: set(fleet.statuses("w1", "e1").values()) == {"healthy"}, "both are back")
     print(f"one way: healthy {healed_s:.1f} s after healing")
     if not SOAK:
         _check_apply(fleet.outcome(applying), "w1")
-    ended, took = hopeless.result(CALL_S)
+    ended, in_time = hopeless.result(CALL_S)
     assert "hub1" in ended.refused(UNREACHABLE, "receipts_missing")["message"]
-    assert RECEIPTS_S <= took <= RECEIPTS_S + 5
+    assert in_time
     fleet.made.lab("start", "hub1").ok()
-    wait_until(fleet.agree, AGREED_S_MAX, "everybody accepted what is applied")
+    wait_until(fleet.agree, "everybody accepted what is applied", AGREED_S_MAX)
     assert fleet.stray_commands() == []
     fleet.check_audits()
 
@@ -212,16 +212,16 @@ def test_r08_over_bad_wires_an_apply_succeeds_or_says_whom_it_missed(
 def _apply_to_w1(fleet: FaultyFleet, mark: str, inside: bool) -> float:
     """From the host, which has good wires, or from the machine whose wires are bad."""
     fleet.service("book", "w1", mark)
-    began_s = time.monotonic()
+    watch = Stopwatch()
     words = ("apply", "--yes", "--json")
     done = fleet.inside("w1", "holdfast", *words) if inside else fleet.run(*words)
-    took_s = time.monotonic() - began_s
+    in_time = watch.within(RECEIPTS_S + 35)
     if not inside or done.code == 0 or done.error["code"] == "receipts_missing":
         _check_apply(done, "w1")
     else:
         done.refused(UNREACHABLE)
-    assert took_s < RECEIPTS_S + 35, "longer than an answer and the receipts may take together"
-    return took_s
+    assert in_time, "longer than an answer and the receipts may take together"
+    return watch.wall_s
 
 
 # ---- no hub
@@ -238,10 +238,10 @@ def test_without_a_hub_nothing_changes_and_its_return_alarms_nobody(fleet: Fault
     time.sleep(max(0.0, died_s + paced.dead_s - 3 - time.monotonic()))
     assert fleet.lives() == before, "an agent without its hub goes on as it was"
     time.sleep(max(0.0, died_s + paced.dead_s - time.monotonic()))
-    answers_s = _restarted_hub_s(fleet)
-    back_s = wait_until(fleet.are_healthy, paced.back_max_s, "everybody is back")
-    wait_until(lambda: bool(fleet.run("node", "list", "--json").ok().json["ready"]), 100, "alarms are on again")
-    print(f"dead for {paced.dead_s:.0f} s, answered after {answers_s:.1f} s, all healthy {back_s:.1f} s later")
+    answers = _restarted_hub(fleet)
+    back_s = wait_until(fleet.are_healthy, "everybody is back", paced.back_max_s)
+    wait_until(lambda: bool(fleet.run("node", "list", "--json").ok().json["ready"]), "alarms are on again")
+    print(f"dead for {paced.dead_s:.0f} s, answered after {answers}, all healthy {back_s:.1f} s later")
     assert fleet.lives() == before
     fleet.check_audits()
     assert fleet.ear.heard[heard:] == [], "a storm of alerts"
@@ -278,38 +278,39 @@ def test_r03_no_apply_that_succeeded_is_lost_however_often_the_hub_is_killed(fle
                 time.sleep(0.2)  # as anybody would before trying again
         return done
 
-    answers_s = []
+    answers_s: list[float] = []
     with ThreadPoolExecutor(1) as pool:
         client = pool.submit(keep_applying)
         try:
             for at in range(KILLS):
                 good.clear()
-                assert at % 2 or good.wait(60), "nothing can be applied any more"
+                assert at % 2 or good.wait(PATIENCE_S), "nothing can be applied any more"
                 begun.clear()
-                assert begun.wait(60)
+                assert begun.wait(PATIENCE_S)
                 time.sleep(dice.uniform(0.05, 0.3))  # an apply takes a quarter of a second
                 os.kill(fleet.pid("hub1", "hub"), signal.SIGKILL)
                 time.sleep(dice.uniform(0.5, 1.0))
-                answers_s.append(_restarted_hub_s(fleet))
+                answers_s.append(_restarted_hub(fleet).wall_s)
         finally:
             over.set()
         attempts = client.result(300)
     print(f"answers after {max(answers_s):.2f} s at most; {_told(attempts)}")
-    assert max(answers_s) < ANSWERS_S_MAX
     assert len(attempts) >= APPLIES_MIN and {a.outcome.code for a in attempts} <= {0, UNREACHABLE}
     _check_history(fleet, start["number"], attempts)
     assert {node: life["pid"] for node, life in fleet.lives().items()} == before
-    wait_until(fleet.agree, AGREED_S_MAX, "every node accepted the newest revision")
+    wait_until(fleet.agree, "every node accepted the newest revision", AGREED_S_MAX)
     assert fleet.inside("hub1", "holdfast", "hub", "check", "--state-dir", "/var/lib/holdfast/hub").code == 0
     fleet.check_audits()
     assert fleet.ear.heard[heard:] == [], "a hub that was away misses nobody"
 
 
-def _restarted_hub_s(fleet: FaultyFleet) -> float:
-    began_s = time.monotonic()
+def _restarted_hub(fleet: FaultyFleet) -> Stopwatch:
+    """The hub answers in its time (R03)."""
+    watch = Stopwatch()
     fleet.made.lab("start", "hub").ok()
-    wait_until(lambda: fleet.run("status", "--json").code == 0, 30, "the hub answers")
-    return time.monotonic() - began_s
+    wait_until(lambda: fleet.run("status", "--json").code == 0, "the hub answers")
+    assert watch.within(ANSWERS_S_MAX), watch
+    return watch
 
 
 def _told(attempts: list[Attempt]) -> str:
@@ -347,7 +348,7 @@ def test_a_revoked_node_is_shut_out_at_once_and_the_others_go_on(fleet: FaultyFl
     others = {node: fleet.life(node)["pid"] for node in ("hub1", "e1")}
     fleet.run("node", "revoke", "w1", "--yes").ok()
     began_s = time.monotonic()
-    wait_until(lambda: _denied(fleet), 10, "its next check-in is refused, and that is written down")
+    wait_until(lambda: _denied(fleet), "its next check-in is refused, and that is written down")
     print(f"refused {time.monotonic() - began_s:.2f} s after the revocation")
     assert fleet.nodes()["w1"]["revoked"] and fleet.nodes()["w1"]["status"] != "healthy"
     assert {fleet.status("hub1"), fleet.status("e1")} == {"healthy"}

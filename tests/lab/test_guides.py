@@ -22,18 +22,18 @@ def blocks(guide: Path) -> str:
     return "\n".join(re.findall(r"^```sh\n(.*?)^```$", guide.read_text(), re.DOTALL | re.MULTILINE))
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
 def test_a_guide_can_be_pasted_into_a_shell(guide: Path, tmp_path: Path) -> None:
     script = "set -euo pipefail\n" + blocks(guide)
     env = environment(tmp_path)
     try:
         done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=110
+            ["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=400
         )
     finally:  # also of one that hangs: nothing of its lab stays
         down = ["holdfast", "lab", "down", "--dir", str(tmp_path / "lab")]
-        subprocess.run(down, env=env, capture_output=True, timeout=60)
+        subprocess.run(down, env=env, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     promised = re.findall(r"echo \"exit \$\?\"\s*# (\d)", script)
     assert re.findall(r"^exit (\d)$", done.stdout, re.MULTILINE) == promised

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.ssh_key import pack
+from tests.fleets.waiting import STRETCH_MAX, Stopwatch
 
 pytestmark = pytest.mark.lab
 
@@ -267,6 +268,7 @@ def run(root: Path, scratch: Path, prefix: tuple[str, ...] = ()) -> tuple[int, s
     """Exit code, what was said, and the most memory it had, in KiB."""
     between = (sys.executable, "-S", "-E", "-c", BETWEEN, str(scratch / "peak"))
     environment = {"PYTHONPATH": SOURCE, "PATH": "/usr/bin:/bin", "HOME": str(scratch), "PYTHONDONTWRITEBYTECODE": "1"}
+    watch = Stopwatch()
     with (scratch / "said").open("wb") as said:
         child = subprocess.Popen(
             [*between, *prefix, sys.executable, "-P", "-c", LOAD, str(root)],
@@ -276,7 +278,8 @@ def run(root: Path, scratch: Path, prefix: tuple[str, ...] = ()) -> tuple[int, s
             start_new_session=True,
         )
         try:
-            child.wait(SECONDS_MAX)
+            child.wait(STRETCH_MAX * SECONDS_MAX)
+            assert watch.within(SECONDS_MAX), watch
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from holdfast.model.revision import Head
+from tests.fleets.ports import free_port
+from tests.fleets.waiting import wait_until
 from tests.lab.product import Place, end, fingerprints, new_place
 
 pytestmark = pytest.mark.lab
 
 NODES = ("w1", "w2")
-PATIENCE_S = 30.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def until(true: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    give_up_s = time.monotonic() + patience_s
-    while not true():
-        assert time.monotonic() < give_up_s, f"waited too long until {what}"
-        time.sleep(0.05)
 
 
 class Scene:
@@ -100,7 +86,9 @@ class Scene:
         start = self.log("hub").stat().st_size if self.log("hub").exists() else 0
         words = ("hub", "run", "--state-dir", str(self.hub_state), "--listen", f"127.0.0.1:{self.port}")
         with self.process("hub", *words, "--pace", "fast") as process:
-            until(lambda: process.poll() is not None or b"serving on" in self.tail("hub", start), "the hub listens")
+            wait_until(
+                lambda: process.poll() is not None or b"serving on" in self.tail("hub", start), "the hub listens"
+            )
             assert process.poll() is None, self.tail("hub", start).decode()
             yield
 
@@ -141,7 +129,9 @@ def test_a_lost_ledger_comes_back_and_agents_are_undisturbed(tmp_path: Path) -> 
             scene.join(node)
     with scene.agent("w1") as steady:  # from here to the end, whatever becomes of the hub
         with scene.hub(), scene.agent("w2"):
-            until(lambda: place.run("plan", "--json", "--offline").ok().json["grade"] == "destroy", "keys are proven")
+            wait_until(
+                lambda: place.run("plan", "--json", "--offline").ok().json["grade"] == "destroy", "keys are proven"
+            )
             scene.apply()  # records the keys
             (place.fleet / "services" / "old.toml").unlink()
             scene.apply("--allow-removals", "1")
@@ -152,7 +142,7 @@ def test_a_lost_ledger_comes_back_and_agents_are_undisturbed(tmp_path: Path) -> 
         assert "no node handed over" in refusal["message"]
         with scene.agent("w2") as restarted:
             with scene.hub():
-                until(lambda: place.run("import", "ledger", *state, "--json").code == 0, "both nodes handed over")
+                wait_until(lambda: place.run("import", "ledger", *state, "--json").code == 0, "both nodes handed over")
             checked = place.run("hub", "check", *state).ok()
             assert f"history before revision {lost.number} was not kept" in checked.out
             with scene.hub():

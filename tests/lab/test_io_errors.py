@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleets.counts import SOAK
 from tests.lab.cases import Case, applied_digest, first_apply, second_apply
-from tests.lab.product import SOAK, Outcome, Place, Warm, warm
+from tests.lab.product import Outcome, Place, Warm, warm
 
 pytestmark = pytest.mark.lab
 

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket as sockets
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleets.waiting import wait_until
 from tests.lab.product import Outcome, Place, Warm, locked, make_key, new_place, strace, warm
 from tests.lab.test_boot_table import digest_of, flip_one_bit, lose_blob, sign_by_stranger
 
@@ -480,13 +482,19 @@ def test_without_a_terminal_an_unanswered_question_is_an_error(place: Place, pla
     assert number(plain.run(place, *APPLY)) == 2
 
 
+def listens(path: Path) -> bool:
+    """A path exists as soon as it is bound; only a connection shows that a process listens."""
+    with sockets.socket(sockets.AF_UNIX) as line:
+        return line.connect_ex(str(path)) == 0
+
+
 @contextmanager
 def ssh_agent(place: Place) -> Iterator[dict[str, str]]:
     socket = place.root / "agent"
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
     try:
-        while not socket.exists():
-            assert agent.poll() is None
+        wait_until(lambda: agent.poll() is not None or listens(socket), "the agent listens")
+        assert agent.poll() is None
         yield {"SSH_AUTH_SOCK": str(socket)}
     finally:
         agent.send_signal(signal.SIGTERM)

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,9 +16,10 @@ import pytest
 
 from holdfast.lab import node as lab_node
 from tests.fleets.deploy_scene import NODE, DeployScene, deploy_scene, is_alive
+from tests.fleets.waiting import Stopwatch, wait_until
 from tests.lab.product import PYTHON
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 PORTS = range(20_000, 32_000)  # of which the agent chooses
 HOLD = """
@@ -80,7 +80,7 @@ def test_a_crash_heals_by_itself_with_the_agent_dead(scene: DeployScene) -> None
     scene.kill_agent()
     try:
         scene.inside("kill", "-9", str(one.pid))
-        scene.await_true(lambda: scene.one("crash").pid != one.pid, 5, "it runs again")
+        wait_until(lambda: scene.one("crash").pid != one.pid, "it runs again")
         assert scene.one("crash").id == one.id
     finally:
         scene.start_agent()
@@ -94,12 +94,11 @@ def test_a_container_whose_supervisor_died_is_not_believed_to_run(scene: DeployS
     (conmon,) = [pid for pid in host_pids(scene, "conmon", one.id) if is_alive(pid)]
     os.kill(conmon, signal.SIGKILL)
     scene.inside("kill", "-9", str(one.pid))
-    scene.await_true(
+    wait_until(
         lambda: any(each.running and each.identity != one.identity for each in scene.containers("orphaned")),
-        30,
         "another one runs",
     )
-    scene.await_true(lambda: scene.answers(scene.one("orphaned")), 10, "and answers")
+    wait_until(lambda: scene.answers(scene.one("orphaned")), "and answers")
 
 
 def test_podmans_service_may_die_at_any_time(scene: DeployScene) -> None:
@@ -158,14 +157,14 @@ def test_an_image_that_left_the_registry_is_a_clear_error(scene: DeployScene, tm
     made = scene.build(tmp_path / "lost", "lost:1", "ARG REGISTRY\nFROM $REGISTRY/hello:1\nENV LOST=1\n")
     name = made.rpartition("/")[2].partition(":")[0]
     accepted = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
-    with urlopen(Request(f"http://{scene.registry}/v2/{name}/manifests/1", headers=accepted), timeout=5) as answer:
+    with urlopen(Request(f"http://{scene.registry}/v2/{name}/manifests/1", headers=accepted), timeout=60) as answer:
         digest = answer.headers["Docker-Content-Digest"]
-    with urlopen(Request(f"http://{scene.registry}/v2/{name}/manifests/{digest}", method="DELETE"), timeout=5):
+    with urlopen(Request(f"http://{scene.registry}/v2/{name}/manifests/{digest}", method="DELETE"), timeout=60):
         pass
     scene.hello("lost", f"{name}@{digest}")
-    began_s = time.monotonic()
+    watch = Stopwatch()
     failed = scene.deploy("lost")
-    assert failed.code == 1 and time.monotonic() - began_s < 60
+    assert failed.code == 1 and watch.within(60)
     said = failed.out + failed.err
     assert "pull" in said and name in said and "remedy" in said, said
     assert scene.containers("lost") == []
@@ -188,9 +187,9 @@ def test_without_podman_a_node_says_so(scene: DeployScene, tmp_path: Path) -> No
     try:
         scene.start_agent()
         scene.run("apply", "--yes", "--detach").ok()
-        scene.await_true(lambda: "podman" in scene.status(), 30, "somebody says that podman is away")
+        wait_until(lambda: "podman" in scene.status(), "somebody says that podman is away")
         said = scene.status()
         assert "remedy" in said
     finally:
         scene.inside("umount", podman)
-    scene.await_true(lambda: any(one.running for one in scene.containers("late")), 60, "and it goes on by itself")
+    wait_until(lambda: any(one.running for one in scene.containers("late")), "and it goes on by itself")

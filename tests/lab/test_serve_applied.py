@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -17,6 +16,8 @@ from typing import Any
 import pytest
 
 from holdfast.adapters.tls.client import pinned_context
+from tests.fleets.ports import free_port
+from tests.fleets.waiting import wait_until
 from tests.lab.product import Place, Warm, end, fingerprints, new_place, warm
 
 pytestmark = pytest.mark.lab
@@ -41,12 +42,6 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
-def free_port() -> int:
-    with socket.socket() as line:
-        line.bind(("127.0.0.1", 0))
-        return int(line.getsockname()[1])
-
-
 @dataclass(frozen=True)
 class Hub:
     url: str
@@ -62,10 +57,9 @@ def running(place: Place, *words: str, wrap: tuple[str, ...] = ()) -> Iterator[H
     with log.open("w") as said:
         process = subprocess.Popen(command, cwd=place.fleet, env=place.environ, stderr=said, start_new_session=True)
     try:
-        until = time.monotonic() + 15
-        while not (found := re.search(r"serving on (\S+)\nhub key: (.+)\n", log.read_text())):
-            assert process.poll() is None and time.monotonic() < until, "the hub does not come up"
-            time.sleep(0.02)
+        wait_until(lambda: process.poll() is not None or serving(log), "the hub serves")
+        found = serving(log)
+        assert found is not None, log.read_text()
         place.hub_key.write_text(found[2])
         made = place.run("token", "create", "--hub", found[1], "--json").ok().json
         yield Hub(found[1], found[2], made["text"])
@@ -74,10 +68,14 @@ def running(place: Place, *words: str, wrap: tuple[str, ...] = ()) -> Iterator[H
         end(process)
 
 
+def serving(log: Path) -> re.Match[str] | None:
+    return re.search(r"serving on (\S+)\nhub key: (.+)\n", log.read_text())
+
+
 def fetch(hub: Hub, target: str) -> bytes:
     asked = urllib.request.Request(hub.url + target, headers={"Authorization": f"Bearer {hub.token}"})
     context = pinned_context(hub.key, "127.0.0.1", time.time)
-    with urllib.request.urlopen(asked, timeout=5, context=context) as answer:
+    with urllib.request.urlopen(asked, timeout=60, context=context) as answer:
         content: bytes = answer.read()
     return content
 

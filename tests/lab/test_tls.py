@@ -26,13 +26,13 @@ from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.fleet_link.http import HttpFleetLink
+from holdfast.adapters.http_server import node as listening
+from holdfast.adapters.http_server.node import NodeServer
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.nonces.memory import MemoryNonces
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.tls.server import IssuedTls
-from holdfast.agent.local_api import listener as listening
 from holdfast.agent.local_api.api import Holding, LocalApi, NodeStatus
-from holdfast.agent.local_api.listener import Listener
 from holdfast.errors import TryLater
 from holdfast.model import ssh_key
 from holdfast.model.certificate import Issued
@@ -105,7 +105,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
         yield HubProcess(place, door, HubKey(private), place.ledger)
     finally:
         process.terminate()
-        process.wait(15)
+        process.wait(60)
 
 
 # ---- a node's listener, in a thread
@@ -145,7 +145,7 @@ class Listening:
         clock = SystemClock()
         self.audit = MemoryAuditLog(clock)
         api = LocalApi(Node(), NODE, MemoryNonces(clock), self.audit, clock)
-        self.listener = Listener(api, self.serving, IssuedTls(), HOST, 0)
+        self.listener = NodeServer(api, self.serving, IssuedTls(), HOST, 0)
         self.loop = asyncio.new_event_loop()
         self.port = 0
 
@@ -153,7 +153,7 @@ class Listening:
         return self.certificates.serving((NAME,), time.time() + self.shift_s)
 
     def refresh(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._refresh(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._refresh(), self.loop).result(60)
 
     async def _refresh(self) -> None:
         self.listener.refresh()
@@ -177,11 +177,11 @@ def a_listener(state: Path) -> Iterator[Listening]:
     thread = threading.Thread(target=lambda: mine.loop.run_until_complete(live()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         yield mine
     finally:
         mine.loop.call_soon_threadsafe(task[0].cancel)
-        thread.join(20)
+        thread.join(60)
         mine.loop.close()
     assert not thread.is_alive()
 
@@ -311,7 +311,7 @@ def agent_calls(port: int, key: str) -> None:
         finally:
             await link.close()
 
-    asyncio.run(asyncio.wait_for(work(), 30))
+    asyncio.run(asyncio.wait_for(work(), 60))
 
 
 @pytest.mark.parametrize("impostor", list(impostors()))
@@ -454,7 +454,7 @@ def test_too_many_callers_are_turned_away_and_places_come_back(tmp_path: Path, m
             assert fifth.recv(1) == b"", "it would be waited for, if it had a place"
         for line in mute:
             line.close()
-        assert _within(10, lambda: status_of(exchange(mine.port, signed(there, HUB), careless())) == 200)
+        assert _within(60, lambda: status_of(exchange(mine.port, signed(there, HUB), careless())) == 200)
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,9 @@ from tests.fleets.faked_time import SceneInFakedTime, scene_in_faked_time
 from tests.fleets.lasting import Conversations, Echoed, KeptAlive, Multiplexed
 from tests.fleets.load import trusting
 from tests.fleets.traffic_scene import DOMAIN, EDGE, ZONE, Watch
+from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 WORKER = "w1"
 PUBLIC, INTERNAL = f"shop.{DOMAIN}", f"web.shop.{ZONE}"
@@ -106,11 +107,11 @@ def test_a_renewed_certificate_is_served_without_a_dropped_connection(scene: Sce
             talks.await_rounds(5)
             scene.time.is_in(RENEWED)
             for name, watch in handshakes.items():
-                scene.await_true(partial(has_changed, watch), RENEWAL_S, f"a new certificate is shown for {name}")
+                wait_until(partial(has_changed, watch), f"a new certificate is shown for {name}", RENEWAL_S)
             visitors.await_visits(100)
             scene.time.is_in(0)
             scene.made.lab("start", "hub").ok()
-            scene.await_true(lambda: is_live(scene), 30, "the hub is told that all is well")
+            wait_until(lambda: is_live(scene), "the hub is told that all is well")
             talks.await_rounds(5)
     finally:
         scene.made.lab("start", "hub").ok()
@@ -205,9 +206,9 @@ def test_a_bad_certificate_on_the_shelf_is_never_shown_and_replaced(scene: Scene
             scene.made.lab("start", node).ok()
         for node, name in places:
             good = partial(is_good, scene, node, name)
-            scene.await_true(good, 40, f"a good one is shown for {name}")
+            wait_until(good, f"a good one is shown for {name}")
     assert len(bad) == len(places) and bad.isdisjoint(seen)
-    scene.await_true(lambda: scene.answers("shop"), 30, "and everything else is there again")
+    wait_until(lambda: scene.answers("shop"), "and everything else is there again")
     for kind in KINDS:
         assert scene.fetch(kind)[0] == "200", kind
 
@@ -217,7 +218,7 @@ def swapped(scene: SceneInFakedTime, node: str, names: dict[str, str]) -> set[st
     state = state_of(scene, node)
     scene.made.lab("kill", node, "--agent").ok()
     scene.inside(node, "kill", (state / "proxy" / "supervisor.lock").read_text().split()[0])
-    scene.await_true(lambda: "proxy" not in scene.pids(node), 15, f"the proxy of {node} ended")
+    wait_until(lambda: "proxy" not in scene.pids(node), f"the proxy of {node} ended")
     shutil.rmtree(state / "proxy")
     issuer = X509Certificates(str(state), PosixDisk())
     leaves = set()
@@ -254,7 +255,7 @@ def test_what_cannot_be_renewed_is_told_of_before_it_ends(scene: SceneInFakedTim
     for left, code in ((EXPIRING, "certificate_expiring"), (STALE, "certificate_stale")):
         assert not any(about_of(scene, code, name) for _, name in PLACES), scene.ear.heard
         scene.time.is_in(ends - left)
-        scene.await_true(partial(is_told, scene, code), RENEWAL_S, f"{code} for both names")
+        wait_until(partial(is_told, scene, code), f"{code} for both names", RENEWAL_S)
         assert scene.answers("shop"), "what is still good is served"
     assert {name: shown(scene, node, name, scene.trust()) for node, name in PLACES} == before
 
@@ -272,7 +273,7 @@ def test_what_can_be_renewed_again_is_renewed_by_itself(scene: SceneInFakedTime)
     assert before is not None
     shutil.rmtree(kept)
     scene.time.is_in(before.days - STALE + 1)
-    scene.await_true(lambda: shown(scene, WORKER, INTERNAL) not in (before, None), 90, "a new one is shown")
+    wait_until(lambda: shown(scene, WORKER, INTERNAL) not in (before, None), "a new one is shown")
     assert kept.is_file()
 
 

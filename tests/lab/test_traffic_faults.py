@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from tests.fleets.traffic_scene import DOMAIN, EDGE, TRUTH_S, ZONE, TrafficScene, traffic_scene
+from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 WORKER = "w1"
 SHOP = f"shop.{DOMAIN}"
@@ -35,7 +36,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrafficScene]:
 def scene(lab: TrafficScene) -> Iterator[TrafficScene]:
     """Every test ends with a public name that is well: by the client's word and by the product's."""
     yield lab
-    lab.await_true(lambda: is_well(lab), 30, "all is well again")
+    wait_until(lambda: is_well(lab), "all is well again")
 
 
 def is_well(scene: TrafficScene) -> bool:
@@ -55,7 +56,7 @@ def told(scene: TrafficScene, true: Callable[[dict[str, Any]], bool], why: str) 
         return true(last)
 
     try:
-        scene.await_true(looked, TRUTH_S, why)
+        wait_until(looked, why, TRUTH_S)
     except AssertionError as trouble:
         raise AssertionError(f"{trouble}; it said {last}") from None
 
@@ -68,7 +69,7 @@ def test_a_killed_proxy_comes_back_with_all_its_routes(scene: TrafficScene, node
     """M-116, T-29: another process, the same routes, within seconds; an alert is not needed for a blink."""
     before = scene.pids(node)
     os.kill(before["proxy"], signal.SIGKILL)
-    scene.await_true(lambda: scene.answers("shop"), TRUTH_S, "it answers again")
+    wait_until(lambda: scene.answers("shop"), "it answers again", TRUTH_S)
     after = scene.pids(node)
     assert after["proxy"] != before["proxy"] and after["agent"] == before["agent"]
     assert scene.says("shop")["version"] == "1"
@@ -80,7 +81,7 @@ def test_a_proxy_without_its_agent_is_restarted_all_the_same(scene: TrafficScene
     scene.made.lab("kill", node, "--agent").ok()
     try:
         os.kill(scene.pids(node)["proxy"], signal.SIGKILL)
-        scene.await_true(lambda: scene.answers("shop"), TRUTH_S, "it answers again")
+        wait_until(lambda: scene.answers("shop"), "it answers again", TRUTH_S)
         assert "agent" not in scene.pids(node)
     finally:
         scene.made.lab("start", node).ok()
@@ -95,12 +96,12 @@ def test_a_proxy_whose_files_are_gone_gets_them_again(scene: TrafficScene) -> No
         visitors.await_visits(20)
         for path in lost:
             path.unlink()
-        scene.await_true(lambda: all(path.exists() for path in lost), TRUTH_S, "they are there again")
+        wait_until(lambda: all(path.exists() for path in lost), "they are there again", TRUTH_S)
         told(scene, lambda edge: edge["status"] == "live", "it is live")
         visitors.await_visits(20)
     assert visitors.failures == []
     os.kill(scene.pids(EDGE)["proxy"], signal.SIGKILL)
-    scene.await_true(lambda: scene.answers("shop"), TRUTH_S, "it answers after a restart")
+    wait_until(lambda: scene.answers("shop"), "it answers after a restart", TRUTH_S)
 
 
 def test_a_proxy_whose_folders_are_gone_serves_again(scene: TrafficScene) -> None:
@@ -108,8 +109,8 @@ def test_a_proxy_whose_folders_are_gone_serves_again(scene: TrafficScene) -> Non
     folder = proxy_folder(scene)
     for path in [path for path in folder.iterdir() if path.is_dir()]:
         shutil.rmtree(path)
-    scene.await_true(lambda: any(folder.glob("*/*.json")), TRUTH_S, "its folders are there again")
-    scene.await_true(lambda: scene.answers("shop"), TRUTH_S, "it answers")
+    wait_until(lambda: any(folder.glob("*/*.json")), "its folders are there again", TRUTH_S)
+    wait_until(lambda: scene.answers("shop"), "it answers", TRUTH_S)
     scene.hello("shop", "hello:2")
     scene.deploy("shop").ok()
     assert scene.says("shop")["version"] == "2", "and hears of what is new"
@@ -129,7 +130,7 @@ def test_a_worker_s_proxy_that_hangs_is_told_of(scene: TrafficScene) -> None:
     os.kill(frozen, signal.SIGSTOP)
     try:
         told(scene, lambda edge: not edge["backend_reachable"], "the backend does not answer")
-        assert scene.fetch("shop")[0] in ("502", "504", "silent")
+        assert scene.fetch("shop", 3)[0] in ("502", "504", "silent")
     finally:
         os.kill(frozen, signal.SIGCONT)
     told(scene, lambda edge: bool(edge["backend_reachable"]), "it answers again")
@@ -157,7 +158,7 @@ def test_frozen_dns_is_told_of_and_traffic_goes_on(scene: TrafficScene) -> None:
                 os.kill(frozen, signal.SIGCONT)
             except ProcessLookupError:
                 assert scene.pids(EDGE).get("dns") != frozen, "somebody put another one in its place"
-        scene.await_true(answers, TRUTH_S, "it answers again")
+        wait_until(answers, "it answers again", TRUTH_S)
         told(scene, lambda edge: bool(edge["dns_agrees"]), "and agrees")
     assert visitors.failures == []
 
@@ -175,7 +176,7 @@ def test_a_name_that_leads_elsewhere_leads_no_request_there(scene: TrafficScene)
         for path in files:
             path.write_text(path.read_text().replace(f"{worker} {internal}", f"{here} {internal}"))
         os.kill(dns, signal.SIGHUP)
-        scene.await_true(lambda: scene.asked(internal) == [worker], TRUTH_S, "the record is right again")
+        wait_until(lambda: scene.asked(internal) == [worker], "the record is right again", TRUTH_S)
         visitors.await_visits(100)
         impostor.settimeout(0.1)
         with pytest.raises(TimeoutError):
@@ -187,7 +188,7 @@ def test_killed_dns_comes_back_with_all_its_records(scene: TrafficScene) -> None
     """T-06 (5), C-20."""
     internal = f"web.shop.{ZONE}"
     os.kill(scene.pids(EDGE)["dns"], signal.SIGKILL)
-    scene.await_true(lambda: scene.asked(internal) == [scene.addresses[WORKER]], TRUTH_S, "it answers again")
+    wait_until(lambda: scene.asked(internal) == [scene.addresses[WORKER]], "it answers again", TRUTH_S)
 
 
 def test_an_edge_that_is_cut_off_is_not_called_live(scene: TrafficScene) -> None:
@@ -205,7 +206,7 @@ def test_a_cut_between_edge_and_worker_is_told_of_and_heals(scene: TrafficScene)
     scene.made.lab("cut", EDGE, WORKER).ok()
     try:
         told(scene, lambda edge: not edge["backend_reachable"], "the edge does not reach the worker")
-        assert scene.fetch("shop")[0] in ("502", "504", "silent")
+        assert scene.fetch("shop", 3)[0] in ("502", "504", "silent")
     finally:
         scene.made.lab("heal").ok()
     told(scene, lambda edge: bool(edge["backend_reachable"]), "it reaches it again")
@@ -215,10 +216,10 @@ def test_a_worker_whose_power_was_cut_comes_back_behind_the_same_name(scene: Tra
     """M-86, I-01: 502 in between; proxy, DNS and routes are there after a boot without anybody's help."""
     scene.made.lab("kill", WORKER).ok()
     assert scene.pids(WORKER) == {}
-    assert scene.fetch("shop")[0] in ("502", "504", "silent")
+    assert scene.fetch("shop", 3)[0] in ("502", "504", "silent")
     told(scene, lambda edge: not edge["backend_reachable"], "the backend is gone")
     scene.made.lab("start", WORKER).ok()
-    scene.await_true(lambda: scene.answers("shop"), 30, "it answers again")
+    wait_until(lambda: scene.answers("shop"), "it answers again")
     assert {"node", "agent", "proxy", "dns"} <= scene.pids(WORKER).keys()
 
 

@@ -24,15 +24,16 @@ from holdfast.model.certificate import Constraints
 from tests.fleets.lasting import Conversations, Lasting, Multiplexed
 from tests.fleets.load import Visitors, h2load, trusting
 from tests.fleets.traffic_scene import DOMAIN, ZONE, TrafficScene, traffic_scene
+from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 EDGES = ("e1", "e2")
 NODES = "hub1:hub+worker,w1:worker,e1:edge,e2:edge"
 WORKER = "w1"
 VAULT, STREAM, INTERNAL = f"vault.{DOMAIN}", f"stream.{DOMAIN}", f"web.vault.{ZONE}"
 LISTENERS = (443, 8443, 9443)
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 CONTAINERFILE = """ARG REGISTRY
 FROM $REGISTRY/hello:1
@@ -179,7 +180,7 @@ def test_hostnames_are_spread_over_the_edges_and_stay_where_they_are(scene: Traf
     assert abs(loads[0] - loads[1]) <= 1, before
     for host in (f"ant.{DOMAIN}", f"bee.{DOMAIN}"):
         (other,) = set(EDGES) - {before[host]}
-        scene.await_true(partial(fetched, scene, before[host], host), 15, f"{host} is served")
+        wait_until(partial(fetched, scene, before[host], host), f"{host} is served")
         assert not fetched(scene, other, host)
     leaving = [host for host, edge in before.items() if edge == "e2" and host[:3] in ("ant", "bee", "cow", "dog")]
     for host in leaving:
@@ -198,16 +199,16 @@ def test_an_edge_that_dies_takes_only_its_own_names_along(scene: TrafficScene, v
     placed = {edge: next(host for host, at in edges(scene).items() if at == edge and is_hello(host)) for edge in EDGES}
     safe, lost = placed["e1"], placed["e2"]
     visitors = Visitors(f"https://{safe}/", scene.addresses["e1"], scene.trust(), rate=150)
-    scene.await_true(lambda: fetched(scene, "e1", safe) and fetched(scene, "e2", lost), 15, "both are served")
+    wait_until(lambda: fetched(scene, "e1", safe) and fetched(scene, "e2", lost), "both are served")
     with visitors.at_work():
         visitors.await_visits(50)
         scene.made.lab("kill", "e2").ok()
         assert not fetched(scene, "e2", lost)
         visitors.await_visits(200)
-        scene.await_true(lambda: statuses(scene)[lost] == "unknown", 15, "the dead one's name is not called live")
+        wait_until(lambda: statuses(scene)[lost] == "unknown", "the dead one's name is not called live")
         assert statuses(scene)[safe] == "live" and edges(scene)[lost] == "e2", "names do not wander by themselves"
         scene.made.lab("start", "e2").ok()
-        scene.await_true(lambda: fetched(scene, "e2", lost), 30, "it is back")
+        wait_until(lambda: fetched(scene, "e2", lost), "it is back")
     assert visitors.failures == []
 
 

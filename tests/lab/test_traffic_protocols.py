@@ -9,7 +9,6 @@ import signal
 import socket
 import ssl
 import subprocess
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,21 +20,21 @@ from cryptography import x509
 
 from tests.fleets.acme_lab import public_authority
 from tests.fleets.load import h2load, trusting
-from tests.fleets.traffic_scene import DOMAIN, EDGE, ZONE, TrafficScene, traffic_scene
+from tests.fleets.traffic_scene import DOMAIN, EDGE, ZONE, TrafficScene
+from tests.fleets.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
-PATIENCE_S = 10
+PATIENCE_S = 60
 SSLYZE = Path(__file__).parents[2] / "build" / "sslyze" / "bin" / "python"
 HEALTH, SERVING = "/grpc.health.v1.Health/Check", b"\x08\x01"
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrafficScene]:
-    with traffic_scene(tmp_path_factory.mktemp("protocols")) as made:
-        made.hello("shop", "hello:1")
-        made.deploy("shop").ok()
-        yield made
+def scene(traffic_lab: TrafficScene) -> TrafficScene:
+    traffic_lab.hello("shop", "hello:1")
+    traffic_lab.deploy("shop").ok()
+    return traffic_lab
 
 
 # ---- protocols
@@ -170,7 +169,7 @@ def test_a_redeploy_on_another_port_keeps_the_url(scene: TrafficScene) -> None:
         for port, image in ((9090, "hello:2"), (8080, "hello:1")):
             scene.hello("port", image, port=port)
             scene.deploy("port").ok()
-            visitors.await_answer(f'"version":"{image[-1]}"', 5)
+            visitors.await_answer(f'"version":"{image[-1]}"')
             after = scene.doors("w1", "port")
             assert after.isdisjoint(before) and all(f"->{port}/" in door for door in after)
             before = after
@@ -189,9 +188,9 @@ def test_a_service_that_moves_to_another_node_keeps_its_url(scene: TrafficScene)
         for node, image in (("hub1", "hello:2"), ("w1", "hello:1")):
             scene.hello("move", image, node=node)
             scene.run("apply", "--yes").ok()
-            visitors.await_answer(f'"version":"{image[-1]}"', 15)
+            visitors.await_answer(f'"version":"{image[-1]}"')
             for asked in ("hub1", "w1", EDGE):
-                scene.await_true(partial(moved, scene, internal, asked, node), 15, f"{asked} knows where it is")
+                wait_until(partial(moved, scene, internal, asked, node), f"{asked} knows where it is")
             visitors.await_visits(50)
     assert visitors.failures == []
     assert scene.doors("w1", "move") and not scene.doors("hub1", "move")
@@ -212,7 +211,7 @@ def test_updates_drop_nothing_over_http_2(scene: TrafficScene) -> None:
         assert update.wait(60) == 0
     finally:
         update.kill()
-        update.wait(10)
+        update.wait(60)
     assert tally.failed == {} and tally.asked == 1500
     assert scene.says("shop")["version"] == "2"
 
@@ -239,7 +238,7 @@ def test_a_public_authority_s_certificate_is_served_and_its_absence_is_told(scen
         assert scene.edge_status(hosts[1])["status"] != "live"
         assert shown(scene, root, hosts[0]), "what is there stays"
         authority.start()
-        scene.await_true(lambda: scene.edge_status(hosts[1])["status"] == "live", 60, "it was ordered again")
+        wait_until(lambda: scene.edge_status(hosts[1])["status"] == "live", "it was ordered again")
         assert shown(scene, root, hosts[1]) == [hosts[1]]
         for name in ("paid", "unpaid"):
             scene.run("undeploy", name, "--yes").ok()

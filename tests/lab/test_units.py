@@ -15,7 +15,7 @@ UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.servic
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
 def test_systemd_finds_nothing_to_complain_about(unit: Path) -> None:
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr.strip()) == (0, "")
 
 
@@ -23,7 +23,7 @@ def test_systemd_finds_nothing_to_complain_about(unit: Path) -> None:
 def test_a_unit_is_hardened(unit: Path) -> None:
     """A15, D34: no new privileges, nothing writable but its own state, private to it."""
     done = subprocess.run(
-        ["systemd-analyze", "security", "--offline=yes", "--no-pager", unit], capture_output=True, text=True, timeout=30
+        ["systemd-analyze", "security", "--offline=yes", "--no-pager", unit], capture_output=True, text=True, timeout=60
     )
     exposure = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
     assert exposure and float(exposure[1]) <= EXPOSURE_MAX[unit.name], done.stdout[-400:]

@@ -9,11 +9,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from holdfast import __version__
 from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.errors import Limited, Unauthenticated, Unreachable
 from holdfast.model.cadence import Cadence
 from holdfast.model.order import Delivered
 from holdfast.model.report import Pulse, Report
+from holdfast.model.revision import FORMAT
 from tests.fleets.agents import Lone, Machine, PaperHub, until
 from tests.fleets.build import small_fleet
 from tests.fleets.desks import OPERATOR, Rig
@@ -109,7 +111,7 @@ def test_a_hub_that_is_gone_changes_nothing_and_is_asked_ever_more_rarely() -> N
         assert after == before
         del machine.link._try
         back_s = rig.loop.time()
-        await until(rig, lambda: (agent.heard_s or 0) > back_s, at_most_s=61)
+        await until(rig, lambda: (agent.check_ins.heard_s or 0) > back_s, at_most_s=61)
         task.cancel()
 
     play(scene)
@@ -153,7 +155,7 @@ def test_a_hub_that_counts_too_many_is_left_alone_as_long_as_it_says() -> None:
 
         machine.link._try = limited
         task = asyncio.ensure_future(agent.run())
-        await until(rig, lambda: agent.heard_s is not None, at_most_s=450)
+        await until(rig, lambda: agent.check_ins.heard_s is not None, at_most_s=450)
         task.cancel()
         first, second = gaps(tried)[:2]
         assert 20 <= first <= 25 and 300 <= second <= 375
@@ -304,5 +306,21 @@ def test_pulses_never_count_backwards_across_restarts() -> None:
             task.cancel()
         numbers = [msgspec.json.decode(m.pulse.pulse, type=Pulse).sequence for m in hub.said if m.pulse]
         assert numbers == sorted(set(numbers)) and len(numbers) > 15
+
+    run(scene)
+
+
+def test_a_pulse_names_the_release_and_the_format_that_the_agent_reads_and_older_pulses_still_decode() -> None:
+    async def scene(loop: VirtualLoop) -> None:
+        hub = PaperHub(*CANDIDATES)
+        await Lone(loop, hub).turned()
+        signed = next(message.pulse for message in hub.said if message.pulse is not None)
+        pulse = msgspec.json.decode(signed.pulse, type=Pulse)
+        assert (pulse.release, pulse.format) == (__version__, FORMAT)
+        keys = list(msgspec.json.decode(signed.pulse))
+        assert keys[-2:] == ["release", "format"]
+        older = {key: value for key, value in msgspec.json.decode(signed.pulse).items() if key in keys[:-2]}
+        decoded = msgspec.json.decode(msgspec.json.encode(older), type=Pulse)
+        assert (decoded.release, decoded.format, decoded.accepted) == ("", 0, pulse.accepted)
 
     run(scene)

@@ -10,7 +10,8 @@ import pytest
 
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.agent.agent import Agent
-from holdfast.agent.orders.crash_recovery import WAYS
+from holdfast.agent.keeper import acts_of
+from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.errors import Failed, NotPermitted
 from holdfast.model import canonical
 from holdfast.model.audit import Event
@@ -224,7 +225,7 @@ def test_a_counter_that_was_used_is_used_for_every_other_order_too() -> None:
 def test_the_gate_is_asked_even_if_verifying_were_fooled(monkeypatch: pytest.MonkeyPatch) -> None:
     """design §2, I-02: two locks on one door; a proof of too low a grade opens only the first."""
     monkeypatch.setattr(
-        "holdfast.agent.orders.orders.rules.verify",
+        "holdfast.agent.orders.order_gate.rules.verify",
         lambda signed, *given: VerifiedOrder(msgspec.json.decode(signed.order, type=Order), {}, "apply", ()),
     )
 
@@ -477,7 +478,7 @@ def test_one_lane_one_at_a_time_and_lanes_beside_each_other() -> None:
         running: list[str] = []
         most: dict[str, int] = {"all": 0}
 
-        class Slow:
+        class Slow(NodeCertificates):
             async def renew(self) -> str:
                 running.append("x")
                 most["all"] = max(most["all"], len(running))
@@ -485,13 +486,7 @@ def test_one_lane_one_at_a_time_and_lanes_beside_each_other() -> None:
                 running.pop()
                 return "done"
 
-            def shown(self) -> tuple[bytes, str]:
-                return b"", ""
-
-            def follow(self, *given: Any) -> None:
-                """Nothing depends on it."""
-
-        s.lone.certificates = Slow()
+        s.lone.certificates = Slow(s.lone.issuer, s.lone.clock)
         agent = s.lone.start()
         task = asyncio.ensure_future(agent.run())
         await asyncio.sleep(1)
@@ -510,4 +505,13 @@ def test_one_lane_one_at_a_time_and_lanes_beside_each_other() -> None:
 
 def test_every_action_that_is_built_says_what_a_crash_means_for_it() -> None:
     """`deploy` and `retire` are the agent's own operations, not orders."""
-    assert set(WAYS) == {action for action, rule in ACTIONS.items() if rule.built} | {"deploy", "retire"}
+
+    async def scene(s: Scene) -> None:
+        agent = await s.ready()
+        acts = {**s.lone.built.reporter.acts, **acts_of(agent.keepers)}
+        assert set(acts) == {action for action, rule in ACTIONS.items() if rule.built} | {"deploy", "retire"}
+        assert all(act.why for act in acts.values())
+        assert {kind for kind, act in acts.items() if act.perform is None} == {"deploy", "retire"}
+        assert {kind for kind, act in acts.items() if act.after_crash == "resume"} == {"stop", "force-cleanup", "purge"}
+
+    play(scene)

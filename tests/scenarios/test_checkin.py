@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.errors import Invalid, NotPermitted
-from holdfast.hub.fleet import HubFleet
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.audit import AuditEntry, Event, encode
@@ -19,6 +18,7 @@ from holdfast.model.principal import Principal
 from holdfast.model.report import Facts, SignedPulse
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.ports.ledger_store import Transaction
+from holdfast.wiring import hub as wiring
 from tests.fleets.build import mailbox, small_fleet
 from tests.fleets.desks import Puppet, Rig
 from tests.fleets.virtual import VirtualLoop, run
@@ -303,7 +303,7 @@ def test_intervals_stretch_with_the_fleet_and_agents_learn_it_with_the_answer() 
         (w1,) = await rig.joined("w1")
         assert (await w1.follows()).cadence == NORMAL
         slow = Cadence(20.0, 60.0, 180.0, 5.0)
-        rig.desk.set_pace(slow)
+        rig.watched.set_pace(slow)
         assert (await w1.says()).cadence == slow
 
     run(main)
@@ -321,7 +321,7 @@ def test_a_hub_without_a_revision_asks_for_what_nodes_hold_and_knows_nobody() ->
         empty = MemoryStore(rig.clock)
         empty.commit(Transaction(expect={}, put={keys.PIN: pin.value}))
         hub = mailbox(empty, rig.clock)
-        desk = HubFleet(hub, empty, rig.clock, SeededRandom("desk"), rig.audit)
+        desk = wiring.fleet(hub=hub, store=empty, clock=rig.clock, random=SeededRandom("desk"), audit=rig.audit).desk
         answer = await desk.check_in(stranger, CheckIn("w1"), "x")
         assert not answer.registered and answer.salvage_wanted and answer.head == NO_HEAD
 

@@ -12,7 +12,7 @@ from holdfast.adapters.runtime.memory import Behaviour, Image
 from holdfast.errors import Failed
 from holdfast.model.fleet import Component, Route, Service, Volume
 from holdfast.ports.prober import Verdict
-from tests.fleets.agents import until
+from tests.fleets.agents import services_of, until
 from tests.fleets.build import small_fleet
 from tests.fleets.deploying import HEALTH, Scene, image, play
 
@@ -59,8 +59,8 @@ async def at_rest(scene: Scene, wanted: Mapping[str, Service]) -> None:
     def rests() -> bool:
         agent = scene.agent
         assert agent is not None
-        states = {one.service: one.phase for one in agent.services.states()}
-        calm = not agent.services.busy and agent.accepting.seen == head
+        states = {one.service: one.phase for one in services_of(agent).section().services}
+        calm = not agent.lanes.is_working and agent.accepting.seen == head
         return calm and states.keys() == wanted.keys() and "settling" not in states.values()
 
     await until(scene.rig, rests, 120)
@@ -70,8 +70,8 @@ async def at_rest(scene: Scene, wanted: Mapping[str, Service]) -> None:
 def check(scene: Scene, wanted: Mapping[str, Service]) -> None:
     """What runs is what is wanted, or what served before where that failed; nothing else of ours is here."""
     assert scene.agent is not None
-    for state in scene.agent.services.states():
-        record = scene.agent.services.records.of(state.service)
+    for state in services_of(scene.agent).section().services:
+        record = services_of(scene.agent).records.of(state.service)
         here = [one for one in scene.ours() if one.service == state.service]
         serving = record.serving
         if state.phase == "held":

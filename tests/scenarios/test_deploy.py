@@ -10,7 +10,7 @@ from holdfast.errors import Failed
 from holdfast.model.container import Container
 from holdfast.model.fleet import Hooks, Node, Service, Volume
 from holdfast.ports.prober import Verdict
-from tests.fleets.agents import until
+from tests.fleets.agents import services_of, until
 from tests.fleets.build import small_fleet
 from tests.fleets.deploying import Scene, component, image, play, service
 
@@ -178,10 +178,10 @@ def test_undeployed_means_containers_gone_data_kept_and_listed_c_08_m_85() -> No
         scene.apply({"other": service()})
         await until(scene.rig, lambda: all(one.service == "other" for one in scene.ours()))
         assert scene.agent is not None
-        await until(scene.rig, lambda: bool(scene.agent and scene.agent.services.retired))
-        (left,) = scene.agent.services.retired
+        await until(scene.rig, lambda: bool(scene.agent and services_of(scene.agent).section().retired))
+        (left,) = services_of(scene.agent).section().retired
         assert (left.name, left.removed_in) == ("web", 2) and left.files == 1
-        assert scene.agent.services.records.services() == ["other"]
+        assert services_of(scene.agent).records.services() == ["other"]
 
     play({"web": service(volumes=(DATA,)), "other": service()}, story)
 
@@ -227,7 +227,7 @@ def test_somebody_elses_containers_are_reported_and_left_alone_c_05_t_15() -> No
         await asyncio.sleep(30)
         assert scene.machine.runtime.named("theirs") == theirs
         assert scene.agent is not None
-        shown = [one for one in scene.agent.services.containers() if one.orphan]
+        shown = [one for one in services_of(scene.agent).section().containers if one.orphan]
         assert [(one.service, one.status) for one in shown] == [("theirs", "running")]
         assert all("theirs" not in call.subject for call in scene.machine.runtime.calls)
 
@@ -267,7 +267,7 @@ def test_orphans_are_stopped_or_removed_where_the_node_says_so_c_05(policy: str)
 
 def _all(scene: Scene) -> list[Container]:
     assert scene.agent is not None
-    return list(scene.agent.services.crew.inventory.all())
+    return list(scene.machine.built.inventory.all())
 
 
 def test_an_observing_node_touches_nothing_and_says_what_differs_c_04() -> None:
@@ -458,9 +458,9 @@ def test_no_rollout_pulls_because_another_one_asks_anew() -> None:
     async def story(scene: Scene) -> None:
         await scene.settled()
         assert scene.agent is not None
-        crew = scene.agent.services.crew
-        crew.images = Forgetful()
-        asked = [crew.images_here({scene.one().image, "nobody/has:this"}) for _ in range(3)]
+        images = scene.machine.built.images
+        images.known = Forgetful()
+        asked = [images.here({scene.one().image, "nobody/has:this"}) for _ in range(3)]
         assert await asyncio.gather(*asked) == [{scene.one().image}] * 3
 
     play({"web": service()}, story)

@@ -7,7 +7,8 @@ from typing import TypeVar
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.name_server.memory import MemoryNameServer
 from holdfast.agent.findings import Findings
-from holdfast.agent.traffic.dns.keeper import DIFFERS, DOWN, LOOK_S, DnsRecords
+from holdfast.agent.keeping import Keeping
+from holdfast.agent.traffic.dns.records import DIFFERS, DOWN, LOOK_S, DnsRecords
 from holdfast.errors import Failed
 from holdfast.ports.name_server import Serving
 from holdfast.reconcile import dns_records as records
@@ -28,7 +29,11 @@ class Node:
         self.findings = Findings(clock.now_s)
         self.said: list[str] = []
         self.changes = 0
-        self.names = DnsRecords(server, self.findings, clock, lambda what, more: self.said.append(what), self._changed)
+        self.names = DnsRecords(server, self.findings, clock, self._say, self._changed)
+        self.keeping = Keeping(self.findings, self._say)
+
+    def _say(self, what: str, more: dict[str, object]) -> None:
+        self.said.append(what)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -41,7 +46,7 @@ class Node:
 def with_node(story: Callable[[Node], Awaitable[T]], server: MemoryNameServer | None = None) -> T:
     async def main(loop: virtual.VirtualLoop) -> T:
         node = Node(server or MemoryNameServer(), LoopClock(loop, 1_800_000_000.0))
-        running = asyncio.ensure_future(node.names.run())
+        running = asyncio.ensure_future(node.keeping.keep(node.names.run))
         try:
             return await story(node)
         finally:

@@ -159,14 +159,14 @@ def test_a_node_is_told_at_once_whether_it_holds_a_line_or_asks_a_moment_later()
     async def story(loop: VirtualLoop, rig: Rig, nodes: list[Running]) -> None:
         w1, w2, _ = nodes
         w1.die()
-        await until(loop, lambda: bool(rig.desk._registry.members["w2"].standby), WINDOW_S + 1)
+        await until(loop, lambda: bool(rig.standby.services_on("w2")), WINDOW_S + 1)
         assert await until(loop, lambda: w2.stands_in == (WEB,), 1) <= 0.2, "its bell was rung"
         w1.start()
         await until(loop, lambda: w2.stands_in == (), 11)
         w1.die()
         await asyncio.sleep(80)
         w2.die()
-        await until(loop, lambda: bool(rig.desk._registry.members["w2"].standby), WINDOW_S + 1)
+        await until(loop, lambda: bool(rig.standby.services_on("w2")), WINDOW_S + 1)
         asked_s = loop.time()
         assert (await w2.says(wait_s=10.0)).standby == (WEB,) and loop.time() == asked_s, "it was news"
         assert (await w2.says(wait_s=10.0)).standby == (WEB,) and loop.time() == asked_s + 10.0, "it was not any more"

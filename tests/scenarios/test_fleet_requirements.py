@@ -17,9 +17,11 @@ from holdfast.model.fleet import Fleet, Node
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.order import ACTIONS, Delivered, HubOrder
 from holdfast.wire import faults
+from holdfast.wiring import keepers
 from tests.fleets import virtual
 from tests.fleets.agents import Lone, Machine, PaperHub, until
 from tests.fleets.build import ALICE_SIGNER, small_fleet
+from tests.fleets.counts import SOAK
 from tests.fleets.desks import OPERATOR, Puppet, Rig, key_of
 from tests.fleets.virtual import VirtualLoop
 from tests.scenarios.test_agent_accepts import chain
@@ -83,7 +85,7 @@ def test_in_a_whole_day_the_hub_calls_nobody_and_asks_for_nothing_but_its_closed
         await asyncio.sleep(2 * 3600)
         assert ("node_silent", "node.w1") in rig.told.said
         tasks["w1"] = asyncio.ensure_future(machines["w1"].start().run())
-        await asyncio.sleep(21 * 3600)
+        await asyncio.sleep((21 if SOAK else 3) * 3600)
         assert ("node_back", "node.w1") in rig.told.said
         assert made, "the probe of the silent node, at least"
         assert {each.action for each in made} <= {name for name, rule in ACTIONS.items() if rule.hub_may}
@@ -103,7 +105,7 @@ def test_a_node_hears_of_itself_and_of_nobody_it_could_call() -> None:
             agent = machine.start()
             await agent.join()
             await agent.turn()
-            content = LocalAgent(agent).manifest()
+            content = LocalAgent(agent, machine.journal, machine.clock).manifest()
             assert content is not None
             manifest = msgspec.json.decode(content, type=NodeManifest)
             assert manifest.node == name and all(entry.node == name for entry in manifest.services.values())
@@ -284,7 +286,8 @@ def test_worker_is_the_default_and_proxy_is_what_the_revision_says(
     (candidate,) = chain((roled(x1=said, a1=others), ALICE_SIGNER))
 
     async def scene(loop: VirtualLoop) -> None:
-        agent = await Lone(loop, PaperHub(candidate), "x1").turned()
+        lone = Lone(loop, PaperHub(candidate), "x1")
+        agent = await lone.turned()
         assert roles.of(agent) == said
         if fits:
             roles.check_role(agent, asserted)
@@ -292,7 +295,7 @@ def test_worker_is_the_default_and_proxy_is_what_the_revision_says(
             with pytest.raises(Conflict, match=r"role edge.* says worker") as refused:
                 roles.check_role(agent, asserted)
             assert refused.value.code == "failed_precondition"
-        content = LocalAgent(agent).manifest()
+        content = LocalAgent(agent, lone.journal, lone.clock).manifest()
         assert content is not None
         runs = bool(msgspec.json.decode(content, type=NodeManifest).services)
         assert runs is (said == ("worker",)), "the only other node takes it where this one is an edge"
@@ -300,7 +303,9 @@ def test_worker_is_the_default_and_proxy_is_what_the_revision_says(
     virtual.run(scene)
 
 
-def test_an_agent_is_idle_or_processing_and_comes_back_to_idle_however_it_went() -> None:
+def test_an_agent_is_idle_or_processing_and_comes_back_to_idle_however_it_went(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """T-03: exactly two states; a revision that is good, one that is refused and an order are worked on, a poll with
     no news is not."""
     states: list[str] = []
@@ -314,8 +319,8 @@ def test_an_agent_is_idle_or_processing_and_comes_back_to_idle_however_it_went()
     async def scene(loop: VirtualLoop) -> None:
         hub = PaperHub(*CANDIDATES)
         lone = Lone(loop, hub)
-        before = lone.start()
-        agent = Watched(before.world, before.me)
+        monkeypatch.setattr(keepers, "Agent", Watched)
+        agent = lone.start()
         await agent.turn()
         assert states == ["idle", "processing", "idle"]
         for _ in range(20):

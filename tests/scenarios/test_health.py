@@ -167,7 +167,7 @@ def test_a_dial_node_that_cannot_be_called_yet_is_asked_through_its_mailbox() ->
         await w1.join(address="100.64.0.1")
         running = asyncio.create_task(rig.desk.run())
         await asyncio.sleep(92)
-        waiting = rig.desk._registry.members["w1"].orders.values()
+        waiting = rig.registry.members["w1"].orders.values()
         assert [asked.hub.action for asked in waiting if asked.hub] == ["ping"]
         await w1.says()  # any word is an answer, and the question is withdrawn
         assert status(rig, "w1") == "healthy" and not waiting

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
-from holdfast.agent.services.log_feed import LogFeed
-from holdfast.agent.services.orders import ServiceOrders
+from holdfast.agent.orders.log_feed import LogFeed
 from holdfast.errors import Failed, NotPermitted
 from holdfast.hub.alerts import service_watch
 from holdfast.model.checkin import REPORT_BYTES_MAX
@@ -20,7 +19,7 @@ from holdfast.model.fleet import Hooks, Service, Volume
 from holdfast.model.stream import CaughtUp, LogsWanted
 from holdfast.ports.prober import Verdict
 from holdfast.ports.runtime import LogLine
-from tests.fleets.agents import until
+from tests.fleets.agents import services_of, until
 from tests.fleets.deploying import Scene, component, image, play, service
 
 DATA = Volume("files", "/data", "none")
@@ -152,7 +151,7 @@ def test_what_does_not_become_healthy_again_is_not_called_started(how: str) -> N
         await scene.settled()
         assert scene.agent is not None
         scene.machine.prober.script(image(1), Verdict(False, "answered 500"))
-        orders = ServiceOrders(scene.agent.world, scene.agent.services)
+        orders = scene.machine.built.orders
         if how == "start":
             await orders.stop("web")
         with pytest.raises(Failed, match="answered 500"):
@@ -183,8 +182,8 @@ def test_no_container_can_make_its_node_fall_silent(how: str) -> None:
             scene.machine.prober.script(image(2), Verdict(False, "no"))
             scene.apply({"web": service(), **many})
         await asyncio.sleep(300)
-        assert scene.agent is not None and len(scene.agent.reporter.content) <= REPORT_BYTES_MAX
-        member = scene.rig.desk._registry.members["w1"]
+        assert scene.agent is not None and len(scene.machine.built.reporter.content) <= REPORT_BYTES_MAX
+        member = scene.rig.registry.members["w1"]
         assert member.condition.status == "healthy" and member.pulse_report == member.report_digest
         assert member.report is not None and any(one.service == "web" for one in member.report.containers)
         assert any(one.code == "report_cut" for one in member.report.findings)
@@ -234,7 +233,7 @@ def test_what_waited_and_then_owes_nothing_makes_nobody_hurry() -> None:
         runtime.vanish(next(one.id for one in scene.ours() if one.service == "web"))
         await until(scene.rig, lambda: "service_waits" in scene.findings())
         assert scene.agent is not None
-        scene.agent.services.records.keep("web", replace(scene.agent.services.records.of("web"), held=True))
+        services_of(scene.agent).records.keep("web", replace(services_of(scene.agent).records.of("web"), held=True))
         await asyncio.sleep(120)
         looks = sum(call.verb == "containers" for call in runtime.calls)
         await asyncio.sleep(60)
@@ -253,7 +252,9 @@ def test_a_hook_that_a_crash_left_running_is_ended_before_anybody_else_writes() 
         await asyncio.sleep(1)
         hook = next(one for one in await runtime.containers() if one.name.endswith("-post"))
         assert scene.agent is not None
-        assert all(one.component for one in scene.agent.services.containers()), "it is no container of the service"
+        assert all(one.component for one in services_of(scene.agent).section().containers), (
+            "it is no container of the service"
+        )
         await scene.kill()
         runtime.place(hook)
         runtime.behaviours[("warm",)] = Behaviour(exit_after_s=0.0)

@@ -17,7 +17,7 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.link.order_results import UNSENT_MAX
 from holdfast.model import canonical
 from holdfast.model.checkin import CheckInAnswer
-from holdfast.model.fleet import Component, Fleet, Node, Service, Volume
+from holdfast.model.fleet import Component, Fleet, FleetDocument, Node, Service, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.order import Delivered, HubOrder
 from holdfast.model.record import Link
@@ -31,7 +31,6 @@ from holdfast.model.revision import (
     digest_of,
     encode_header,
 )
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.service_entry import serving_metadata
 from tests.fleets.agents import Lone, PaperHub, turn
 from tests.fleets.build import ALICE_SIGNER, START_S, digest_pinned, sign, small_service
@@ -608,7 +607,7 @@ def test_a_hub_cannot_fill_a_node_with_its_wishes() -> None:
         for _ in range(40):
             await turn(agent)
         assert sent > 10_000
-        assert len(agent.orders.answers.unsent) <= UNSENT_MAX and "order_waits" in codes(agent)
+        assert len(agent.orders.results.unsent) <= UNSENT_MAX and "order_waits" in codes(agent)
         minutes = s.loop.time() // 60 + 1
         assert s.lone.audit.head().number <= 110 * minutes
         assert max(map(len, s.lone.audit.lines(0, 100_000))) < 2_000
@@ -616,7 +615,7 @@ def test_a_hub_cannot_fill_a_node_with_its_wishes() -> None:
         await asyncio.sleep(120)
         for _ in range(40):
             await turn(agent)
-        assert not agent.orders.answers.unsent and "web" in s.data
+        assert not agent.orders.results.unsent and "web" in s.data
         counted = [e.count for e in s.lone.events() if e.result == "refused"]
         assert sum(counted) > 1000 > len(counted)
         await deliver(agent, s, order(at_s=s.lone.clock.now_s()))

@@ -1,6 +1,5 @@
 """S05: a node that floods and strangers that hold connections delay nobody else (limits: M-28, D5, D6)."""
 
-import os
 import socket
 import ssl
 import threading
@@ -14,9 +13,10 @@ from holdfast.hub.http.limiter import Rate, Rates
 from holdfast.model.checkin import CheckIn
 from holdfast.wire import codec
 from tests.fleets.build import commit, mailbox, small_fleet
+from tests.fleets.counts import SOAK
 from tests.fleets.serving import NOBODY, Machine, Served, connected, reply, request, served
+from tests.fleets.waiting import Stopwatch
 
-SOAK = bool(os.environ.get("HOLDFAST_SOAK"))
 FLOOD_S = 60.0 if SOAK else 5.0
 SLOW_HEADS = 1_000 if SOAK else 300
 SLOW_BODIES = 200 if SOAK else 40
@@ -60,21 +60,21 @@ def test_a_flood_of_one_node_and_a_thousand_slow_strangers_delay_no_other_node()
         ]
         for thread in threads:
             thread.start()
-        took_s: list[float] = []
+        quick: list[bool] = []
         statuses: Counter[int] = Counter()
         line = closing.enter_context(connected(hub, 20))
         while time.monotonic() < until_s:
-            started_s = time.monotonic()
+            watch = Stopwatch()
             line.sendall(
                 request(hub, "POST", "/v1/check-in", codec.write(CheckIn("w1", seen=head, heartbeat=True)), w1)
             )
             statuses[reply(line).status] += 1
-            took_s.append(time.monotonic() - started_s)
-            time.sleep(max(0.0, 1 / HEARTBEATS_PER_S - took_s[-1]))
+            quick.append(watch.within(0.5))
+            time.sleep(max(0.0, 1 / HEARTBEATS_PER_S - watch.wall_s))
         for thread in threads:
-            thread.join(30)
-        assert statuses == {200: len(took_s)}, "every heartbeat of w1 is taken"
-        assert sorted(took_s)[int(len(took_s) * 0.99) - 1] <= 0.5, sorted(took_s)[-5:]
+            thread.join(60)
+        assert statuses == {200: len(quick)}, "every heartbeat of w1 is taken"
+        assert sum(quick) >= int(len(quick) * 0.99), "the 99th percentile is half a second"
         assert seen[429] > 100, seen
         assert seen[200] <= 3 + (FLOOD_S + 2) * HEARTBEATS_PER_S * 3, "what got through is within its limit"
         assert set(seen) <= {200, 429, 0}

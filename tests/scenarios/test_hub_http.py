@@ -18,6 +18,7 @@ from holdfast.ports.ledger_store import Transaction
 from holdfast.wire import codec, messages
 from tests.fleets.build import START_S, commit, grown_mailbox, mailbox, next_candidate, small_fleet
 from tests.fleets.serving import Served, connected, get, parts_of, post, reply, running, served
+from tests.fleets.waiting import Stopwatch
 
 READS = (
     "/healthz",
@@ -50,7 +51,7 @@ class Slow(Revisions):
 
     def commit(self, candidate: Candidate) -> Head:
         self.begun.set()
-        assert self.go.wait(20)
+        assert self.go.wait(60)
         return super().commit(candidate)
 
 
@@ -100,7 +101,7 @@ def test_commits_are_taken_one_at_a_time() -> None:
     body = commit_body(next_candidate(small_fleet({"web": 2}), hub.applied()))
     with served(hub) as far, ThreadPoolExecutor(2) as threads:
         first = threads.submit(post, far, "/v1/revisions", body)
-        assert hub.begun.wait(10)
+        assert hub.begun.wait(60)
         hub.begun.clear()
         second = threads.submit(post, far, "/v1/revisions", body)
         assert not hub.begun.wait(0.5), "the second was let in while the first was being written"
@@ -113,10 +114,10 @@ def test_reading_does_not_wait_for_a_commit() -> None:
     body = commit_body(next_candidate(small_fleet({"web": 2}), hub.applied()))
     with served(hub) as far, ThreadPoolExecutor(1) as threads:
         writing = threads.submit(post, far, "/v1/revisions", body)
-        assert hub.begun.wait(10)
-        started_s = time.monotonic()
+        assert hub.begun.wait(60)
+        watch = Stopwatch()
         assert [get(far, target).status for target in READS] == [200] * len(READS)
-        assert time.monotonic() - started_s < 3
+        assert watch.within(3)
         hub.go.set()
         assert writing.result().status == 200
 
@@ -127,7 +128,7 @@ def test_a_hub_told_to_stop_finishes_the_commit_that_runs() -> None:
     with ThreadPoolExecutor(2) as threads:
         with served(hub) as far:
             writing = threads.submit(post, far, "/v1/revisions", body)
-            assert hub.begun.wait(10)
+            assert hub.begun.wait(60)
             threading.Timer(0.5, hub.go.set).start()
         assert writing.result().status == 200
     assert hub.status().head.number == 2
@@ -139,8 +140,8 @@ def test_a_hub_told_to_stop_closes_idle_connections_and_its_door() -> None:
         for line in idle[:10]:
             line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert reply(line).status == 200
-        started_s = time.monotonic()
-    assert time.monotonic() - started_s < 2
+        watch = Stopwatch()
+    assert watch.within(2)
     with pytest.raises(ConnectionError):
         connected(far)
     for line in idle:
@@ -157,9 +158,9 @@ def test_a_hub_told_to_stop_holds_nobody_any_longer() -> None:
             held = threads.submit(far.check_in, w1, "w1", seen=head, wait_s=60.0)
             time.sleep(0.5)
             assert not held.done()
-            started_s = time.monotonic()
-        assert time.monotonic() - started_s < 2
-        assert held.result(5).status == 0
+            watch = Stopwatch()
+        assert watch.within(2)
+        assert held.result(60).status == 0
 
 
 def test_a_check_in_is_held_past_every_idle_clock() -> None:
@@ -167,9 +168,9 @@ def test_a_check_in_is_held_past_every_idle_clock() -> None:
     head = commit(mail, small_fleet())
     with served(mail) as far:
         w1 = far.joined("w1")
-        started_s = time.monotonic()
+        watch = Stopwatch()
         assert far.check_in(w1, "w1", seen=head, wait_s=6.5).status == 200
-        assert 6 < time.monotonic() - started_s < 9
+        assert watch.wall_s > 6 and watch.within(9)
 
 
 def test_editing_the_fleet_directory_changes_no_answer(tmp_path: Path) -> None:
@@ -274,7 +275,7 @@ def test_trouble_with_watching_the_fleet_does_not_stop_the_answers(
     watched = threading.Event()
     monkeypatch.setattr(hub.parts.fleet, "run", run)
     with running(hub):
-        assert watched.wait(10)
+        assert watched.wait(60)
         assert get(hub, "/v1/head").status == 200
     assert "a record is damaged" in caplog.text and "ZeroDivisionError" in caplog.text
 

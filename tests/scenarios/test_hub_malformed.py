@@ -1,7 +1,6 @@
 """No bytes make the hub fail: every malformed request gets a refusal in words, never a 5xx (S03, safety §0.7)."""
 
 import logging
-import os
 import random
 import ssl
 from collections.abc import Iterator
@@ -10,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.fleets.build import grown_mailbox
+from tests.fleets.counts import SOAK
 from tests.fleets.serving import ALICE, NOBODY, Served, connected, get, raw, served, stamped
 
 HOST = b"Host: localhost\r\n"
 POST = HOST + b"Content-Type: application/json\r\n"
-RANDOM_REQUESTS = 10_000 if os.environ.get("HOLDFAST_SOAK") else 1_000
+RANDOM_REQUESTS = 10_000 if SOAK else 1_000
 PATIENCE_S = 0.4  # for the answer to a request that may be incomplete
 
 

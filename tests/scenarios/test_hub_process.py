@@ -20,6 +20,7 @@ from holdfast.hub.ledger import reading
 from holdfast.model import ssh_key
 from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
 from tests.fleets.serving import HOST, Served, connected, get, raw, reply, request
+from tests.fleets.waiting import Stopwatch
 
 SOURCE = Path(__file__).parents[2] / "src"
 RSS_MAX_KIB = 70 * 1024
@@ -27,7 +28,7 @@ RSS_MAX_KIB = 70 * 1024
 RUN = """
 import os, sys
 from holdfast.cli.terminal import system_terminal
-from holdfast.cli.toolbox import Serving
+from holdfast.cli.tools import Serving
 from holdfast.wiring.cli import SystemToolbox
 
 state_dir, host = sys.argv[1:]
@@ -85,7 +86,7 @@ def process(ledger: Path, host: str = "127.0.0.1", notify: str = "") -> Iterator
     finally:
         with suppress(ProcessLookupError):
             run.kill()
-        run.communicate(timeout=10)
+        run.communicate(timeout=60)
 
 
 def line_of(stream: IO[str] | None) -> str:
@@ -99,10 +100,10 @@ def rss_kib(pid: int) -> int:
 
 
 def test_an_idle_hub_is_small_and_stays_so_after_being_used(ledger: Path) -> None:
-    started_s = time.monotonic()
+    watch = Stopwatch()
     with process(ledger) as run:
         hub = Far(line_of(run.stdout), fleet_of(ledger))
-        listened_s = time.monotonic() - started_s
+        listened = watch.within(10)
         assert get(hub, "/v1/head").json()["head"]["number"] == 3
         link = hub.link()
         for version in (11, 12, 13):
@@ -112,7 +113,7 @@ def test_an_idle_hub_is_small_and_stays_so_after_being_used(ledger: Path) -> Non
             assert get(hub, "/v1/applied").status == 200
         used_kib = rss_kib(run.pid)
         assert used_kib <= RSS_MAX_KIB, f"{used_kib} KiB"
-        assert listened_s < 10
+        assert listened, "a hub listens within 10 s"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -122,11 +123,11 @@ def test_a_signal_ends_it_in_time_with_its_door_closed(ledger: Path, number: sig
         with connected(hub) as idle, connected(hub) as asked:
             asked.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert reply(asked).status == 200
-            started_s = time.monotonic()
+            watch = Stopwatch()
             run.send_signal(number)
             assert line_of(run.stdout) == "ended"
-            assert run.wait(10) == 0
-            assert time.monotonic() - started_s < 5
+            assert run.wait(60) == 0
+            assert watch.within(5)
             assert idle.recv(1) == b""
         with pytest.raises(ConnectionError):
             connected(hub)
@@ -142,7 +143,7 @@ def test_the_service_manager_hears_when_it_is_ready_and_when_it_stops(ledger: Pa
             assert get(hub, "/healthz").status == 200
             run.terminate()
             assert manager.recv(100) == b"STOPPING=1"
-            assert run.wait(10) == 0
+            assert run.wait(60) == 0
 
 
 def test_a_request_taken_before_a_restart_is_refused_after_it(ledger: Path) -> None:
@@ -152,7 +153,7 @@ def test_a_request_taken_before_a_restart_is_refused_after_it(ledger: Path) -> N
         recorded = request(hub, "GET", "/v1/status")
         assert raw(hub, recorded).status == 200
         run.kill()
-        run.wait(10)
+        run.wait(60)
     with process(ledger) as run:
         again = Far(line_of(run.stdout), fleet_of(ledger))
         assert again.hub_key == hub.hub_key
@@ -166,7 +167,7 @@ def test_a_key_that_others_can_read_ends_it_before_it_listens(ledger: Path) -> N
         line_of(run.stdout)
     ledger.with_name("hub.key").chmod(0o644)
     with process(ledger) as run:
-        output, trouble = run.communicate(timeout=20)
+        output, trouble = run.communicate(timeout=60)
     assert run.returncode != 0
     assert output == ""
     assert "NotPermitted" in trouble
@@ -177,7 +178,7 @@ def test_a_damaged_ledger_ends_it_before_it_listens(ledger: Path) -> None:
     for suffix in ("-wal", "-shm"):
         ledger.with_name(ledger.name + suffix).unlink(missing_ok=True)
     with process(ledger) as run:
-        output, trouble = run.communicate(timeout=20)
+        output, trouble = run.communicate(timeout=60)
     assert run.returncode != 0
     assert output == ""
     assert "Corrupt" in trouble

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.fleet_link.http import HttpFleetLink
+from holdfast.adapters.http_server.connection import Connection
 from holdfast.adapters.random_source.system import SystemRandom
-from holdfast.hub.http.connection import Connection
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model.checkin import CheckIn
 from holdfast.model.revision import Head

@@ -7,9 +7,9 @@ import ssl
 import pytest
 
 from holdfast.errors import Conflict, Invalid
-from holdfast.hub.daemon import Daemon
 from holdfast.hub.ledger.legacy import LegacySource, one_source
 from holdfast.wire import codec, messages
+from holdfast.wiring import hub_http
 from tests.fleets.build import mailbox, next_candidate, small_fleet
 from tests.fleets.serving import NOBODY, Served, get, parts_of, post, raw, running, served
 
@@ -79,7 +79,7 @@ def test_it_speaks_tls_1_3_and_nothing_else() -> None:
 
 def test_a_taken_port_is_a_conflict_with_a_remedy() -> None:
     with served(mailbox()) as hub, pytest.raises(Conflict) as raised:
-        Daemon(parts_of(mailbox())[0], "127.0.0.1", hub.port).run(lambda _: None)
+        hub_http.daemon(parts_of(mailbox())[0], "127.0.0.1", hub.port).run(lambda _: None)
     assert raised.value.code == "address_in_use"
 
 

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from holdfast.hub.http import routes
-from holdfast.hub.http.desk import Ask
-from holdfast.hub.http.routes import Route
+from holdfast.hub.http import permissions, routes
+from holdfast.hub.http.request import Request
+from holdfast.hub.http.route import Route
 from holdfast.model.principal import Principal
-from holdfast.trust import permissions
 from tests.fleets.build import commit, mailbox, operator_signer, small_fleet
 from tests.fleets.serving import ALICE, NOBODY, Caller, Holder, Machine, Person, Served, raw, request, served
 
@@ -19,12 +18,12 @@ reached: list[tuple[str, Principal]] = []
 def watched(route: Route) -> Route:
     """The same route; who comes as far as its handler is noted, and turned away there."""
 
-    def seen(desk: object, ask: Ask) -> bytes:
-        reached.append((route.operation, ask.principal))
+    def seen(handler: object, request: Request) -> bytes:
+        reached.append((route.operation, request.principal))
         return b"{}"
 
-    async def seen_by_the_fleet(counter: object, ask: Ask) -> bytes:
-        return seen(counter, ask)
+    async def seen_by_the_fleet(handler: object, request: Request) -> bytes:
+        return seen(handler, request)
 
     return replace(route, run=seen_by_the_fleet if route.cost == "fleet" else seen)
 

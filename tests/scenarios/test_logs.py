@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +19,9 @@ from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.runtime.memory import Behaviour, MemoryRuntime
 from holdfast.agent.link.order_results import OrderResults
 from holdfast.agent.orders import streams
+from holdfast.agent.orders.log_feed import LogFeed
 from holdfast.agent.orders.stream_orders import StreamOrders
 from holdfast.agent.orders.streams import STREAMS_MAX, Streams, converse
-from holdfast.agent.services.log_feed import LogFeed
 from holdfast.agent.time import NodeTime
 from holdfast.cli import issuers, log_call, logs
 from holdfast.cli.log_call import Call, Inbox
@@ -49,9 +48,10 @@ from holdfast.ports.stream_link import Channel, Pinned, StreamCut
 from holdfast.trust import orders
 from holdfast.wire.stream import Frames, written
 from tests.fleets.build import ALICE, START_S, operator_signer
-from tests.fleets.log_scene import Command, LogScene, log_scene, two_services, wait
+from tests.fleets.log_scene import Command, LogScene, log_scene, two_services
 from tests.fleets.streams import Certified, logs_order
 from tests.fleets.virtual import VirtualLoop, run
+from tests.fleets.waiting import Stopwatch, wait_until
 
 FLEET = "f" * 64
 TRUST = of((ALICE,), Thresholds())
@@ -612,7 +612,7 @@ def test_nodes_are_merged_in_order_of_time_and_one_can_be_chosen(whole: LogScene
 def test_following_goes_on_over_an_update_until_somebody_ends_it(whole: LogScene) -> None:
     agent, id = whole.web()
     following = whole.begin("logs", "web", "-f", "--tail", "0")
-    wait(lambda: agent.streams == 1, "it never opened")
+    wait_until(lambda: agent.streams == 1, "it never opened")
     time.sleep(0.5)
     agent.says(id, "before")
     following.lines(1)
@@ -622,7 +622,7 @@ def test_following_goes_on_over_an_update_until_somebody_ends_it(whole: LogScene
     found = following.lines(2)
     assert [text.rpartition("| ")[2] for text in found] == ["before", "after"]
     stop(following)
-    wait(lambda: agent.streams == 0, "the agent never heard that nobody listens")
+    wait_until(lambda: agent.streams == 0, "the agent never heard that nobody listens")
 
 
 def stop(following: Command) -> None:
@@ -658,7 +658,7 @@ def test_only_who_may_order_it_reads_logs(whole: LogScene) -> None:
 
 def test_a_reader_of_logs_is_in_the_audit_log_and_leaves_nothing_in_the_journal(whole: LogScene) -> None:
     agent, _ = whole.web()
-    world = agent.agent.world
+    world = agent.ports
     before, entries = len(list(world.audit.lines(0, 10_000))), len(world.journal.entries(10_000))
     counter = world.journal.highest_counter()
     whole.run("logs", "web")
@@ -692,9 +692,9 @@ def test_a_node_that_is_away_is_named_and_the_others_are_shown(
     other.agent.orders.opening.is_meant = lambda delivered: True  # type: ignore[method-assign]
     other.agent.orders.take = lambda delivered: None  # type: ignore[method-assign]
     try:
-        began_s = time.monotonic()
+        watch = Stopwatch()
         found = whole.begin("logs", "web", "--tail", "1", "--json")
-        assert "I am here" in found.lines(1)[0] and time.monotonic() - began_s < 4
+        assert "I am here" in found.lines(1)[0] and watch.within(4)
         assert found.ended(6).trouble()["code"] == "no_answer"
     finally:
         opening.streams = streams_
@@ -706,7 +706,7 @@ def test_a_hub_that_dies_ends_a_stream_with_a_clear_word(tmp_path: Path) -> None
     with log_scene(tmp_path) as scene:
         agent, id = scene.web()
         following = scene.begin("logs", "web", "-f", "--json")
-        wait(lambda: agent.streams == 1, "it never opened")
+        wait_until(lambda: agent.streams == 1, "it never opened")
         agent.says(id, "last words")
         following.lines(1)
         scene.stop_hub()
@@ -747,19 +747,31 @@ def test_an_issuer_that_a_hub_puts_in_the_place_of_the_pinned_one_is_not_believe
 ) -> None:
     """Then it could answer with certificates of its own: the digest in the signed revision decides."""
     other = Certified(tmp_path / "other", whole.web()[0].node)
-    monkeypatch.setattr(issuers, "reported", lambda view: other.pinned.issuer)
+    monkeypatch.setattr(issuers, "issuer_of", lambda one: other.pinned.issuer)
     assert whole.run("logs", "web", "--json", code=5).trouble()["code"] == "not_pinned"
 
 
 # ---- orders that open streams
 
 
-def opening(node: Node, journal: MemoryJournal, meeting: Meeting) -> tuple[StreamOrders, OrderResults, MemoryAuditLog]:
-    world: Any = SimpleNamespace(journal=journal, audit=MemoryAuditLog(node.clock), clock=node.clock)
+def opening(
+    node: Node,
+    journal: MemoryJournal,
+    meeting: Meeting,
+    hurry: Callable[[], None] = lambda: None,
+    audit: MemoryAuditLog | None = None,
+) -> tuple[StreamOrders, OrderResults, MemoryAuditLog]:
+    audit = audit or MemoryAuditLog(node.clock)
     answers = OrderResults(journal)
-    found = StreamOrders(world, answers, NodeTime(node.clock, journal))
-    found.streams = station(node, meeting, [])
-    return found, answers, world.audit
+    found = StreamOrders(
+        journal=journal,
+        audit=audit,
+        results=answers,
+        time=NodeTime(node.clock, journal),
+        hurry=hurry,
+        streams=station(node, meeting, []),
+    )
+    return found, answers, audit
 
 
 def test_an_order_that_is_delivered_again_opens_no_second_stream_and_has_the_same_answer() -> None:
@@ -768,10 +780,9 @@ def test_an_order_that_is_delivered_again_opens_no_second_stream_and_has_the_sam
     async def story(node: Node) -> None:
         await node.begun()
         journal, meeting = MemoryJournal(), Meeting()
-        orders_, answers, audit = opening(node, journal, meeting)
-        wanted = proof(follow=True)
         hurried: list[int] = []
-        orders_.hurry = lambda: hurried.append(1)
+        orders_, answers, audit = opening(node, journal, meeting, lambda: hurried.append(1))
+        wanted = proof(follow=True)
         assert orders_.begin(wanted, 1) is None and orders_.known(wanted.order.id, 2)
         await asyncio.sleep(1)
         assert answers.waiting()[0].outcome == "done" and hurried == [1]
@@ -795,8 +806,7 @@ def test_without_an_audit_log_that_can_be_written_nobody_reads() -> None:
     async def story(node: Node) -> None:
         await node.begun()
         meeting = Meeting()
-        orders_, answers, _ = opening(node, MemoryJournal(), meeting)
-        orders_._world.audit = Full(node.clock)  # type: ignore[misc]
+        orders_, answers, _ = opening(node, MemoryJournal(), meeting, audit=Full(node.clock))
         orders_.begin(proof(), 1)
         await asyncio.sleep(1)
         assert answers.waiting()[0].code == "no_space" and meeting.papers == []

@@ -11,7 +11,7 @@ from holdfast.agent.agent import Agent
 from holdfast.errors import Unreachable
 from holdfast.model.fleet import Health, Service, Volume
 from holdfast.planning.plan import plan_drain
-from tests.fleets.agents import Machine, until
+from tests.fleets.agents import Machine, services_of, until
 from tests.fleets.build import signed, small_fleet, small_service
 from tests.fleets.desks import Rig
 from tests.fleets.virtual import VirtualLoop, run
@@ -112,7 +112,9 @@ def test_a_move_that_fails_leaves_the_old_one_serving_until_a_later_one_works() 
         image = web().components[0].image
         made.machines["w2"].runtime.behaviours[image] = Behaviour(start_trouble="no such command")
         made.drain("w1")
-        await until(made.rig, lambda: any(s.phase == "failed" for s in made.agents["w2"].services.states()), 200)
+        await until(
+            made.rig, lambda: any(s.phase == "failed" for s in services_of(made.agents["w2"]).section().services), 200
+        )
         await asyncio.sleep(300)
         assert await made.running() == {"w1": 1}
         found = {f.code for f in made.rig.desk.status_findings()}
@@ -160,7 +162,7 @@ def test_a_power_cut_is_bridged_by_the_listed_node_and_undone_when_home_serves_a
         died_s = made.rig.loop.time()
         await made.runs_on(w3=1)
         assert made.rig.loop.time() - died_s <= 115
-        (state,) = made.agents["w3"].services.states()
+        (state,) = services_of(made.agents["w3"]).section().services
         assert state.standby
         await asyncio.sleep(600)
         assert await made.running() == {"w3": 1}

@@ -67,10 +67,10 @@ def refused(state_dir: Path, *more: str) -> tuple[int, dict[str, str]]:
     """In a process of its own: one that is not refused would serve until it is ended."""
     hub = hub_run(state_dir, "--json", *more)
     try:
-        _, said = hub.communicate(timeout=20)
+        _, said = hub.communicate(timeout=60)
     except subprocess.TimeoutExpired:
         hub.kill()
-        hub.communicate(timeout=10)
+        hub.communicate(timeout=60)
         raise AssertionError("it serves") from None
     return hub.returncode, json.loads(said.strip().splitlines()[-1])
 
@@ -88,13 +88,13 @@ def test_a_second_hub_on_one_state_directory_is_refused_and_an_apply_is_not(tmp_
         assert committed(tmp_path, small_fleet({"web": 9})) == 3
     finally:
         first.send_signal(signal.SIGTERM)
-        first.communicate(timeout=20)
+        first.communicate(timeout=60)
     again = hub_run(tmp_path)
     try:
         assert again.stderr is not None and "serving on" in again.stderr.readline(), "the kernel took the lock back"
     finally:
         again.send_signal(signal.SIGTERM)
-        again.communicate(timeout=20)
+        again.communicate(timeout=60)
 
 
 def test_a_hub_whose_pinned_key_is_gone_refuses_and_makes_no_other(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_hub_whose_pinned_key_is_gone_refuses_and_makes_no_other(tmp_path: Pat
         assert hub.stderr is not None and "serving on" in hub.stderr.readline()
     finally:
         hub.send_signal(signal.SIGTERM)
-        hub.communicate(timeout=20)
+        hub.communicate(timeout=60)
 
 
 def test_the_remedy_for_a_lost_key_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,4 +136,4 @@ def test_the_remedy_for_a_lost_key_works(tmp_path: Path, capsys: pytest.CaptureF
         assert hub.stderr is not None and "serving on" in hub.stderr.readline()
     finally:
         hub.send_signal(signal.SIGTERM)
-        hub.communicate(timeout=20)
+        hub.communicate(timeout=60)

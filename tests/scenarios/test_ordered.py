@@ -19,7 +19,7 @@ from holdfast.model.report import Report
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.signer import Signer
 from holdfast.wiring import cli as wiring
-from tests.fleets.agents import Machine
+from tests.fleets.agents import Machine, services_of
 from tests.fleets.build import ALICE, ALICE_SIGNER, operator_signer, small_fleet
 from tests.fleets.desks import OPERATOR, Rig, key_of
 
@@ -39,7 +39,7 @@ class Wire:
         return self._rig.desk.nodes()
 
     def submit(self, order: SignedOrder) -> str:
-        return asyncio.run_coroutine_threadsafe(self._rig.desk.submit(OPERATOR, order), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(self._rig.desk.submit(OPERATOR, order), self._loop).result(60)
 
     def orders(self, node: str = "", limit: int = 20) -> Sequence[OrderView]:
         return self._rig.desk.orders(node or None, limit).orders
@@ -98,8 +98,10 @@ def scene(home: Path, story: Story) -> None:
         async def running() -> list[str]:
             return [one.id for one in await machine.runtime.containers() if one.running]
 
-        async with asyncio.timeout(20):
-            while not (agent.services.states() and agent.services.states()[0].phase == "converged"):
+        async with asyncio.timeout(60):
+            while not (
+                services_of(agent).section().services and services_of(agent).section().services[0].phase == "converged"
+            ):
                 await asyncio.sleep(0.02)
         await story(Box(rig, home, loop), machine, running)
         for task in tasks:
@@ -124,7 +126,7 @@ def test_a_service_is_stopped_started_restarted_and_cleaned_up_by_order(tmp_path
         assert json.loads(said)["orders"][0]["result"]["verified"]
         code, said = await box.does("force-cleanup", "web")
         assert code == 0, said
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await running():
                 await asyncio.sleep(0.05)
         assert await running() != [first], "made anew"

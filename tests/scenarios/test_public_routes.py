@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.hub.alerts import alarms, traffic_codes
+from holdfast.hub.alerts import alarms
 from holdfast.ledger import keys
 from holdfast.model.cadence import NORMAL, Cadence
 from holdfast.model.fleet import Service
 from holdfast.model.report import NodeFinding
 from holdfast.model.revision import Head
+from holdfast.status import traffic_codes
 from tests.fleets.build import START_S
 from tests.fleets.desks import Rig
 from tests.fleets.public import HOST, Beating, carries, entry_of, joins_as_edge, public_fleet, public_service, runs

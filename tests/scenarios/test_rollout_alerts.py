@@ -287,8 +287,8 @@ def test_a_rollout_under_way_a_hold_and_an_orphan_are_not_illness() -> None:
 def test_the_last_word_of_a_silent_node_is_no_alarm_of_a_service() -> None:
     async def tell(life: Life) -> None:
         await life.says(converged(life.rig), containers=(container("unhealthy"),))
-        life.rig.desk._registry.members["w1"].condition = replace(
-            life.rig.desk._registry.members["w1"].condition, status="unhealthy"
+        life.rig.registry.members["w1"].condition = replace(
+            life.rig.registry.members["w1"].condition, status="unhealthy"
         )
         await asyncio.sleep(60)
         assert UNWELL not in life.said

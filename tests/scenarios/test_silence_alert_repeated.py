@@ -75,6 +75,6 @@ def test_a_probe_takes_as_long_as_the_applied_revision_says() -> None:
         assert (await w1.follows()).cadence.probe_s == 10.0
         rig.commit(replace(slow, timeouts=Timeouts(health_check="7d")))
         assert (await w1.follows()).cadence.probe_s == 60.0
-        assert Rig(loop, slow, pace=FAST).desk._registry.cadence.probe_s == FAST.probe_s
+        assert Rig(loop, slow, pace=FAST).registry.cadence.probe_s == FAST.probe_s
 
     run(main)

@@ -7,7 +7,7 @@ from holdfast.model.container import Container
 from holdfast.model.fleet import Fleet, Hooks, Node, Volume
 from holdfast.model.order_view import OrderView
 from holdfast.ports.prober import Verdict
-from tests.fleets.agents import until
+from tests.fleets.agents import services_of, until
 from tests.fleets.build import small_fleet
 from tests.fleets.deploying import Scene, image, play, service
 from tests.fleets.desks import OPERATOR
@@ -46,10 +46,10 @@ def test_data_that_was_purged_is_not_listed_when_the_order_is_done() -> None:
         scene.apply({})
         agent = scene.agent
         assert agent is not None
-        await until(scene.rig, lambda: bool(agent.services.retired) and not scene.ours())
+        await until(scene.rig, lambda: bool(services_of(agent).section().retired) and not scene.ours())
         view = await done(scene, "purge", "data.web")
         assert view.state == "done" and "web" not in scene.machine.storage.contents
-        assert agent.services.retired == ()
+        assert services_of(agent).section().retired == ()
 
     play({"web": service(volumes=(DATA,))}, story)
 
@@ -62,9 +62,11 @@ def test_what_failed_of_a_service_is_forgotten_with_it() -> None:
         await scene.settled("failed")
         assert "rollout_failed" in scene.findings()
         scene.apply({})
-        await until(scene.rig, lambda: scene.agent is not None and not scene.agent.services.records.services())
+        await until(scene.rig, lambda: scene.agent is not None and not services_of(scene.agent).records.services())
         assert "rollout_failed" not in scene.findings()
-        assert scene.agent is not None and scene.agent.services.left() == (), "it was not created by taking it away"
+        assert scene.agent is not None and services_of(scene.agent).section().left == (), (
+            "it was not created by taking it away"
+        )
 
     play({"web": service()}, story)
 

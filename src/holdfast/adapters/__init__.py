@@ -1,1 +1,1 @@
-"""One folder per port, one file per product that answers it."""
+"""Adapters: one folder per port, one module per product that implements it."""

@@ -1,4 +1,4 @@
-"""What this node has to tell about itself until it is mended: one entry per code and address, with its beginning."""
+"""The open findings of this node: one for each code and address, with the time at which it began."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ class Findings:
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._found: dict[tuple[str, str], NodeFinding] = {}
-        self.changes = 0  # so that a report is built anew only when there is something new in it
+        self.changes = 0  # a report is built again only when this changed
 
     def add(self, code: str, message: str, remedy: str, address: str = "") -> bool:
         """True when it is news."""

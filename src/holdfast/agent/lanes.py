@@ -1,10 +1,11 @@
-"""Lanes: one thing at a time for one service, several services at a time. Bounded; what runs is never cut off."""
+"""Lanes: one operation at a time for one service, several services at a time. Nothing that runs is cut off."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from holdfast.agent.wake import Wake
 from holdfast.errors import Limited
 
 PARALLEL = 4
@@ -21,15 +22,28 @@ class Lanes:
         self._seats = asyncio.Semaphore(parallel * SEATS)
         self._held: dict[asyncio.Task[Any], asyncio.Semaphore] = {}
         self.running: set[asyncio.Task[None]] = set()
-        self._overdue: set[asyncio.Task[None]] = set()  # nobody waits for these any more
-        self.freed: Callable[[], None] = lambda: None  # called when nothing runs or waits in a lane any more
+        self._overdue: set[asyncio.Task[None]] = set()  # the agent does not wait for these any more
+        self.operations: set[str] = set()  # ids of the journaled operations under way
+        self.is_working = False  # a pass of the services is working off its agenda
+        self.worked = Wake()  # called when `is_working` changes
+        self.freed = Wake()  # called when nothing runs or waits in a lane any more
 
     def resize(self, parallel: int) -> None:
-        """For whoever begins from now on."""
+        """For work that begins from now on."""
         if parallel != self._parallel:
             self._parallel = parallel
             self._places = asyncio.Semaphore(parallel)
             self._seats = asyncio.Semaphore(parallel * SEATS)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        self.is_working = True
+        self.worked()
+        try:
+            yield
+        finally:
+            self.is_working = False
+            self.worked()
 
     def is_busy(self, lane: str) -> bool:
         return lane in self._waiting
@@ -53,7 +67,7 @@ class Lanes:
                 await work()
         finally:
             self._waiting[lane] -= 1
-            if self._waiting[lane] == 0:  # nobody waits for this lock any more
+            if self._waiting[lane] == 0:  # no task waits for this lock any more
                 del self._waiting[lane], self._turns[lane]
                 self.freed()
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from msgspec import UNSET, Struct
 
-from holdfast.cli.verified_report import VerifiedReport
 from holdfast.model.applied import Applied
 from holdfast.model.report import Report
+from holdfast.model.verified_report import VerifiedReport
 
 
 class Copy(Struct, frozen=True):

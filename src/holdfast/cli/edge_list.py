@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import fleet_view
-from holdfast.cli.edge_view import EdgeView, views
 from holdfast.cli.flags import Parser
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
+from holdfast.status.edges.views import EdgeView, views
 
 DETAILS = """\
 One line per public hostname of the applied revision: its service and component, the edge that answers for it, the node
@@ -59,8 +59,8 @@ def document(one: EdgeView) -> dict[str, Any]:
         "node": one.node,
         "status": one.status,
         "certificate_expires": expires(one),
-        "verified": one.word is not None and one.word.verified,
-        "age_s": round(one.word.age_s, 3) if one.word is not None and one.word.pulse is not None else None,
+        "verified": one.edge_report is not None and one.edge_report.verified,
+        "age_s": one.age_s,
     }
 
 

@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import fleet_view, show_finding
-from holdfast.cli.edge_view import EdgeView, findings, is_broken, views
 from holdfast.cli.flags import Parser
+from holdfast.cli.show_report import origin
 from holdfast.cli.terminal import harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import aged, told
 from holdfast.errors import Invalid
+from holdfast.model.duration import aged
 from holdfast.model.hub_status import StatusFinding
+from holdfast.status.edges.views import EdgeView, findings, is_broken, views
 
 DETAILS = """\
 Of every public hostname, or of those named: how it is, when its certificate expires, who issued it and how many
@@ -89,8 +90,8 @@ def _document(one: EdgeView, found: list[StatusFinding]) -> dict[str, Any]:
         "dns_agrees": one.dns_agrees,
         "public_dns": state.public_dns if state is not None else "",
         "findings": [msgspec.to_builtins(finding) for finding in found],
-        "verified": one.word is not None and one.word.verified,
-        "age_s": round(one.word.age_s, 3) if one.word is not None and one.word.pulse is not None else None,
+        "verified": one.edge_report is not None and one.edge_report.verified,
+        "age_s": one.age_s,
     }
 
 
@@ -118,7 +119,7 @@ def _handshake(one: EdgeView) -> str | None:
 
 def _lines(one: EdgeView, now_s: float) -> list[str]:
     lines = [f"{one.hostname}: {one.status}, {one.service}/{one.component} on {one.node} by {one.edge or 'no edge'}"]
-    if one.word is not None:
+    if one.edge_report is not None:
         lines.append(f"  word         {_whose(one)}")
     state = one.state
     if state is None:
@@ -138,10 +139,10 @@ def _lines(one: EdgeView, now_s: float) -> list[str]:
 
 def _whose(one: EdgeView) -> str:
     """Of a silent edge its last word is no answer."""
-    assert one.word is not None
-    if one.word.status == "unhealthy":
-        return f"{one.edge} has been silent for {aged(one.word.age_s)}: nobody knows how it is now"
-    return told(one.word)
+    assert one.edge_report is not None
+    if one.edge_report.status == "unhealthy":
+        return f"{one.edge} has been silent for {aged(one.edge_report.age_s)}: nobody knows how it is now"
+    return origin(one.edge_report)
 
 
 def _reached(one: EdgeView) -> str:

@@ -1,22 +1,23 @@
-"""The fleet as a command sees it: the applied revision, verified, and what its nodes say, verified."""
+"""The fleet as a command sees it: the applied revision and the reports of its nodes, both verified."""
 
 from argparse import Namespace
 from collections.abc import Iterable
 
 from msgspec import Struct
 
-from holdfast.cli import session, verified_report
+from holdfast.cli import session
 from holdfast.cli.flags import repeated
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import VerifiedReport
 from holdfast.declared.load import load
 from holdfast.errors import Conflict, Invalid
 from holdfast.model.applied import Applied
+from holdfast.model.verified_report import VerifiedReport
 from holdfast.ports.hub_link import FleetKeeper, FleetReader, HubReader
+from holdfast.trust import reports
 
 
 class FleetView(Struct, frozen=True):
-    """`keeper` is None for a ledger directory: nobody checks in there."""
+    """`keeper` is None for a ledger directory: no node checks in there."""
 
     target: str
     hub: HubReader
@@ -36,9 +37,9 @@ def look(args: Namespace, box: Toolbox) -> FleetView:
             code="nothing_applied",
         )
     if not isinstance(hub, FleetReader):
-        return FleetView(target, hub, applied, verified_report.unheard(applied), True, None)
+        return FleetView(target, hub, applied, reports.none(applied), True, None)
     answer = hub.nodes()
-    nodes = verified_report.hear(answer, applied, box.clock.now_s())
+    nodes = reports.verify(answer, applied, box.clock.now_s()).nodes
     return FleetView(target, hub, applied, nodes, answer.ready, hub if isinstance(hub, FleetKeeper) else None)
 
 

@@ -10,8 +10,8 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError
-from holdfast.hub.ledger.commit import sweep
 from holdfast.hub.ledger.ledger_check import Verdict, examine
+from holdfast.hub.ledger.recoveries import sweep
 from holdfast.ledger.boot_findings import ROWS, as_refusal, from_error
 
 DETAILS = """\

@@ -10,7 +10,7 @@ from holdfast.cli.hub_init import STATE_DIR, declare_state_dir
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import HoldfastError
-from holdfast.hub.ledger.salvage import Restored, restore
+from holdfast.hub.ledger.restore import Restored, restore
 from holdfast.ledger.boot_findings import as_refusal
 from holdfast.ledger.rebuild import Spare
 from holdfast.model.applied import EMPTY_TABLE

@@ -1,4 +1,4 @@
-"""Issuing certificates of nodes: which one a node reports, and whether anybody should let it issue anything."""
+"""Issuing certificates of nodes: which one a node reports, and whether it is bound to the node's role."""
 
 from collections.abc import Callable
 
@@ -6,22 +6,20 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.cli.identities import Identities
 from holdfast.errors import HoldfastError
-from holdfast.model import canonical
-from holdfast.model.applied import Applied, content
+from holdfast.model.applied import Applied
 from holdfast.model.certificate import CertificateFacts
-from holdfast.model.checkin import NodesAnswer, NodeView
-from holdfast.model.fleet import Node, Settings
-from holdfast.model.ids import FLEET
+from holdfast.model.checkin import NodeView
 from holdfast.model.report import Report
-from holdfast.planning.documents import FleetDocument
+from holdfast.model.verified_report import VerifiedReport
 from holdfast.trust import certificates as rules
+from holdfast.trust.reports import Identities
 
 Read = Callable[[bytes], CertificateFacts]
 
 
 def reported(view: NodeView | None) -> bytes:
+    """Not verified: a caller compares it with a pinned digest."""
     if view is None or not view.report:
         return b""
     try:
@@ -30,33 +28,30 @@ def reported(view: NodeView | None) -> bytes:
         return b""
 
 
+def issuer_of(one: VerifiedReport) -> bytes:
+    """As `reported`, without decoding a verified report a second time."""
+    return one.report.issuer if one.report is not None else reported(one.view)
+
+
 def unfit(der: bytes, node: str, applied: Applied, read: Read, now_s: float) -> str | None:
-    """Pinned or not: one that could issue for more than its node's role is in nobody's interest."""
-    address = f"node.{node}"
-    found = content(applied.contents, applied.table.entries[address].digest, address)
-    declared = canonical.decode(found, Node, address)
+    """Why this certificate must not be used, pinned or not: it could issue for more than its node's role. Else None."""
+    allowed = rules.constraints(node, applied.node(node).roles, applied.fleet().settings)
     try:
-        return rules.issuer_complaint(read(der), rules.constraints(node, declared.roles, _settings(applied)), now_s)
+        return rules.issuer_complaint(read(der), allowed, now_s)
     except HoldfastError as trouble:
         return trouble.message
 
 
-def _settings(applied: Applied) -> Settings:
-    found = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-    return canonical.decode(found, FleetDocument, "the fleet's settings").settings
-
-
-def fit_only(known: Identities, answer: NodesAnswer, applied: Applied, read: Read, now_s: float) -> Identities:
-    """A new certificate is pinned only if it is bound as its node's role demands: a node that was taken over would
-    rather have one that may issue for every name. Only what would change is opened at all."""
-    views = {view.name: view for view in answer.nodes}
+def fit_only(known: Identities, applied: Applied, read: Read, now_s: float) -> Identities:
+    """Pin a new certificate only if it is bound as its node's role demands: an attacker on a node would want one that
+    may issue for every name. Only certificates that would change are read."""
     proven, doubts = dict(known.proven), list(known.doubts)
     for name, identity in known.proven.items():
         recorded = applied.table.entries[f"node.{name}"].identity
         pinned = ("", b"") if recorded is UNSET else (recorded.issuer, recorded.certificate)
         if not identity.issuer or (identity.issuer, identity.certificate) == pinned:
             continue
-        why = unfit(reported(views.get(name)), name, applied, read, now_s)
+        why = unfit(identity.certificate, name, applied, read, now_s)
         if why is not None:
             proven[name] = replace(identity, issuer=pinned[0], certificate=pinned[1])
             doubts.append(f"node.{name}: its issuing certificate is not recorded: {why}")

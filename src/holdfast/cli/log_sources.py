@@ -3,19 +3,16 @@
 from argparse import Namespace
 from difflib import get_close_matches
 
-import msgspec
 from msgspec import UNSET
 
 from holdfast.cli import fleet_view, issuers
 from holdfast.cli.flags import repeated
 from holdfast.cli.fleet_view import FleetView
-from holdfast.cli.verified_report import VerifiedReport, node_of
-from holdfast.errors import Conflict, Failed, Invalid
+from holdfast.errors import Conflict, Failed, HoldfastError, Invalid
 from holdfast.model import canonical
-from holdfast.model.applied import content
-from holdfast.model.fleet import Service
-from holdfast.model.ids import FLEET
-from holdfast.planning.documents import FleetDocument
+from holdfast.model.applied import Applied
+from holdfast.model.fleet import Node
+from holdfast.model.verified_report import VerifiedReport
 from holdfast.ports.stream_link import Pinned
 from holdfast.trust.certificates import listener_name
 
@@ -61,9 +58,7 @@ def _unknown(view: FleetView, service: str) -> Invalid:
 
 
 def _check_component(view: FleetView, service: str, component: str) -> None:
-    entry = view.applied.table.entries[f"service.{service}"]
-    found = content(view.applied.contents, entry.digest, f"service.{service}")
-    known = [part.name for part in msgspec.json.decode(found, type=Service).components]
+    known = [part.name for part in view.applied.service(service).components]
     if component not in known:
         raise Invalid(
             f"{service} has no component {component!r}",
@@ -75,8 +70,8 @@ def _check_component(view: FleetView, service: str, component: str) -> None:
 def pinned(view: FleetView, node: str, args: Namespace) -> Pinned:
     """Its issuing certificate comes from its report; only the digest in the signed revision makes it worth anything."""
     entry = view.applied.table.entries[f"node.{node}"]
-    issuer = issuers.reported(view.nodes[node].view)
-    declared = node_of(view.applied, node)
+    issuer = issuers.issuer_of(view.nodes[node])
+    declared = _declared(view.applied, node)
     if not issuer or declared is None:
         raise Conflict(
             f"{node} has not told which certificates are its own, so nothing could prove that it is the one who speaks",
@@ -89,6 +84,11 @@ def pinned(view: FleetView, node: str, args: Namespace) -> Pinned:
             remedy=f"holdfast apply{repeated(args)} records it; then repeat the command",
             code="not_pinned",
         )
-    document = content(view.applied.contents, view.applied.table.entries[FLEET].digest, FLEET)
-    settings = msgspec.json.decode(document, type=FleetDocument).settings
-    return Pinned(node, issuer, listener_name(node, declared.roles, settings))
+    return Pinned(node, issuer, listener_name(node, declared.roles, view.applied.fleet().settings))
+
+
+def _declared(applied: Applied, node: str) -> Node | None:
+    try:
+        return applied.node(node)
+    except HoldfastError:
+        return None

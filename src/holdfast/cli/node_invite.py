@@ -5,19 +5,13 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli import (
-    destroy_signature,
-    fleet_view,
-    hub_identity,
-    verified_report,
-)
+from holdfast.cli import destroy_signature, fleet_view, hub_identity
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import VerifiedReport
 from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.model import canonical, duration
-from holdfast.model.applied import Applied
+from holdfast.model.applied import Applied, recorded_key
 from holdfast.model.invite import (
     INVITE_NAMESPACE,
     INVITE_S_MAX,
@@ -26,6 +20,7 @@ from holdfast.model.invite import (
     SignedInvite,
     encode_token,
 )
+from holdfast.model.verified_report import VerifiedReport
 from holdfast.trust import enrolment
 
 DETAILS = """\
@@ -89,13 +84,14 @@ def run(args: Namespace, box: Toolbox) -> int:
 def _invite(
     args: Namespace, applied: Applied, known: VerifiedReport, hub: str, pin: str, valid_s: float, box: Toolbox
 ) -> tuple[Invite, str]:
-    node = verified_report.node_of(applied, args.name)
-    if node is None:
+    try:
+        node = applied.node(args.name)
+    except HoldfastError as trouble:
         raise Conflict(
             f"the content of node.{args.name} cannot be read",
-            remedy="holdfast apply stores it anew",
+            remedy="holdfast apply stores it again",
             code="blob_damaged",
-        )
+        ) from trouble
     line, seed = box.one_time_key()
     now_s = _moment(known, applied, int(box.clock.now_s()))
     over = _over(known, applied)
@@ -129,7 +125,7 @@ def _invite(
 
 def _over(known: VerifiedReport, applied: Applied) -> str:
     """The key to be replaced: what the revision records, also if it was revoked, else what the machine joined with."""
-    return verified_report.recorded_key(applied, known.view.name) or known.key or known.view.key
+    return recorded_key(applied, known.view.name) or known.key or known.view.key
 
 
 def _moment(known: VerifiedReport, applied: Applied, now_s: int) -> int:

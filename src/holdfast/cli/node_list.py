@@ -8,11 +8,13 @@ from msgspec.structs import asdict
 
 from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser
+from holdfast.cli.show_report import origin
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import VerifiedReport, aged, recorded_key, told
-from holdfast.model.applied import Applied
+from holdfast.model.applied import Applied, recorded_key
+from holdfast.model.duration import aged
 from holdfast.model.report import clamped
+from holdfast.model.verified_report import VerifiedReport
 
 DETAILS = """\
 One line per node of the applied revision: name, roles, status (healthy, unhealthy, unknown), the revision it accepted,
@@ -93,7 +95,7 @@ def _row(one: VerifiedReport, applied: Applied) -> tuple[str, ...]:
         accepted,
         harmless(view.address) or "-",
         f"{aged(view.age_s)} ago" if view.age_s is not None else "-",
-        harmless(told(one)),
+        harmless(origin(one)),
     )
 
 

@@ -4,11 +4,12 @@ from argparse import Namespace
 
 import msgspec
 
-from holdfast.cli import destroy_signature, fleet_view, verified_report
+from holdfast.cli import destroy_signature, fleet_view
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, Failed
 from holdfast.model import canonical, ssh_key
+from holdfast.model.applied import recorded_key
 from holdfast.model.invite import REVOKE_NAMESPACE, Revocation, SignedRevocation
 
 DETAILS = """\
@@ -31,7 +32,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
     keeper = fleet_view.keeper(view, "keys are refused")
     known = fleet_view.node(view, args.name, args)
-    key = known.key or known.view.key or verified_report.recorded_key(view.applied, args.name)
+    key = known.key or known.view.key or recorded_key(view.applied, args.name)
     if not key:
         raise Conflict(
             f"{args.name} has no key that could be revoked: "

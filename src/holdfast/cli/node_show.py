@@ -8,12 +8,14 @@ import msgspec
 from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.node_list import describe, is_drained
+from holdfast.cli.show_report import origin
 from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import VerifiedReport, aged, told
 from holdfast.model import ssh_key
 from holdfast.model.applied import Applied
+from holdfast.model.duration import aged
 from holdfast.model.report import Report, clamped
+from holdfast.model.verified_report import VerifiedReport
 
 DETAILS = """\
 Key, address, accepted revision, its proxy and DNS server, what the node parked until somebody signs, and what it found
@@ -64,7 +66,7 @@ def _lines(one: VerifiedReport, applied: Applied, now_s: float) -> list[str]:
     key = one.key or view.key
     lines = [
         f"{view.name}: {one.shown}, {'+'.join(view.roles)}{', drained' * is_drained(applied, view.name)}",
-        f"  word      {told(one)}",
+        f"  word      {origin(one)}",
         f"  address   {view.address or '-'}",
         f"  key       {ssh_key.fingerprint(ssh_key.parse(key)) if key else '-'}",
     ]

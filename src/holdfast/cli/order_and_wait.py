@@ -18,7 +18,6 @@ from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.fleet_view import FleetView
 from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import VerifiedReport
 from holdfast.errors import (
     Failed,
     HoldfastError,
@@ -30,6 +29,7 @@ from holdfast.errors import (
 from holdfast.model import ssh_key
 from holdfast.model.order import ACTIONS, EXPIRY_S, NAMESPACE, SignedOrder
 from holdfast.model.order_view import OrderView
+from holdfast.model.verified_report import VerifiedReport
 from holdfast.ports.hub_link import OrderDesk
 from holdfast.ports.signer import Signer
 from holdfast.trust import orders

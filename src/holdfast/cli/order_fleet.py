@@ -1,19 +1,17 @@
-"""Which fleet an order is for, whom that fleet trusts, and how its node counts: asked of a hub, or known offline."""
+"""The fleet that an order is for: its id, trust, nodes and counters, from a hub or offline."""
 
 from argparse import Namespace
 
-import msgspec
 from msgspec import Struct
 
 from holdfast.cli import session
 from holdfast.cli.flags import repeated
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
-from holdfast.errors import Conflict, HoldfastError, Invalid
+from holdfast.errors import Conflict, Invalid
 from holdfast.model import trust
 from holdfast.model.applied import Applied
 from holdfast.model.order_view import OrderView
-from holdfast.model.report import PULSE_NAMESPACE, Pulse
 from holdfast.model.trust import Trust
 from holdfast.ports.hub_link import FleetReader, HubReader, OrderDesk
 
@@ -35,7 +33,7 @@ class OrderFleet(Struct, frozen=True):
 
 
 def hub_target(args: Namespace, box: Toolbox) -> str:
-    directory = box.fleet_directory(args.fleet)  # opened for a hub that is named, too: a slip in --fleet is told as one
+    directory = box.fleet_directory(args.fleet)  # opened for --hub, too: a wrong --fleet is an error
     return session.hub_target(args, None if args.hub else load(directory))
 
 
@@ -67,20 +65,20 @@ def of(applied: Applied) -> OrderFleet:
     return OrderFleet(applied.fleet_id, applied.trust, frozenset(names))
 
 
-def word_of(hub: object, applied: Applied, box: Toolbox) -> dict[str, dict[str, str]]:
-    """By node: what became of its newest orders, in its own signed word. What a hub says beside that is hearsay."""
+def signed_results(hub: object, applied: Applied, box: Toolbox) -> dict[str, dict[str, str]]:
+    """By node: the outcomes of its newest orders, in its signed pulse. What the hub says beside that is not proven."""
     if not isinstance(hub, FleetReader):
         return {}
-    from holdfast.cli.verified_report import hear
+    from holdfast.trust import reports
 
-    heard = hear(hub.nodes(), applied, box.clock.now_s())
-    return {name: one.pulse.results for name, one in heard.items() if one.pulse is not None}
+    found = reports.verify(hub.nodes(), applied, box.clock.now_s()).nodes
+    return {name: one.pulse.results for name, one in found.items() if one.pulse is not None}
 
 
-def is_verified(view: OrderView, word: dict[str, dict[str, str]]) -> bool:
-    """An outcome never changes, so that an old word of the node proves it as well."""
-    said = word.get(view.node, {}).get(view.id)
-    return view.result is not None and said is not None and said == view.result.outcome
+def is_verified(view: OrderView, results: dict[str, dict[str, str]]) -> bool:
+    """An outcome never changes, so that an old pulse of the node proves it as well."""
+    signed = results.get(view.node, {}).get(view.id)
+    return view.result is not None and signed is not None and signed == view.result.outcome
 
 
 def offline(args: Namespace, box: Toolbox) -> OrderFleet:
@@ -97,34 +95,24 @@ def offline(args: Namespace, box: Toolbox) -> OrderFleet:
 
 
 def next_counter(hub: OrderDesk, applied: Applied, node: str, args: Namespace, now_s: float) -> int:
-    """One more than the node's signed word and every order on its way; a hub that hides some makes a dud, no more."""
+    """One more than the counter in the node's signed pulse and in every waiting order. If the hub hides an order, the
+    node refuses the new one as a replay; nothing else happens."""
     waiting = max((view.counter for view in hub.orders(node, ORDERS_SEEN)), default=0)
-    try:
-        used = _used(hub, applied, node, now_s)
-    except HoldfastError as trouble:
-        raise Conflict(
-            f"what {node} said last is not proven ({trouble.message}), so its next counter is not known",
-            remedy=f"holdfast node show {node}{repeated(args)}; or give the counter yourself: --counter N",
-            code="counter_unknown",
-        ) from trouble
-    return max(used, waiting) + 1
+    return max(_used(hub, applied, node, args, now_s), waiting) + 1
 
 
-def _used(hub: OrderDesk, applied: Applied, node: str, now_s: float) -> int:
+def _used(hub: OrderDesk, applied: Applied, node: str, args: Namespace, now_s: float) -> int:
     if not isinstance(hub, FleetReader):
         return 0
-    from holdfast.cli.identities import identities
-    from holdfast.trust import own_signature
+    from holdfast.trust import reports
 
-    answer = hub.nodes()
-    view = next((view for view in answer.nodes if view.name == node), None)
-    if view is None or view.pulse is None:
+    found = reports.verify(hub.nodes(), applied, now_s).nodes.get(node)
+    if found is None or found.view.pulse is None or not found.key:
         return 0  # it has not joined yet, and so has used none
-    key = identities(answer, applied, now_s).keys.get(node)
-    if key is None:
-        return 0
-    own_signature.verify(view.pulse.pulse, view.pulse.signature, PULSE_NAMESPACE, key)
-    try:
-        return msgspec.json.decode(view.pulse.pulse, type=Pulse).counter
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
-        raise Invalid(f"its last word cannot be read: {trouble}", remedy="holdfast node list") from trouble
+    if found.pulse is None:
+        raise Conflict(
+            f"the newest pulse of {node} is not proven ({found.doubt}), so its next counter is not known",
+            remedy=f"holdfast node show {node}{repeated(args)}; or give the counter yourself: --counter N",
+            code="counter_unknown",
+        )
+    return found.pulse.counter

@@ -35,15 +35,15 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.node:
         order_fleet.of(applied).check_node(args.node)
     found = desk.orders(args.node, args.limit)
-    word = order_fleet.word_of(hub, applied, box)  # asked for after the orders: not older than they
+    results = order_fleet.signed_results(hub, applied, box)  # read after the orders: not older than they
     if args.json:
-        told = [document(view, order_fleet.is_verified(view, word)) for view in found]
+        told = [document(view, order_fleet.is_verified(view, results)) for view in found]
         box.terminal.say(msgspec.json.encode({"orders": told}).decode())
         return 0
     if not found:
         box.terminal.remark("There are no orders; holdfast order sign makes one.")
     for view in found:
-        box.terminal.say(harmless(line(view, order_fleet.is_verified(view, word))))
+        box.terminal.say(harmless(line(view, order_fleet.is_verified(view, results))))
     return 0
 
 

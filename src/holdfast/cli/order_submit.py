@@ -98,7 +98,7 @@ def awaited(
         view = _found(hub.orders(node, order_fleet.ORDERS_SEEN), order)
         is_over = box.clock.monotonic_s() > deadline_s
         if view is not None and view.state in _ENDED:
-            verified = order_fleet.is_verified(view, order_fleet.word_of(hub, applied, box))
+            verified = order_fleet.is_verified(view, order_fleet.signed_results(hub, applied, box))
             said_s = said_s if said_s is not None else box.clock.monotonic_s()
             if verified or view.result is None or is_over or box.clock.monotonic_s() - said_s > PROOF_S:
                 return view, verified

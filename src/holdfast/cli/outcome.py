@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.cli import edge_observed, names_observed, observed, receipts
-from holdfast.cli.blockers import Blocker
-from holdfast.cli.edge_observed import EdgeObserved
-from holdfast.cli.names_observed import DnsObserved
-from holdfast.cli.observed import Awaited, Observed
+from holdfast.cli import receipts
 from holdfast.cli.receipts import Receipts
 from holdfast.cli.report_poll import ReportPoll
 from holdfast.cli.tools import Toolbox
@@ -19,9 +15,16 @@ from holdfast.cli.watching import Wanted, Watch
 from holdfast.model.applied import EMPTY_TABLE, Applied, table_of
 from holdfast.model.revision import Head, Table
 from holdfast.ports.hub_link import FleetReader, HubReader
+from holdfast.status import dns
+from holdfast.status.blockers import Blocker
+from holdfast.status.dns import DnsObserved
+from holdfast.status.edges import settled as edge_settled
+from holdfast.status.edges.settled import EdgeObserved
+from holdfast.status.services import settled as service_settled
+from holdfast.status.services.settled import Awaited, Observed
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
+    from holdfast.model.verified_report import VerifiedReport
 
 
 class Outcome(Struct, frozen=True):
@@ -43,8 +46,8 @@ def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox) -> Ou
     if found is None:
         return NOTHING
     was, becomes = table_of(before), found.applied.table
-    names = names_observed.awaited(was, becomes, found.affected)
-    wanted = Wanted(observed.awaited(was, becomes), edge_observed.awaited(was, becomes), names, found.affected)
+    names = dns.awaited(was, becomes, found.affected)
+    wanted = Wanted(service_settled.awaited(was, becomes), edge_settled.awaited(was, becomes), names, found.affected)
     if not found.affected and not wanted.nodes:
         return NOTHING
     lookout = ReportPoll(hub, found.applied, tuple(found.affected | wanted.nodes), box)
@@ -60,10 +63,10 @@ def look_again(hub: HubReader, applied: Applied, only: str | None, box: Toolbox)
     A node that is silent, or says nothing of a service, is not waited for: nothing was asked of it now. What it said on
     a better day is no result.
     """
-    services = observed.applied_now(applied.table, only)
+    services = service_settled.applied_now(applied.table, only)
     if not isinstance(hub, FleetReader) or not services:
         return NOTHING
-    edges = edge_observed.awaited(EMPTY_TABLE, _only(applied.table, only))
+    edges = edge_settled.awaited(EMPTY_TABLE, _only(applied.table, only))
     nodes = Wanted(services, edges).nodes
     lookout = ReportPoll(hub, applied, tuple(nodes), box)
     heard = lookout.look()
@@ -73,7 +76,7 @@ def look_again(hub: HubReader, applied: Applied, only: str | None, box: Toolbox)
     watch = Watch(Wanted(spoken, tuple(one for one in edges if one.service in names)), None, box)
     watch.look(heard, only_new=True)
     watch.wait(lookout, applied, frozenset())
-    unheard = tuple(observed.unheard(one, heard[one.node].age_s) for one in silent)
+    unheard = tuple(service_settled.unheard(one, heard[one.node].age_s) for one in silent)
     return Outcome(services=(*watch.services, *unheard), edges=watch.edges, hindrances=watch.hindrances)
 
 

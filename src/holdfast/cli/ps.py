@@ -8,18 +8,19 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.cli import edge_view, fleet_view
+from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet_view import FleetView
+from holdfast.cli.show_report import origin
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import VerifiedReport, aged, told
-from holdfast.model.applied import content
-from holdfast.model.fleet import Service
+from holdfast.model.duration import aged
 from holdfast.model.image_name import short
 from holdfast.model.report import ContainerState
 from holdfast.model.revision import Entry
+from holdfast.model.verified_report import VerifiedReport
+from holdfast.status.edges import views as edge_views
 
 DETAILS = """\
 Status is running, stopped, unhealthy or unknown, as the node itself reports it, signed. A node that reports neither
@@ -49,7 +50,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
     rows = _only(services(view), args.services, view)
-    routes = edge_view.edge_routes(view.applied, view.nodes)
+    routes = edge_views.edge_routes(view.applied, view.nodes)
     for row in rows:
         mine = [one for one in routes.get(row["name"], []) if one.component == row["component"]]
         row["urls"] = [f"https://{one.hostname}/" for one in mine if one.is_public]
@@ -107,7 +108,7 @@ def _whose(row: Row, one: VerifiedReport | None) -> str:
     if one is None:
         return "not placed"
     if row["verified"] or not one.verified:
-        return told(one)
+        return origin(one)
     why = f"has been silent for {aged(one.age_s)}" if _is_past(one) else "reports no containers"
     return f"unverified: {row['node']} {why}"
 
@@ -135,8 +136,7 @@ def services(view: FleetView) -> list[Row]:
             continue
         name = address.removeprefix("service.")
         node = entry.node if entry.node is not UNSET else ""
-        found = content(view.applied.contents, entry.digest, address)
-        service = msgspec.json.decode(found, type=Service)
+        service = view.applied.service(name)
         placed[name, node] = {part.name for part in service.components}
         for part in service.components:
             rows += _rows(name, part.name, part.image, node, entry, view)

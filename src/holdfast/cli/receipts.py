@@ -1,4 +1,4 @@
-"""Waiting for receipts: an apply is done when every affected node that joined has signed for the revision."""
+"""Wait for receipts: an apply is done when every affected node that joined has signed for the revision."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -10,18 +10,18 @@ from msgspec.structs import replace
 from holdfast.cli.report_poll import ReportPoll
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError, Unreachable
-from holdfast.model.applied import Applied, content
+from holdfast.model.applied import Applied, affected, content, manifests_of
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.record import Link
 from holdfast.model.revision import Head
 from holdfast.ports.hub_link import FleetReader, HubReader
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
+    from holdfast.model.verified_report import VerifiedReport
     from holdfast.trust.chain import Anchor
 
 WAIT_S = 30.0
-MINOR_WAIT_S = 5.0  # a node that hears anything at all says so by then
+MINOR_WAIT_S = 5.0  # a node that is connected has signed by then
 FURTHER_MAX = 1_000  # revisions on top of ours, while we wait for theirs
 
 
@@ -31,14 +31,14 @@ class Receipts(Struct, frozen=True):
     accepted: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     not_joined: tuple[str, ...] = ()
-    unheard: tuple[str, ...] = ()  # silent, and with nothing new but names of services elsewhere
+    unheard: tuple[str, ...] = ()  # silent, and only the names of services elsewhere changed for them
 
 
 NONE = Receipts()
 
 
 class Following(Struct, frozen=True):
-    """A revision of ours on its way to the nodes whose manifest it changed."""
+    """The revision of this command, and the nodes that still exist and whose manifest it changed."""
 
     applied: Applied
     affected: frozenset[str]
@@ -46,7 +46,7 @@ class Following(Struct, frozen=True):
     before: Applied | None = None
 
     def is_minor(self, node: str) -> bool:
-        """All that is new for this node are names of services elsewhere: nothing that runs depends on its receipt."""
+        """Only names of services elsewhere changed for this node: nothing that runs depends on its receipt."""
         was = _nameless(self.before, node) if self.before is not None else None
         return was is not None and was == _nameless(self.applied, node)
 
@@ -58,22 +58,22 @@ def _nameless(applied: Applied, node: str) -> NodeManifest | None:
     try:
         found = msgspec.json.decode(content(applied.contents, digest, f"the manifest of {node}"), type=NodeManifest)
     except (HoldfastError, msgspec.DecodeError):
-        return None  # then it is waited for like everybody
+        return None  # then the command waits for it as for every node
     return replace(found, names={})
 
 
 def following(hub: HubReader, before: Applied | None, head: Head) -> Following | None:
-    """`before` is what was applied when the plan was made. None: somebody applied on top already, and that command
-    waits; this table is not ours to believe."""
+    """`before`: the applied revision at planning time. None: another command applied a later revision already, and
+    that command waits; this one has not verified that table."""
     from holdfast.trust.chain import Anchor
 
     applied = hub.applied()
     if applied is None or applied.head != head:
         _check_on_top(hub, applied, head)
         return None
-    known = before.header.manifests if before is not None else {}
-    affected = frozenset(node for node, digest in applied.header.manifests.items() if known.get(node) != digest)
-    return Following(applied, affected, Branch(hub, Anchor(applied.fleet_id, head, applied.trust)), before)
+    changed = affected(manifests_of(before), applied.header.manifests)
+    remaining = frozenset(node for node in changed if node in applied.header.manifests)
+    return Following(applied, remaining, Branch(hub, Anchor(applied.fleet_id, head, applied.trust)), before)
 
 
 def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox, wait_s: float = WAIT_S) -> Receipts:
@@ -93,13 +93,13 @@ def gather(
     wait_s: float = WAIT_S,
     seen: "Callable[[dict[str, VerifiedReport]], None]" = lambda heard: None,
 ) -> Receipts:
-    """`seen` hears of everything that is looked at meanwhile."""
+    """`seen` is called with every look at the reports."""
     began_s, since_s = box.clock.monotonic_s(), box.clock.now_s()
     unheard: set[str] = set()
     while True:
         heard = lookout.look()
         seen(heard)
-        joined = {node for node in of.affected if heard[node].key}  # proven, whatever the hub says of it
+        joined = {node for node in of.affected if heard[node].key}  # proven here, not by the hub
         signed = {node for node in joined if accepted(heard[node], of.branch)}
         waited_s = box.clock.monotonic_s() - began_s
         silent = {node for node in joined - signed - unheard if _is_silent(heard[node], since_s, waited_s)}
@@ -112,14 +112,14 @@ def gather(
 
 
 def _is_silent(one: "VerifiedReport", since_s: float, waited_s: float) -> bool:
-    """Called so by the hub, or without a word although there was something to say: who lives answers at once."""
-    said_s = one.pulse.at_s if one.pulse is not None else 0.0
-    return one.status == "unhealthy" or (waited_s >= MINOR_WAIT_S and said_s < since_s)
+    """The hub calls it unhealthy, or it has sent no pulse since this revision: a node that runs sends one at once."""
+    signed_s = one.pulse.at_s if one.pulse is not None else 0.0
+    return one.status == "unhealthy" or (waited_s >= MINOR_WAIT_S and signed_s < since_s)
 
 
 class Branch:
-    """Which heads lie on our own revision: walked from there, link by link, as a node walks. A hub that shows nodes
-    another branch has no links that lead from ours to what they signed for."""
+    """Which heads come after the revision of this command: verified from there, link by link, as a node does it. A hub
+    that shows nodes another branch has no links from this revision to the one they signed for."""
 
     def __init__(self, hub: HubReader, start: "Anchor") -> None:
         self._hub = hub
@@ -132,7 +132,7 @@ class Branch:
             try:
                 self._walk(self._hub.links(known + 1, head.number))
             except HoldfastError:
-                return False  # not from here; the wait goes on, and ends with this node among the missing
+                return False  # not proven; the wait continues, and ends with this node among the missing
         return self._heads.get(head.number) == head
 
     def _walk(self, links: Sequence[Link]) -> None:
@@ -144,12 +144,12 @@ class Branch:
 
 
 def accepted(one: "VerifiedReport", branch: Branch) -> bool:
-    """A newer one counts as well, if it lies on top of ours: to get there the node walked over this one."""
+    """A newer revision counts as well, if it comes after this one: the node accepted this one on the way."""
     return one.pulse is not None and branch.has(one.pulse.accepted)
 
 
 def _check_on_top(hub: HubReader, applied: Applied | None, head: Head) -> None:
-    """What is applied now must come after what was just committed; else the hub shows another history."""
+    """The applied revision must come after the one just committed; else the hub shows another history."""
     from holdfast.trust.chain import anchor, walk
 
     if applied is not None and applied.head.number > head.number:
@@ -163,19 +163,17 @@ def _check_on_top(hub: HubReader, applied: Applied | None, head: Head) -> None:
     )
 
 
-def told(receipts: Receipts) -> list[str]:
-    lines = []
+def lines(receipts: Receipts) -> list[str]:
+    found = []
     if receipts.accepted:
-        lines.append(f"Signed for by {', '.join(receipts.accepted)}.")
+        found.append(f"Signed for by {', '.join(receipts.accepted)}.")
     if receipts.not_joined:
         names = ", ".join(receipts.not_joined)
-        lines.append(
-            f"Not waited for, as no machine joined yet: {names}; holdfast node invite {receipts.not_joined[0]}"
-        )
+        found.append(f"Not waiting for {names} (no machine has joined); holdfast node invite {receipts.not_joined[0]}")
     if receipts.unheard:
         names = ", ".join(receipts.unheard)
-        lines.append(f"Not waited for, as they are silent: {names}; they learn the new names when they are back")
-    return lines
+        found.append(f"Not waiting for {names} (offline): DNS names there are updated after the next check-in")
+    return found
 
 
 def missing(receipts: Receipts, is_applied: str = "") -> Unreachable:

@@ -9,7 +9,7 @@ from holdfast.model.applied import Applied
 from holdfast.ports.hub_link import FleetLookout, FleetReader
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
+    from holdfast.model.verified_report import VerifiedReport
 
 HOLD_S = 15.0
 HOLD_S_LIVE = 1.0  # with somebody watching, seconds are counted
@@ -33,7 +33,7 @@ class ReportPoll:
         self._pause_s = PAUSE_S_FIRST
 
     def look(self) -> "dict[str, VerifiedReport]":
-        from holdfast.cli import verified_report  # verifying signatures: an offline apply need not load it
+        from holdfast.trust import reports  # it verifies signatures: an offline apply need not load it
 
         try:
             few = isinstance(self._hub, FleetLookout) and self._names
@@ -44,7 +44,7 @@ class ReportPoll:
             if self._seen is None:
                 raise
             return self._seen
-        self._seen = verified_report.hear(answer, self._applied, self._box.clock.now_s())
+        self._seen = reports.verify(answer, self._applied, self._box.clock.now_s()).nodes
         return self._seen
 
     def rest(self, at_most_s: float) -> None:

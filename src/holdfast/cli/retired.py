@@ -8,10 +8,10 @@ import msgspec
 from holdfast.cli import fleet_view
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.fleet_view import FleetView
+from holdfast.cli.show_report import origin
 from holdfast.cli.sizes import size
 from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
-from holdfast.cli.verified_report import told
 from holdfast.model.report import RetiredData
 
 DETAILS = """\
@@ -44,7 +44,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         what = f"{row['name']}  {row['node']}  {size(row['size_bytes'])}, {row['files']} files  {since}  {row['path']}"
         box.terminal.say(harmless(f"{what}\n  purge: {row['purge']}"))
     for name in silent(view):
-        box.terminal.remark(harmless(f"Not known: {name}; {told(view.nodes[name])}"))
+        box.terminal.remark(harmless(f"Not known: {name}; {origin(view.nodes[name])}"))
     return 0
 
 

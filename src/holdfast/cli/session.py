@@ -63,12 +63,11 @@ def _with_identities(found: Inputs, session: Session, box: Toolbox) -> Inputs:
     """Only a running hub has met nodes; before the first revision there is no trust to prove anything with."""
     if session.applied is None or not isinstance(session.hub, FleetReader):
         return found
-    from holdfast.cli import issuers  # verifying signatures: an offline plan need not load it
-    from holdfast.cli.identities import identities
+    from holdfast.cli import issuers  # it verifies signatures: an offline plan need not load it
+    from holdfast.trust import reports
 
-    answer = session.hub.nodes()
-    known = identities(answer, session.applied, box.clock.now_s())
-    known = issuers.fit_only(known, answer, session.applied, box.certificate_facts, box.clock.now_s())
+    known = reports.verify(session.hub.nodes(), session.applied, box.clock.now_s()).identities
+    known = issuers.fit_only(known, session.applied, box.certificate_facts, box.clock.now_s())
     for doubt in known.doubts:
         box.terminal.warn(doubt)
     return replace(found, identities=known.proven, revoked=known.revoked, addresses=known.addresses)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from holdfast.cli.edge_observed import EdgeObserved
-from holdfast.cli.names_observed import DnsObserved
-from holdfast.cli.observed import Observed
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.model.deployment import StepResult
+from holdfast.status.dns import DnsObserved
+from holdfast.status.edges.settled import EdgeObserved
+from holdfast.status.services.settled import Observed
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MARK = {"done": ("green", "done"), "failed": ("red", "failed"), "skipped": ("yellow", "skipped")}

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from holdfast.cli.blockers import Blocker
 from holdfast.cli.terminal import Terminal, harmless
+from holdfast.status.blockers import Blocker
 
 EVERY_S = 15.0
 NAMED_MAX = 3

@@ -5,16 +5,18 @@ from typing import Any
 
 import msgspec
 
-from holdfast.cli import edge_observed, observed, receipts
-from holdfast.cli.blockers import Blocker
-from holdfast.cli.edge_observed import EdgeObserved
-from holdfast.cli.names_observed import DnsObserved
-from holdfast.cli.observed import Observed
+from holdfast.cli import receipts
 from holdfast.cli.outcome import Outcome
 from holdfast.cli.timestamps import rfc3339
 from holdfast.errors import Failed, HoldfastError, SignatureRequired, Unreachable
 from holdfast.model.deployment import StepResult
 from holdfast.model.revision import Head
+from holdfast.status.blockers import Blocker
+from holdfast.status.dns import DnsObserved
+from holdfast.status.edges import settled as edge_settled
+from holdfast.status.edges.settled import EdgeObserved
+from holdfast.status.services import settled as service_settled
+from holdfast.status.services.settled import Observed
 
 NAMED_MAX = 5
 
@@ -80,7 +82,7 @@ def _steps(steps: Sequence[StepResult]) -> list[dict[str, Any]]:
 
 
 def told(outcome: Outcome) -> list[str]:
-    lines = receipts.told(outcome.receipts)
+    lines = receipts.lines(outcome.receipts)
     groups: dict[str, list[str]] = {}
     carried = {edge.hostname for edge in outcome.edges if edge.node}  # by whichever service, on whichever edge
     for one in outcome.services:
@@ -110,11 +112,11 @@ def _leads_elsewhere(edge: EdgeObserved) -> str:
 def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
     """What did not work, the worst first; None if everything did."""
     is_applied = f"revision {head.number} IS applied, but " if head is not None else ""
-    failed = observed.failures(outcome.services)
+    failed = service_settled.failures(outcome.services)
     if failed:
         return _failed(failed, is_applied)
     under_way = {one.service for one in outcome.services if not one.is_settled}
-    closed = [one for one in edge_observed.failures(outcome.edges) if one.service not in under_way]
+    closed = [one for one in edge_settled.failures(outcome.edges) if one.service not in under_way]
     if closed:
         return _not_public(closed, outcome.services, is_applied)
     if outcome.dns.phase == "failed" and not under_way:

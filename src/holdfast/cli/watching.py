@@ -6,26 +6,26 @@ Looks at what nodes say in their signed reports, and at nothing else.
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.cli import blockers, edge_observed, names_observed, observed, receipts
-from holdfast.cli.blockers import Blocker
-from holdfast.cli.edge_observed import EdgeAwaited, EdgeObserved
-from holdfast.cli.names_observed import DnsObserved, NamesAwaited, NamesObserved
-from holdfast.cli.observed import Awaited, Observed
+from holdfast.cli import receipts
 from holdfast.cli.report_poll import ReportPoll
 from holdfast.cli.show_steps import StepLines, under_way
 from holdfast.cli.show_waiting import WaitingLines
 from holdfast.cli.tools import Toolbox
 from holdfast.model import duration
-from holdfast.model.applied import Applied, content
-from holdfast.model.ids import FLEET
-from holdfast.planning.documents import FleetDocument
+from holdfast.model.applied import Applied
+from holdfast.status import blockers, dns
+from holdfast.status.blockers import Blocker
+from holdfast.status.dns import DnsObserved, NamesAwaited, NamesObserved
+from holdfast.status.edges import settled as edge_settled
+from holdfast.status.edges.settled import EdgeAwaited, EdgeObserved
+from holdfast.status.services import settled as service_settled
+from holdfast.status.services.settled import Awaited, Observed
 
 if TYPE_CHECKING:
-    from holdfast.cli.verified_report import VerifiedReport
+    from holdfast.model.verified_report import VerifiedReport
 
 SILENT_S = 2.0  # an agent that says nothing of services so long after its receipt runs none; the same with routes
 PARKED_S = 1.0  # what was parked before this revision is taken away within that
@@ -126,20 +126,20 @@ class Watch:
 
     def _service(self, one: Awaited, word: "VerifiedReport | None") -> Observed:
         signed = self._accepts(word)
-        found = observed.judge(one, word, signed)
+        found = service_settled.judge(one, word, signed)
         if found.phase == "parked" and not self._lasts(one, "parked", PARKED_S):
             return replace(found, phase="settling")
-        is_silent = found.phase == "settling" and signed and observed.says_nothing(word)
-        return observed.unwatched(one) if is_silent and self._lasts(one, "silent", SILENT_S) else found
+        is_silent = found.phase == "settling" and signed and service_settled.says_nothing(word)
+        return service_settled.unwatched(one) if is_silent and self._lasts(one, "silent", SILENT_S) else found
 
     def _names(self, of: NamesAwaited, node: str, word: "VerifiedReport | None") -> NamesObserved:
         if node in self._unheard:
             return NamesObserved(node, "unknown", f"{node} is silent")
-        found = names_observed.judge(of, node, word, self._accepts(word))
+        found = dns.judge(of, node, word, self._accepts(word))
         if found.phase != "waiting" or not found.message:
             self._since_s.pop((node, "names"), None)
             return found
-        if names_observed.says_nothing(word):
+        if dns.says_nothing(word):
             is_silent = self._lasts(node, "no names", SILENT_S)
             return replace(found, phase="unknown") if is_silent else found
         return replace(found, phase="failed") if self._lasts(node, "names", TROUBLED_S) and not of.leaves else found
@@ -148,16 +148,16 @@ class Watch:
         is_asked = one.edge in self._wanted.asked - self._unheard
         is_silent = word is not None and word.key and (word.status == "unhealthy" or one.edge in self._unheard)
         if word is not None and is_silent and not is_asked:
-            return edge_observed.unheard(one, word.age_s)
+            return edge_settled.unheard(one, word.age_s)
         signed = not is_asked or self._accepts(word)
-        found = edge_observed.judge(one, word, signed, self._worker(one))
+        found = edge_settled.judge(one, word, signed, self._worker(one))
         if found.phase != "waiting":
             return found
         broken = self.dns.those("failed")
         if broken and one.node:
-            return edge_observed.gated(found, f"{broken[0].node}: {broken[0].message}")
-        has_none = signed and edge_observed.says_nothing(word) and self._lasts(one, "silent", SILENT_S)
-        return edge_observed.unwatched(one) if has_none and one.node else found
+            return edge_settled.gated(found, f"{broken[0].node}: {broken[0].message}")
+        has_none = signed and edge_settled.says_nothing(word) and self._lasts(one, "silent", SILENT_S)
+        return edge_settled.unwatched(one) if has_none and one.node else found
 
     def _worker(self, one: EdgeAwaited) -> Observed | None:
         pairs = zip(self._wanted.services, self.services, strict=True)
@@ -253,8 +253,7 @@ class Watch:
 
 
 def limits_of(applied: Applied) -> Limits:
-    found = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-    timeouts = msgspec.json.decode(found, type=FleetDocument).timeouts
+    timeouts = applied.fleet().timeouts
     texts = (timeouts.deploy, timeouts.undeploy, timeouts.edge_route)
     deploy_s, undeploy_s, edge_route_s = (duration.milliseconds(text) / 1000 for text in texts)
     return Limits(deploy_s, undeploy_s, edge_route_s)

@@ -4,9 +4,8 @@ from holdfast.declared import spelling
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.layout import FLEET_FILE
 from holdfast.declared.words import shown
-from holdfast.model.fleet import FleetFile
+from holdfast.model.fleet import FleetDocument, FleetFile
 from holdfast.planning import infrastructure
-from holdfast.planning.documents import FleetDocument
 
 
 def check(file: FleetFile, known: frozenset[str], flaws: Flaws) -> None:

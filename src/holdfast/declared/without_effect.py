@@ -19,9 +19,8 @@ from holdfast.declared.services import path_of
 from holdfast.declared.words import Path, key_path
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, content
-from holdfast.model.fleet import Backups, Fleet, Node, Service, Timeouts, Volume
+from holdfast.model.fleet import Backups, Fleet, FleetDocument, Node, Service, Timeouts, Volume
 from holdfast.model.ids import FLEET
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.kinds.every import documents
 
 T = TypeVar("T")

@@ -1,169 +1,148 @@
-"""The hub as a process: listen once everything is ready, serve, and leave politely when told to."""
+"""The hub as a process: listen once everything is ready, serve, and drain when told to stop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import signal
-import socket
-import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct
-
-from holdfast.errors import Conflict, Failed, HoldfastError, Invalid
-from holdfast.hub.http import limits, openapi
-from holdfast.hub.http.api import Api, Handlers
-from holdfast.hub.http.authentication import Authentication
-from holdfast.hub.http.connection import Listener
-from holdfast.hub.http.counter import Counter, FleetCore
-from holdfast.hub.http.denials import Denials
-from holdfast.hub.http.desk import Desk, SalvageDesk, TokenBook
-from holdfast.hub.http.limiter import Limiter, Rates
+from holdfast.errors import HoldfastError
+from holdfast.hub.http import limits
 from holdfast.hub.service_manager import notify
-from holdfast.model.trust import Trust
-from holdfast.ports.audit_log import AuditLog
-from holdfast.ports.clock import Clock
-from holdfast.ports.hub_link import HubLink
-from holdfast.ports.identity_key import IdentityKey
-from holdfast.ports.nonces import Nonces
+
+if TYPE_CHECKING:
+    import ssl
+
+    from holdfast.hub.http.serving.api import Api
+    from holdfast.hub.http.serving.workers import Workers
+    from holdfast.ports.http_server import Server
 
 log = logging.getLogger("holdfast.hub")
 
-READERS = 4
-BACKLOG = 1_024
 WATCH_AGAIN_S = 5.0
-RENEWAL_S = 3_600.0  # how often the certificate is looked at
+RENEWAL_S = 3_600.0  # how often the certificate is checked
 
 
 class Shown(Protocol):
-    """What the hub shows in a handshake: TLS 1.3 with a certificate of its own key."""
+    """The hub's side of a TLS handshake: TLS 1.3 with a certificate of its own key."""
 
     @property
     def context(self) -> ssl.SSLContext: ...
 
     def renew(self) -> bool:
-        """A new certificate for the same context if the old one is due; blocking. True if there is a new one."""
+        """Make a new certificate for the same context if the old one is due; blocking. True if there is a new one."""
         ...
 
 
-class Parts(Struct, frozen=True):
-    """Everything a hub is made of, chosen by wiring. `hub` has booted: there is something to say before we listen."""
+class Watching(Protocol):
+    """The fleet's own loop (hub/fleet.py)."""
 
-    hub: HubLink
-    key: IdentityKey
-    shown: Shown
-    nonces: Nonces
-    audit: AuditLog
-    tokens: TokenBook
-    fleet: FleetCore
-    clock: Clock
-    salvage: SalvageDesk | None = None
-    rates: Rates = Rates()
-    founding: str = ""  # the fleet this ledger is pinned to
-    declared: Trust | None = None  # of a fleet directory that is served unsigned
+    async def run(self) -> None:
+        """Until cancelled."""
+        ...
 
 
 class Daemon:
-    def __init__(self, parts: Parts, host: str, port: int) -> None:
-        self._parts = parts
-        self._host = plain_host(host)
-        self._port = port
+    """`workers` ends with the daemon."""
+
+    def __init__(
+        self,
+        *,
+        server: Server,
+        api: Api,
+        workers: Workers,
+        fleet: Watching,
+        shown: Shown,
+        new_loop: Callable[[], asyncio.AbstractEventLoop],
+    ) -> None:
+        self._server = server
+        self._api = api
+        self._workers = workers
+        self._fleet = fleet
+        self._shown = shown
+        self._new_loop = new_loop
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._told = asyncio.Event()
+        self._stop = asyncio.Event()
 
     def run(self, ready: Callable[[int], None]) -> None:
-        """Serve until SIGTERM, SIGINT or `stop`. `ready` hears the port, chosen by the system if 0 was asked for."""
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
+        """Serve until SIGTERM, SIGINT or `stop`. `ready` gets the port, chosen by the system if 0 was asked for."""
+        with asyncio.Runner(loop_factory=self._new_loop) as runner:
             runner.run(self._live(ready))
 
     def stop(self) -> None:
         """From any thread; a second call changes nothing."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._told.set)
+            self._loop.call_soon_threadsafe(self._stop.set)
 
     async def _live(self, ready: Callable[[int], None]) -> None:
         loop = self._loop = asyncio.get_running_loop()
-        parts = self._parts
-        with _threads(READERS, "hub-read") as reads, _threads(1, "hub-write") as writes, _signals(loop, self._told.set):
-            denials = Denials(parts.audit)
-            api = Api(_staff(parts, denials), reads, writes)
-            listener = Listener(api, loop)
-            try:
-                with _listen(self._host, self._port) as door:
-                    async with _running(
-                        listener.listen(door, parts.shown.context), self._renewing(reads), self._watching()
-                    ) as tasks:
-                        notify("READY=1")
-                        ready(door.getsockname()[1])
-                        await self._ended(tasks)
-                        notify("STOPPING=1")
-                await _drain(api, listener)
-            finally:
-                await listener.shutdown(0.1)
-                await denials.close()
+        try:
+            with _signals(loop, self._stop.set):
+                await self._serve(ready)
+        finally:
+            self._workers.close()
+
+    async def _serve(self, ready: Callable[[int], None]) -> None:
+        try:
+            with self._server.open() as port:
+                async with _running(self._server.listen(), self._renewing(), self._watching()) as tasks:
+                    notify("READY=1")
+                    ready(port)
+                    await self._ended(tasks)
+                    notify("STOPPING=1")
+            await self._drain()
+        finally:
+            await self._server.close()
+            await self._api.close()
 
     async def _ended(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Told to stop; or something that should run for ever did not, and then the process must not pretend."""
-        told = asyncio.ensure_future(self._told.wait())
+        """Wait for the stop; or a task that should run for ever has ended, and then the process must not go on."""
+        stop = asyncio.ensure_future(self._stop.wait())
         try:
-            await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            stop.cancel()
         for task in tasks:
             if task.done():
                 task.result()
 
+    async def _drain(self) -> None:
+        """No new connections; idle ones and held check-ins end; requests under way have time to finish."""
+        self._server.dismiss_idle()
+        self._workers.let_go()
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + limits.DRAIN_S
+        while self._server.serving and loop.time() < until_s:
+            await asyncio.sleep(0.02)
+
     async def _watching(self) -> None:
-        """The fleet is watched over for as long as we live: trouble with that is no reason to stop answering."""
+        """Watch the fleet for as long as the hub runs; trouble with that does not stop the answering."""
         while True:
             try:
-                await self._parts.fleet.run()
+                await self._fleet.run()
             except HoldfastError as trouble:
                 log.error("nodes are not watched for a moment: %s; %s", trouble.message, trouble.remedy)
             except Exception:
-                log.exception("nodes are not watched for a moment, for a reason nobody foresaw")
+                log.exception("nodes are not watched for a moment, for an unforeseen reason")
             await asyncio.sleep(WATCH_AGAIN_S)
 
-    async def _renewing(self, reads: ThreadPoolExecutor) -> None:
+    async def _renewing(self) -> None:
         while True:
             await asyncio.sleep(RENEWAL_S)
             try:
-                if await asyncio.get_running_loop().run_in_executor(reads, self._parts.shown.renew):
+                if await self._workers.read(self._shown.renew):
                     log.info("the hub shows a new certificate, made with the same key")
             except HoldfastError as trouble:
                 log.error("the certificate could not be renewed: %s; %s", trouble.message, trouble.remedy)
 
 
-def _staff(parts: Parts, denials: Denials) -> Handlers:
-    limiter = Limiter(parts.rates)
-    return Handlers(
-        Desk(parts.hub, openapi.document(), parts.tokens, parts.fleet, parts.audit, parts.salvage),
-        Counter(parts.fleet, limiter, parts.clock),
-        Authentication(
-            parts.key.line,
-            parts.hub.applied,
-            parts.fleet,
-            parts.tokens,
-            parts.nonces,
-            parts.clock,
-            parts.founding,
-            parts.declared,
-        ),
-        limiter,
-        denials,
-        parts.key,
-        parts.clock,
-    )
-
-
 @asynccontextmanager
 async def _running(*work: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """These run beside us, and have ended when the block is left."""
+    """These run in the background, and have ended when the block is left."""
     tasks = [asyncio.get_running_loop().create_task(each) for each in work]
     try:
         yield tasks
@@ -171,30 +150,6 @@ async def _running(*work: Coroutine[Any, Any, None]) -> AsyncIterator[list[async
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def plain_host(host: str) -> str:
-    return host.removeprefix("[").removesuffix("]")
-
-
-async def _drain(api: Api, listener: Listener) -> None:
-    """The door is closed; idle callers and held check-ins are dismissed; there is time for what is under way."""
-    listener.pre_shutdown()
-    api.let_go()
-    loop = asyncio.get_running_loop()
-    until_s = loop.time() + limits.DRAIN_S
-    while api.serving and loop.time() < until_s:
-        await asyncio.sleep(0.02)
-
-
-@contextmanager
-def _threads(count: int, name: str) -> Iterator[ThreadPoolExecutor]:
-    """A commit that already writes is waited for at the end: it is either in the ledger or was never begun."""
-    executor = ThreadPoolExecutor(count, thread_name_prefix=name)
-    try:
-        yield executor
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
@@ -210,37 +165,3 @@ def _signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> Itera
     finally:
         for number in heard:
             loop.remove_signal_handler(number)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    door = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind((host, port))
-        door.listen(BACKLOG)
-        door.setblocking(False)
-    except OSError as trouble:
-        door.close()
-        raise _cannot_listen(host, port, trouble) from trouble
-    except OverflowError:
-        door.close()
-        raise Invalid(f"{port} is no port", remedy="give a port from 0 to 65535") from None
-    return door
-
-
-def _cannot_listen(host: str, port: int, trouble: OSError) -> HoldfastError:
-    import errno
-
-    what = f"cannot listen on {host} port {port}: {trouble.strerror}"
-    if trouble.errno == errno.EADDRINUSE:
-        return Conflict(what, remedy="stop whoever listens there, or choose another --listen", code="address_in_use")
-    return Failed(what, remedy="choose another --listen address", code="listen_failed")
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

@@ -1,4 +1,4 @@
-"""Is this the hub that the fleet knows? Its key against the one that the applied revision pins. Pure."""
+"""Compare the hub's key with the key that the applied revision pins. Pure."""
 
 from holdfast.errors import Corrupt
 from holdfast.hub import settings as hub_settings
@@ -7,7 +7,7 @@ from holdfast.model.applied import Applied
 
 
 def check(applied: Applied | None, line: str | None, path: str, state_dir: str) -> None:
-    """Everybody who pins the key would refuse this hub, and a node cannot tell it from an impostor."""
+    """Raise Corrupt if they differ: nodes and commands would refuse this hub, as they would an impostor."""
     wanted = hub_settings.hub_key(applied) if applied is not None else ""
     if applied is None or not wanted or (line is not None and _is_same(line, wanted)):
         return
@@ -16,7 +16,7 @@ def check(applied: Applied | None, line: str | None, path: str, state_dir: str) 
         f"the applied revision pins the hub's key {_fingerprint(wanted)}, but {found}",
         remedy=f"restore {path} from a backup of the hub; if it is lost: holdfast hub init --trust {applied.fleet_id} "
         f"--state-dir {state_dir} prints the key that is there now (and makes one if there is none), write it into "
-        f"fleet.toml as [fleet] hub_key, holdfast apply --hub {state_dir}, and invite every node anew "
+        f"fleet.toml as [fleet] hub_key, holdfast apply --hub {state_dir}, and invite every node again "
         "(holdfast node invite NAME --replace)",
         code="hub_key_missing" if line is None else "hub_key_differs",
     )

@@ -1,4 +1,4 @@
-"""Tell the service manager how we are, if there is one that wants to know. Never fails, never waits."""
+"""Send the state of the hub to systemd, if it runs under systemd. Never fails, never waits."""
 
 import os
 import socket

@@ -1,27 +1,39 @@
-"""What the applied revision says of the hub itself: the key it is known by, how long a probe may take. Pure.
+"""Settings of the hub in the applied revision: its key, probe time, greatest number of nodes. Pure.
 
-Damage of that document is a finding of the boot; here it only means that nothing is said.
+A damaged document is a finding of the boot; here it counts as a document without settings.
 """
 
-import msgspec
+from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.model import duration
-from holdfast.model.applied import Applied, content
-from holdfast.model.ids import FLEET
-from holdfast.planning.documents import FleetDocument
+from holdfast.model.applied import Applied
+from holdfast.model.cadence import NORMAL, Cadence
+from holdfast.model.fleet import FleetDocument
 
 PROBE_S_MIN, PROBE_S_MAX = 1.0, 60.0
 
 
 def hub_key(applied: Applied) -> str:
-    """Its public line; "" if nothing pins one."""
+    """Its public line; "" if the revision pins none."""
     document = _document(applied)
     return document.settings.hub_key if document is not None else ""
 
 
+def nodes_max(applied: Applied, otherwise: int) -> int:
+    document = _document(applied)
+    return document.settings.nodes_max if document is not None else otherwise
+
+
+def paced(pace: Cadence, applied: Applied | None) -> Cadence:
+    """A probe may take as long as the fleet says (M-64); the pace of a lab stays as it is."""
+    if pace != NORMAL or applied is None:
+        return pace
+    return replace(pace, probe_s=probe_s(applied, pace.probe_s))
+
+
 def probe_s(applied: Applied, otherwise_s: float) -> float:
-    """[timeouts] health_check (M-64), within what still makes sense: nobody is missed sooner or much later for it."""
+    """[timeouts] health_check (M-64), between PROBE_S_MIN and PROBE_S_MAX."""
     document = _document(applied)
     if document is None:
         return otherwise_s
@@ -30,7 +42,6 @@ def probe_s(applied: Applied, otherwise_s: float) -> float:
 
 def _document(applied: Applied) -> FleetDocument | None:
     try:
-        found = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-        return msgspec.json.decode(found, type=FleetDocument)
-    except (HoldfastError, msgspec.DecodeError, KeyError):
+        return applied.fleet()
+    except (HoldfastError, KeyError):
         return None

@@ -1,4 +1,4 @@
-"""Names and addresses of everything a lab is going to have, derived from its id and its roster. Pure."""
+"""Names and addresses of all parts of a lab, derived from its id and roster. Pure."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Network
@@ -18,7 +18,7 @@ INTERNAL_ZONE = "svc.lab.test"
 
 
 class Site(Struct, frozen=True):
-    """One node's place: what its interface is called on the host, its address, its hardware address."""
+    """One node: the name of its interface on the host, its IP address, its MAC address."""
 
     name: str
     roles: tuple[str, ...]
@@ -28,7 +28,7 @@ class Site(Struct, frozen=True):
 
 
 class Blueprint(Struct, frozen=True):
-    """Written down before the first thing of it exists; `down` needs nothing else."""
+    """Recorded before the lab's first part exists; `down` needs nothing else."""
 
     id: str
     subnet: str
@@ -70,7 +70,7 @@ class Blueprint(Struct, frozen=True):
         found = next((site for site in self.sites if site.name == name), None)
         if found is None:
             known = ", ".join(site.name for site in self.sites)
-            raise Invalid(f"the lab has no node {name!r}", remedy=f"its nodes are: {known}", code="unknown_node")
+            raise Invalid(f"the lab has no node {name!r}", remedy=f"use one of its nodes: {known}", code="unknown_node")
         return found
 
 
@@ -89,6 +89,6 @@ def _address(subnet: str, number: int) -> str:
 
 
 def _mac(lab_id: str, number: int) -> str:
-    """The same after every restart of a node, so that neighbours need not forget anything."""
+    """Stable over restarts of a node, so that its neighbours' ARP entries stay valid."""
     octets = [0x02, *bytes.fromhex(lab_id), number]
     return ":".join(f"{octet:02x}" for octet in octets)

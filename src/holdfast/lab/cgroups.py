@@ -1,4 +1,4 @@
-"""The empty groups that containers leave behind when their power is cut: found by container id, removed."""
+"""Remove empty cgroups that containers leave after a simulated power cut, found by container id."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ PARENT = "libpod_parent"
 
 
 def container_ids(storage: str) -> list[str]:
-    """Every container a node's podman ever had, by its folder."""
+    """Every container that a node's podman ever had, from its storage folder."""
     folder = os.path.join(storage, "storage", "overlay-containers")
     with suppress(OSError):
         return [name for name in os.listdir(folder) if len(name) == 64]
@@ -22,7 +22,7 @@ def remove(ids: list[str]) -> None:
             for name in (f"libpod-{one}", f"libpod-conmon-{one}"):
                 _remove_tree(os.path.join(parent, name))
         for shared in (os.path.join(parent, "conmon"), parent):
-            with suppress(OSError):  # others' containers are in it
+            with suppress(OSError):  # it still contains other containers
                 os.rmdir(shared)
 
 
@@ -36,5 +36,5 @@ def _parents() -> Iterator[str]:
 
 def _remove_tree(path: str) -> None:
     for folder, _, _ in os.walk(path, topdown=False):
-        with suppress(OSError):  # a group with somebody in it stays: rmdir is its own guard
+        with suppress(OSError):  # rmdir refuses a cgroup that still has processes
             os.rmdir(folder)

@@ -1,4 +1,4 @@
-"""The product's own command line, called as a user would call it."""
+"""Call the holdfast command line as a user would."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from typing import Any
 from holdfast.errors import Failed
 from holdfast.lab.place import Place
 
-HOLDFAST = (sys.executable, "-P", "-m", "holdfast")  # -P: never the caller's directory instead of the product
+HOLDFAST = (sys.executable, "-P", "-m", "holdfast")  # -P: never import from the caller's directory
 CALL_S_MAX = 60.0
 
 
 def environment(place: Place) -> dict[str, str]:
-    """The caller's, without the caller's own fleet, keys and memory."""
+    """The caller's environment without the caller's own fleet, keys and state."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     kept.pop("SSH_AUTH_SOCK", None)
     own = {"HOLDFAST_STATE": place.memory, "HOLDFAST_IDENTITY": identity(place)}
@@ -23,12 +23,12 @@ def environment(place: Place) -> dict[str, str]:
 
 
 def identity(place: Place) -> str:
-    """The operator's age identity, with which secrets are opened."""
+    """The operator's age identity, which opens secrets."""
     return os.path.join(place.memory, "config", "holdfast", "identity.age")
 
 
 def call(words: Sequence[str], env: Mapping[str, str], *, inside: Sequence[str] = (), given: str = "") -> str:
-    """Its output; its own message and remedy if it fails. `inside` is what enters a node first."""
+    """The output; raises its message and remedy if it fails. `inside` is a command prefix that enters a node."""
     try:
         done = subprocess.run(
             [*inside, *HOLDFAST, *words],
@@ -41,7 +41,7 @@ def call(words: Sequence[str], env: Mapping[str, str], *, inside: Sequence[str] 
     except subprocess.TimeoutExpired:
         raise Failed(
             f"holdfast {words[0]} did not end within {CALL_S_MAX:.0f} s",
-            remedy="the logs are in the lab's directory; holdfast lab down, then up again",
+            remedy="read the logs in the lab's directory; then: holdfast lab down; holdfast lab up",
             code="timed_out",
         ) from None
     if done.returncode != 0:
@@ -62,6 +62,6 @@ def _failure(words: Sequence[str], said: str, code: int) -> Failed:
     except (ValueError, KeyError, TypeError):
         text = " | ".join(said.strip().splitlines()[-4:])[:1000]
         return Failed(
-            f"holdfast {verb} ended with {code}: {text or 'it said nothing'}",
-            remedy="the logs are in the lab's directory; holdfast lab down, then up again",
+            f"holdfast {verb} ended with exit code {code}: {text or 'no output'}",
+            remedy="read the logs in the lab's directory; then: holdfast lab down; holdfast lab up",
         )

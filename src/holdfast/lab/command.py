@@ -1,4 +1,4 @@
-"""A command of the system, run to its end; what it says when it fails becomes an error with a remedy."""
+"""Run a system command to its end; a failure becomes an error with a remedy."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from shutil import which
 
 from holdfast.errors import Failed, Invalid
 
-# What a lab calls, and the Debian package it comes from.
+# The commands a lab needs, and the Debian package of each.
 PACKAGES = {
     "podman": "podman",
     "runc": "runc",
@@ -27,7 +27,7 @@ PACKAGES = {
 
 
 COMMANDS = tuple(name for name in PACKAGES if name != "netavark")
-NETAVARK = ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark")  # on nobody's PATH
+NETAVARK = ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark")  # not on PATH
 
 
 def require(names: Sequence[str] = COMMANDS) -> None:
@@ -37,7 +37,7 @@ def require(names: Sequence[str] = COMMANDS) -> None:
     if missing:
         packages = " ".join(dict.fromkeys(PACKAGES[name] for name in missing))
         raise Invalid(
-            f"the lab needs {', '.join(missing)}, which this machine lacks",
+            f"this machine lacks {', '.join(missing)}, which the lab needs",
             remedy=f"apt-get install --no-install-recommends {packages}",
             code="missing_package",
         )
@@ -61,4 +61,4 @@ def run(
 
 
 def _last(text: str, lines: int = 3) -> str:
-    return " | ".join(text.strip().splitlines()[-lines:])[:1000] or "it said nothing"
+    return " | ".join(text.strip().splitlines()[-lines:])[:1000] or "no error output"

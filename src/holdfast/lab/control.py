@@ -1,4 +1,4 @@
-"""The lab's control plane: its fleet directory, its hub, its agents; all by way of the product's own commands."""
+"""The lab's control plane: its fleet directory, hub and agents, run with the product's own commands."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ from holdfast.lab.blueprint import HUB_PORT, Blueprint, Site
 from holdfast.lab.cli_call import HOLDFAST
 from holdfast.lab.place import Place
 
-HUB = "hub"  # the hub's part; an agent's is NODE.agent
+HUB = "hub"  # the name of the hub's process; an agent's is NODE.agent
 LISTENING_S_MAX = 15.0
 HEALTHY_S_MAX = 60.0
 RECORDED_S_MAX = 20.0
@@ -20,7 +20,7 @@ FLEET_NAME = "lab"
 
 
 def variables(place: Place, blueprint: Blueprint) -> dict[str, str]:
-    """What `lab env` prints; the memory is the lab's own, so that nothing of it stays in anybody's home."""
+    """What `lab env` prints; the state directory is the lab's own, so that the user's home stays unchanged."""
     return {
         "HOLDFAST_HUB": blueprint.hub_url,
         "HOLDFAST_KEY": place.key,
@@ -38,7 +38,7 @@ def agent_part(site: Site) -> str:
     return f"{site.name}.agent"
 
 
-# ---- founding -------------------------------------------------------------------------------------------------------
+# ---- creating -------------------------------------------------------------------------------------------------------
 
 
 def lay_out(place: Place) -> str:
@@ -63,7 +63,7 @@ def make_hub(place: Place, blueprint: Blueprint, trust: str) -> None:
 
 
 def enrol(place: Place, blueprint: Blueprint, site: Site) -> None:
-    """Invited by the operator, joined on the node, and at work."""
+    """Invite the node, join it, and start its agent."""
     token = cli_call.ask(["node", "invite", site.name, "--yes"], environment(place, blueprint))["token"]
     init = running(place, site)
     env = node.environment(blueprint, site)
@@ -80,11 +80,11 @@ def apply(place: Place, blueprint: Blueprint) -> None:
 
 
 def start_hub(place: Place, blueprint: Blueprint, pace: str) -> None:
-    """Returns once it listens. The one before may be dead and yet hold the port, for as long as a thread of it dies."""
+    """Returns once it listens. A killed hub may hold the port for a moment until its last thread has ended."""
     init = running(place, blueprint.hub)
     if not processes.wait_for(lambda: not _listens(blueprint), LISTENING_S_MAX):
         raise Failed(
-            f"somebody listens on {blueprint.hub.address}:{HUB_PORT} already",
+            f"another process already listens on {blueprint.hub.address}:{HUB_PORT}",
             remedy="holdfast lab kill hub, then holdfast lab start hub",
             code="address_in_use",
         )
@@ -96,7 +96,7 @@ def start_hub(place: Place, blueprint: Blueprint, pace: str) -> None:
     if not processes.lives(hub):
         raise Failed(f"the hub ended at once: {node.last_words(log)}", remedy=f"read {log}", code="part_ended")
     if not listening:
-        raise Failed(f"the hub does not listen: {node.last_words(log)}", remedy=f"read {log}", code="part_ended")
+        raise Failed(f"the hub is not listening: {node.last_words(log)}", remedy=f"read {log}", code="part_ended")
 
 
 def _listens(blueprint: Blueprint) -> bool:
@@ -125,7 +125,7 @@ def end_part(place: Place, part: str) -> None:
 def running(place: Place, site: Site) -> int:
     init = node.init_of(place, site)
     if init is None:
-        raise Failed(f"node {site.name} does not run", remedy=f"holdfast lab start {site.name}", code="node_down")
+        raise Failed(f"node {site.name} is not running", remedy=f"holdfast lab start {site.name}", code="node_down")
     return init.pid
 
 
@@ -133,7 +133,7 @@ def running(place: Place, site: Site) -> int:
 
 
 def await_healthy(place: Place, blueprint: Blueprint) -> None:
-    """The hub's word for every node; a lab is up when there is nothing left to wait for."""
+    """Wait until the hub reports every node as healthy."""
     give_up_s = time.monotonic() + HEALTHY_S_MAX
     said: Mapping[str, str] = {}
     while time.monotonic() < give_up_s:
@@ -146,17 +146,17 @@ def await_healthy(place: Place, blueprint: Blueprint) -> None:
             if not part_lives(place, part):
                 log = place.log(part)
                 raise Failed(f"{part} ended: {node.last_words(log)}", remedy=f"read {log}", code="part_ended")
-        time.sleep(0.3)  # each question is a process of its own and takes time from those who start
+        time.sleep(0.3)  # each query is a process, which slows down the starting agents
     bad = ", ".join(f"{name} is {status}" for name, status in waiting.items() if status != "healthy")
     raise Unreachable(
         f"not every node is healthy after {HEALTHY_S_MAX:.0f} s: {bad}",
-        remedy="holdfast lab status; holdfast lab heal if nodes are cut; the logs are in the lab's directory",
+        remedy="holdfast lab status; holdfast lab heal if nodes are cut; read the logs in the lab's directory",
         code="nodes_missing",
     )
 
 
 def record_identities(place: Place, blueprint: Blueprint) -> None:
-    """Keys and issuing certificates become part of what is signed; a node has one once it accepted a revision."""
+    """Apply until keys and issuing certificates are in the signed revision; a node has one after its first revision."""
     give_up_s = time.monotonic() + RECORDED_S_MAX
     while True:
         apply(place, blueprint)
@@ -166,22 +166,22 @@ def record_identities(place: Place, blueprint: Blueprint) -> None:
             return
         if time.monotonic() > give_up_s:
             raise Unreachable(
-                f"no certificate of {', '.join(sorted(missing))} after {RECORDED_S_MAX:.0f} s",
-                remedy="holdfast ca bundle says why; the logs are in the lab's directory",
+                f"no certificate from {', '.join(sorted(missing))} after {RECORDED_S_MAX:.0f} s",
+                remedy="`holdfast ca bundle` shows the reason; read the logs in the lab's directory",
                 code="nodes_missing",
             )
         time.sleep(0.1)
 
 
 def keep_bundle(place: Place, blueprint: Blueprint) -> None:
-    """The nodes' authorities and the hub's own certificate, both or nothing: what is kept never becomes less."""
+    """Store the nodes' authorities and the hub's certificate, both or nothing: a stored bundle never shrinks."""
     authorities = cli_call.call(["ca", "bundle"], environment(place, blueprint))
     with open(os.path.join(place.node(blueprint.hub.name)["state"], "hub", "hub.crt"), encoding="ascii") as file:
         record.replace(place.bundle, (authorities + file.read()).encode(), 0o644)
 
 
 def health(place: Place, blueprint: Blueprint) -> dict[str, str]:
-    """Status by node; who is healthy and has accepted nothing yet is only half there."""
+    """Status by node; a healthy node that has accepted no revision yet is "new"."""
     listed = cli_call.ask(["node", "list"], environment(place, blueprint))["nodes"]
     return {
         entry["name"]: entry["status"] if entry["accepted"] or entry["status"] != "healthy" else "new"
@@ -190,7 +190,7 @@ def health(place: Place, blueprint: Blueprint) -> dict[str, str]:
 
 
 def in_parallel(works: list[Callable[[], None]]) -> None:
-    """All of them are waited for; the first trouble is the one that is told."""
+    """Wait for all of them; then raise the first error."""
     with ThreadPoolExecutor(max_workers=max(1, len(works))) as pool:
         futures = [pool.submit(work) for work in works]
     for future in futures:

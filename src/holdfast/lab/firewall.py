@@ -1,12 +1,12 @@
-"""The rules that cut nodes from each other, as text for nft. Pure; frames are dropped on the bridge, both ways."""
+"""nft rules that cut nodes from each other: frames are dropped on the bridge, in both directions. Pure."""
 
 from collections.abc import Mapping, Sequence
 
-Cut = tuple[str, str]  # two nodes; an empty second name means everybody
+Cut = tuple[str, str]  # two nodes; an empty second name means all others
 
 
 def rules(table: str, cuts: Sequence[Cut], links: Mapping[str, str]) -> str:
-    """Replaces the whole table in one transaction; without cuts there is none."""
+    """Replaces the whole table in one transaction; without cuts there is no table."""
     gone = f"add table bridge {table}\ndelete table bridge {table}\n"
     if not cuts:
         return gone
@@ -30,6 +30,6 @@ def _drops(hook: str, cut: Cut, links: Mapping[str, str]) -> list[str]:
 
 
 def added(cuts: Sequence[Cut], one: str, other: str) -> tuple[Cut, ...]:
-    """A pair is one cut, whichever end was named first."""
+    """A pair is one cut, in either order."""
     cut = (one, "") if not other else (min(one, other), max(one, other))
     return tuple(dict.fromkeys([*cuts, cut]))

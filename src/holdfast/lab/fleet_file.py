@@ -1,4 +1,4 @@
-"""The fleet.toml of a lab: what `holdfast init` wrote, with the lab's own settings and nodes. Pure."""
+"""The fleet.toml of a lab: the file of `holdfast init` with the lab's settings and nodes. Pure."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from holdfast.lab.blueprint import INTERNAL_ZONE, PUBLIC_DOMAIN, Blueprint
 
 
 def settled(written: str, blueprint: Blueprint, hub_key: str) -> str:
-    """Operators and trust stay as they were made; [fleet] and [[nodes]] are the lab's."""
+    """Operators and trust stay unchanged; [fleet] and [[nodes]] are the lab's."""
     without_nodes = re.sub(r"(?m)^\[\[nodes\]\]\n(?:[a-z_]+ = .*\n)*", "", written)
     settings = {
         "hub": blueprint.hub_url,
@@ -21,7 +21,7 @@ def settled(written: str, blueprint: Blueprint, hub_key: str) -> str:
 
 
 def _uncommented(text: str) -> str:
-    """The starter's advice is for a fleet of one's own; what is left are the settings and an empty line between."""
+    """Removes the starter's comments, which do not apply to a lab, and surplus empty lines."""
     kept = [line for line in text.splitlines() if not line.startswith("#")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip() + "\n"
 
@@ -30,5 +30,5 @@ def _node(blueprint: Blueprint, index: int) -> str:
     site = blueprint.sites[index]
     keys = {"name": site.name, "roles": list(site.roles), "address": site.address}
     if "edge" in site.roles:
-        keys["public_address"] = site.address  # the host, which has an address on the same bridge, is the internet here
+        keys["public_address"] = site.address  # in a lab the host, on the same bridge, plays the internet
     return "\n[[nodes]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())

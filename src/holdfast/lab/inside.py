@@ -1,22 +1,24 @@
-"""A command inside a node with the caller's terminal: signals go in, the exit code comes out, no orphan stays."""
+"""Run a command inside a node with the caller's terminal. Forwards signals and returns the command's exit code."""
 
 import ctypes
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from holdfast.errors import Failed
 
 SPACES = ("net", "uts", "pid", "mnt")  # the mount namespace last: after it /proc is the node's
-PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # the terminal sends them to the command as well
 PR_SET_PDEATHSIG = 1
 NOT_FOUND, NOT_EXECUTABLE, CANNOT_ENTER = 127, 126, 125
 
 
 def run(init: int, words: Sequence[str], env: Mapping[str, str]) -> int:
-    """A pid namespace is entered by the next child only, so this process forks and stands by."""
+    """setns(2) puts only later children into a pid namespace, so this process forks and waits."""
     sys.stdout.flush()
     sys.stderr.flush()
     folder = os.getcwd()
@@ -25,25 +27,29 @@ def run(init: int, words: Sequence[str], env: Mapping[str, str]) -> int:
     for kind, handle in zip(SPACES, handles, strict=True):
         if libc.setns(handle, 0) != 0:
             raise Failed(
-                f"the node's {kind} namespace cannot be entered: {os.strerror(ctypes.get_errno())}",
+                f"cannot enter the node's {kind} namespace: {os.strerror(ctypes.get_errno())}",
                 remedy="run this command as root",
                 code="no_namespaces",
             )
         os.close(handle)
+    # Blocked from before the fork until the handlers exist: a signal in between stays pending and is not lost.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, *FROM_TERMINAL))
     child = os.fork()
     if child == 0:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        _become(words, env, folder)
-    return _stand_by(child)
+        _become(words, env, folder, mask)
+    return _wait(child, mask)
 
 
-def _become(words: Sequence[str], env: Mapping[str, str], folder: str) -> NoReturn:
+def _become(words: Sequence[str], env: Mapping[str, str], folder: str, mask: Collection[int]) -> NoReturn:
     code = CANNOT_ENTER
     try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
             os.chdir(folder)
         except OSError:
-            os.chdir("/")  # the caller stands where the node has something else mounted
+            os.chdir("/")  # the caller's directory does not exist in the node
         os.execvpe(words[0], list(words), dict(env))  # noqa: S606 (that is what `lab exec` is for)
     except FileNotFoundError:
         code = NOT_FOUND
@@ -56,11 +62,18 @@ def _become(words: Sequence[str], env: Mapping[str, str], folder: str) -> NoRetu
         os._exit(code)
 
 
-def _stand_by(child: int) -> int:
-    """What the terminal sends reaches the child by itself; the rest is handed on."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGQUIT, signal.SIG_IGN)
-    for number in PASSED_ON:
-        signal.signal(number, lambda received, _: os.kill(child, received))
+def _wait(child: int, mask: Collection[int]) -> int:
+    """By handle: after the command's end its number may belong to another process."""
+    handle = os.pidfd_open(child)
+
+    def forward(received: int, _: object) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, received)
+
+    for number in FROM_TERMINAL:
+        signal.signal(number, signal.SIG_IGN)
+    for number in FORWARDED:
+        signal.signal(number, forward)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code

@@ -1,4 +1,4 @@
-"""A lab as a whole: made, looked at, broken and mended, taken away."""
+"""A lab as a whole: create, inspect, break, heal and remove it."""
 
 import os
 import subprocess
@@ -29,18 +29,18 @@ from holdfast.lab.record import Record
 from holdfast.lab.sweep import sweep
 from holdfast.model.lab import LabNode, LabStatus
 
-# What the agent of a node runs beside itself, and how it is called in `lab status`.
+# Programs that a node's agent runs, and their names in `lab status`.
 PROGRAMS = {"envoy": "proxy", "dnsmasq": "dns"}
 
 
 class Laboratory:
-    """`say` takes progress lines."""
+    """`say` receives progress lines."""
 
     def __init__(self, directory: str, say: Callable[[str], None]) -> None:
         self._place = Place(os.path.abspath(directory))
         self._say = say
 
-    # ---- made and taken away
+    # ---- creating and removing
 
     def up(self, nodes: str, bare: bool) -> None:
         _as_root()
@@ -60,11 +60,11 @@ class Laboratory:
                 os.unlink(self._place.lock)
             else:
                 sweep(self._place, found.blueprint)
-                self._say(f"the lab in {self._place.root} is gone")
+                self._say(f"the lab in {self._place.root} is removed")
             if not os.listdir(self._place.root):
                 os.rmdir(self._place.root)
 
-    # ---- looked at
+    # ---- inspecting
 
     def status(self) -> LabStatus:
         found = self._record()
@@ -73,7 +73,7 @@ class Laboratory:
         return LabStatus(found.blueprint.registry, nodes)
 
     def _node(self, site: Site, served: Mapping[str, Mapping[str, int]]) -> LabNode:
-        """What the lab started it has noted; what an agent started is found in the node's own list of processes."""
+        """The lab recorded the processes it started; those of an agent are found in the node's process list."""
         parts = {"node": f"{site.name}.node", "agent": control.agent_part(site)}
         if "hub" in site.roles:
             parts["hub"] = control.HUB
@@ -105,14 +105,14 @@ class Laboratory:
         return subprocess.run(visitor.arguments(url, address, bundle, more)).returncode
 
     def _bundle(self, blueprint: Blueprint) -> str | None:
-        """As new as it can be had; without the hub, what was kept when it could be asked."""
+        """The current bundle; if the hub cannot be reached, the stored one."""
         try:
             control.keep_bundle(self._place, blueprint)
         except (HoldfastError, OSError) as trouble:
-            self._say(f"the authorities are those known before, for the hub was not asked: {trouble}")
+            self._say(f"using the stored CA certificates, because the hub cannot be reached: {trouble}")
         return self._place.bundle if os.path.exists(self._place.bundle) else None
 
-    # ---- broken and mended
+    # ---- breaking and healing
 
     def cut(self, name: str, other: str | None) -> None:
         _as_root()
@@ -120,7 +120,7 @@ class Laboratory:
             found = self._record()
             ends = [found.blueprint.site(one).name for one in (name, other) if one is not None]
             if len(set(ends)) != len(ends):
-                raise Invalid(f"{name} cannot be cut from itself", remedy="name two nodes, or one")
+                raise Invalid(f"{name} cannot be cut from itself", remedy="give one node, or two different ones")
             self._cut(found, added(found.cuts, name, other or ""))
 
     def heal(self) -> None:
@@ -129,7 +129,7 @@ class Laboratory:
             self._cut(self._record(), ())
 
     def _cut(self, found: Record, cuts: tuple[tuple[str, str], ...]) -> None:
-        """Noted first: rules that exist are always known."""
+        """Recorded first, so that the record always covers the existing rules."""
         records.write(self._place, Record(found.blueprint, found.phase, cuts, found.pace, found.bare))
         network.cut(found.blueprint, cuts)
 
@@ -148,7 +148,7 @@ class Laboratory:
             cgroups.remove(cgroups.container_ids(self._place.node(site.name)["containers"]))
 
     def start(self, target: str) -> None:
-        """What of it does not run; a node that was switched off boots, with everything that belongs on it."""
+        """Start what is not running; a node that was switched off boots with all its parts."""
         _as_root()
         with records.locked(self._place):
             found = self._record()
@@ -186,11 +186,11 @@ class Laboratory:
     def _record(self) -> Record:
         found = records.read(self._place)
         if found is None or found.phase != "up":
-            state = "there is no lab" if found is None else "a lab is half made"
+            state = "there is no lab" if found is None else "there is only an incomplete lab"
             up = "holdfast lab up" if found is None else "holdfast lab down, then holdfast lab up"
             raise Invalid(
                 f"{state} in {self._place.root}",
-                remedy=f"{up}; another directory is named with --dir or $HOLDFAST_LAB",
+                remedy=f"{up}; choose another directory with --dir or $HOLDFAST_LAB",
                 code="no_lab",
             )
         return found
@@ -199,7 +199,7 @@ class Laboratory:
         return control.running(self._place, site)
 
     def _environment(self, blueprint: Blueprint, site: Site) -> dict[str, str]:
-        """The caller's own, so that scripts work in there as out here; the product itself is always found."""
+        """The caller's environment, so that scripts also work inside; PATH always includes holdfast."""
         own = node.environment(blueprint, site)
         path = f"{os.environ.get('PATH', own['PATH'])}:{os.path.dirname(HOLDFAST[0])}"
         marks = {name: own[name] for name in (MARK, NODE_MARK)}
@@ -209,4 +209,4 @@ class Laboratory:
 
 def _as_root() -> None:
     if os.geteuid() != 0:
-        raise NotPermitted("a lab makes namespaces and links, which only root may", remedy="repeat it with sudo")
+        raise NotPermitted("a lab needs root, to create namespaces and network links", remedy="repeat it with sudo")

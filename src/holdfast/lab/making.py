@@ -1,4 +1,4 @@
-"""How a lab comes into being, step by step; each step that can wait for nobody else runs beside the others."""
+"""Create a lab step by step; independent steps run in parallel."""
 
 import os
 import time
@@ -30,13 +30,13 @@ Say = Callable[[str], None]
 
 
 def check(place: Place, nodes: str) -> None:
-    """Before there is a directory: a slip of the hand leaves none behind."""
+    """Runs before the directory is created, so that a wrong argument leaves nothing behind."""
     roster.parse(nodes)
     command.require()
     hidden = next((path for path in OWN_MOUNTS if f"{place.root}/".startswith(f"{path}/")), None)
     if hidden is not None:
         raise Invalid(
-            f"a lab in {place.root} would be hidden from its nodes, which have a {hidden} of their own",
+            f"nodes cannot see a lab in {place.root}, because they have their own {hidden}",
             remedy="choose another directory with --dir",
         )
 
@@ -48,11 +48,11 @@ def up(place: Place, nodes: str, bare: bool, say: Say) -> None:
         _complete(place, found, seats, say)
         return
     if found is not None:
-        say("clearing what is left of a lab that is not whole")
+        say("removing the rest of an incomplete lab")
         sweep(place, found.blueprint, keep_lock=True)
     elif taken := [path for path in place.contents() if os.path.lexists(path) and path != place.lock]:
         raise Conflict(
-            f"{taken[0]} is there and no lab's",
+            f"{taken[0]} already exists and belongs to no lab",
             remedy="choose another directory with --dir, or move it away",
             code="already_exists",
         )
@@ -64,13 +64,13 @@ def _bridge_is_there(blueprint: Blueprint) -> bool:
 
 
 def _complete(place: Place, found: Record, seats: tuple[roster.Seat, ...], say: Say) -> None:
-    """A lab that is up stays as it is; what of it was killed is started."""
+    """A running lab stays unchanged; its killed parts are started."""
     wanted = [(seat.name, seat.roles) for seat in seats]
     if wanted != [(site.name, site.roles) for site in found.blueprint.sites]:
         there = ",".join(f"{site.name}:{'+'.join(site.roles)}" for site in found.blueprint.sites)
         raise Conflict(
             f"a lab with other nodes is up in {place.root}: {there}",
-            remedy="holdfast lab down first, or name another directory with --dir",
+            remedy="holdfast lab down first, or choose another directory with --dir",
             code="already_exists",
         )
     for site in sorted(found.blueprint.sites, key=lambda site: "hub" not in site.roles):
@@ -89,7 +89,7 @@ def _make(place: Place, seats: tuple[roster.Seat, ...], bare: bool, say: Say) ->
     with record.addresses_claimed():
         lab_id = _new_id()
         drawn = blueprints.draw(lab_id, subnet.choose(lab_id, network.networks_in_use()), seats)
-        record.write(place, Record(drawn, bare=bare))  # before the first thing exists: `down` lives by it
+        record.write(place, Record(drawn, bare=bare))  # before the first part exists, because `down` needs it
         network.lay_bridge(drawn)
     step(f"bridge {drawn.bridge} with {drawn.subnet}")
     for name, text in podman_files.files(drawn.registry).items():
@@ -109,7 +109,7 @@ def _make(place: Place, seats: tuple[roster.Seat, ...], bare: bool, say: Say) ->
 
 
 def _new_id() -> str:
-    """Unlike every link there is, although eight random digits hardly ever meet."""
+    """An id that no existing link uses; a collision of eight random digits is unlikely but possible."""
     while True:
         lab_id = os.urandom(4).hex()
         if not any(name.startswith(f"hf{lab_id}") for name in os.listdir(network.LINKS)):
@@ -147,14 +147,14 @@ def _enrol(place: Place, drawn: Blueprint, site: Site, step: Say) -> None:
     step(f"agent of {site.name} joined")
 
 
-# ---- started again ---------------------------------------------------------------------------------------------------
+# ---- restarting ------------------------------------------------------------------------------------------------------
 
 
 def start_hub(place: Place, found: Record, say: Say) -> None:
     if found.bare:
         raise _is_bare()
     if control.part_lives(place, control.HUB):
-        say("the hub runs")
+        say("the hub is already running")
         return
     control.start_hub(place, found.blueprint, found.pace)
     say(f"hub at {found.blueprint.hub_url}")
@@ -174,4 +174,7 @@ def start_node(place: Place, found: Record, site: Site, say: Say) -> None:
 
 
 def _is_bare() -> Invalid:
-    return Invalid("this lab was made with --bare: it has no hub", remedy="holdfast lab down, then up without --bare")
+    return Invalid(
+        "this lab has no hub: it was created with --bare",
+        remedy="holdfast lab down, then holdfast lab up without --bare",
+    )

@@ -1,4 +1,4 @@
-"""Mounts as /proc tells of them: what is mounted below a directory, and who has something of it mounted."""
+"""Mounts as /proc shows them: below a directory, and in other processes."""
 
 import os
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Mount(Struct, frozen=True):
-    """`root` is the mounted directory's path within its own file system, `device` names that file system."""
+    """`root` is the mounted directory's path in its own file system, `device` identifies that file system."""
 
     device: str
     root: str
@@ -17,13 +17,13 @@ def of_process(pid: int | str) -> list[Mount]:
     try:
         with open(f"/proc/{pid}/mountinfo", "rb") as file:
             fields = [line.split(b" ") for line in file]
-    except OSError:  # gone meanwhile, or a zombie
+    except OSError:  # ended meanwhile, or a zombie
         return []
     return [Mount(words[2].decode(), _plain(words[3]), _plain(words[4])) for words in fields]
 
 
 def _plain(word: bytes) -> str:
-    """The kernel writes blanks and backslashes as three octal digits."""
+    """The kernel writes spaces and backslashes as three octal digits."""
     if b"\\" not in word:
         return os.fsdecode(word)
     for code in (b"\\040", b"\\011", b"\\012", b"\\134"):
@@ -36,15 +36,15 @@ def below(path: str) -> list[str]:
 
 
 def origin(path: str) -> tuple[str, str]:
-    """Device and path within its file system: how a directory is called in everybody's list of mounts."""
+    """Device and path in its file system: how a directory appears in any process's list of mounts."""
     around = [mount for mount in of_process("self") if mount.target == path or _is_below(path, mount.target)]
-    nearest = max(around, key=lambda mount: len(mount.target))  # of equals the last: it hides the others
+    nearest = max(around, key=lambda mount: len(mount.target))  # of equals the last, which hides the others
     relative = os.path.relpath(path, nearest.target)
     return nearest.device, os.path.normpath(os.path.join(nearest.root, relative))
 
 
 def shows(pid: int, device: str, root: str) -> bool:
-    """Whether that process has something from below that directory mounted."""
+    """Whether the process has a directory below this one mounted."""
     return any(mount.device == device and _is_below(mount.root, root) for mount in of_process(pid))
 
 

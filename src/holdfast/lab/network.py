@@ -1,4 +1,4 @@
-"""The lab's wires: a bridge on the host, one pair of interfaces per node, and cuts between them."""
+"""The lab's network: a bridge on the host, a veth pair per node, and cuts between nodes."""
 
 import json
 import os
@@ -14,7 +14,7 @@ LINKS = "/sys/class/net"
 
 
 def networks_in_use() -> list[IPv4Network]:
-    """Addresses and routes of the host, other labs' among them."""
+    """Addresses and routes of the host, including those of other labs."""
     found = []
     for route in json.loads(command.run(["ip", "-json", "-4", "route", "show", "table", "all"])):
         if route["dst"] != "default":
@@ -55,7 +55,7 @@ def plug_in(blueprint: Blueprint, site: Site, init: int) -> None:
 
 def unplug(site: Site) -> None:
     if site.link in os.listdir(LINKS):
-        with suppress(Failed):  # the kernel may be faster: the pair dies with its namespace
+        with suppress(Failed):  # the kernel may have removed the pair together with its namespace
             _ip(f"link delete {site.link}")
 
 
@@ -65,13 +65,15 @@ def cut(blueprint: Blueprint, cuts: Sequence[firewall.Cut]) -> None:
 
 
 def remove(blueprint: Blueprint) -> None:
-    """Everything that bears the lab's name, whether or not it was finished."""
+    """All links with the lab's prefix, also those of an incomplete lab."""
     for name in sorted(os.listdir(LINKS), reverse=True):
         if name == blueprint.bridge or name.startswith(f"{blueprint.bridge}n"):
             with suppress(Failed):
                 _ip(f"link delete {name}")
     if left := [name for name in os.listdir(LINKS) if name.startswith(blueprint.bridge)]:
-        raise Failed(f"links stay: {' '.join(left)}", remedy=f"ip link delete {left[0]}, then holdfast lab down")
+        raise Failed(
+            f"cannot delete the links {' '.join(left)}", remedy=f"ip link delete {left[0]}, then holdfast lab down"
+        )
     cut(blueprint, ())
 
 

@@ -1,4 +1,4 @@
-"""One node: a process that holds its namespaces, what is mounted in them, and ways to start something inside."""
+"""One lab node: a process that holds its namespaces and mounts, and ways to start programs inside."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ from holdfast.lab.processes import NODE_MARK, Known
 
 READY_S_MAX = 10.0
 
-# The first process of the node's pid namespace: whoever ends it ends the node, containers included. It never looks
-# away from its children, so that orphans are buried at once. /dev/shm is the node's own because podman keeps its locks
+# The first process of the node's pid namespace: ending it ends the node, containers included. It waits for its
+# children all the time, so that orphans are reaped at once. /dev/shm is the node's own because podman keeps its locks
 # there, /etc/containers because podman must not read the host's.
 _HOLD = """
 set -e
@@ -28,7 +28,7 @@ while :; do sleep 86400 & wait $! || :; done
 
 
 def boot(place: Place, blueprint: Blueprint, site: Site) -> int:
-    """Make the namespaces and plug them in; returns the host's number of the node's first process."""
+    """Create the namespaces and connect them; returns the host pid of the node's first process."""
     folders = _folders(place, site)
     init = _hold(place, blueprint, site, folders)
     network.plug_in(blueprint, site, init)
@@ -36,13 +36,13 @@ def boot(place: Place, blueprint: Blueprint, site: Site) -> int:
 
 
 def _folders(place: Place, site: Site) -> list[str]:
-    """Pairs of what is mounted and where. /run begins empty, as after every boot."""
+    """Pairs of source and mount point. /run starts empty, as after every boot."""
     own = place.node(site.name)
     shutil.rmtree(own["run"], ignore_errors=True)
     pairs = [place.podman, podman_files.FOLDER]
     for kind, target in MOUNTS.items():
         os.makedirs(own[kind], mode=0o755, exist_ok=True)
-        os.makedirs(target, exist_ok=True)  # an empty place to mount on; the host's own content stays out of sight
+        os.makedirs(target, exist_ok=True)  # a mount point; the mount hides the host's content
         pairs += [own[kind], target]
     for name in ("lock", "netns"):
         os.makedirs(os.path.join(own["run"], name), exist_ok=True)
@@ -66,8 +66,8 @@ def _hold(place: Place, blueprint: Blueprint, site: Site, folders: Sequence[str]
     if said != "ready\n":
         holder.kill()
         raise Failed(
-            f"node {site.name} got no namespaces: {said.strip() or 'unshare said nothing'}",
-            remedy="run as root on a kernel with net, mount, uts and pid namespaces (no unprivileged container)",
+            f"cannot create the namespaces of node {site.name}: {said.strip() or 'unshare printed no error'}",
+            remedy="run as root on a kernel with net, mount, uts and pid namespaces (not in an unprivileged container)",
             code="no_namespaces",
         )
     outer, init = processes.known(holder.pid), processes.children(holder.pid)
@@ -79,7 +79,7 @@ def _hold(place: Place, blueprint: Blueprint, site: Site, folders: Sequence[str]
 
 
 def environment(blueprint: Blueprint, site: Site) -> dict[str, str]:
-    """What a process of the node sees, its marks among it; nothing of the caller's but the language."""
+    """The environment of the node's processes, with its marks; only PATH comes from the caller."""
     path = os.environ.get("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     return {
         "PATH": path,
@@ -92,7 +92,7 @@ def environment(blueprint: Blueprint, site: Site) -> dict[str, str]:
 
 
 def init_of(place: Place, site: Site) -> Known | None:
-    """The node's first process, if the node runs."""
+    """The node's first process, if the node is running."""
     found = record.part(place, f"{site.name}.node")
     return found if processes.lives(found) else None
 
@@ -106,10 +106,10 @@ def run(init: int, words: Sequence[str], env: Mapping[str, str], timeout_s: floa
 
 
 def launch(place: Place, init: int, part: str, words: Sequence[str], env: Mapping[str, str]) -> Known:
-    """Start a daemon inside: a child of the node's first process, its output in a log of its own."""
+    """Start a daemon inside: a child of the node's first process, with its own log."""
     log = place.log(part)
     os.makedirs(os.path.dirname(log), exist_ok=True)
-    # As many open files as the machine allows: a proxy, whom the agent starts, has two for every connection.
+    # As many open files as the machine allows: the agent's proxy needs two for every connection.
     limit = 'ulimit -n "$(ulimit -H -n)"'
     script = f'log=$1; shift; cd /; {limit}; "$@" </dev/null >>"$log" 2>&1 & echo $!'
     said = run(init, ["setsid", "sh", "-c", script, "sh", log, *words], env)
@@ -126,11 +126,11 @@ def last_words(log: str, lines: int = 3) -> str:
         with open(log, encoding="utf-8", errors="replace") as file:
             return " | ".join(file.read().strip().splitlines()[-lines:])[:1000]
     except OSError:
-        return "it left no log"
+        return "there is no log"
 
 
 def power_off(place: Place, blueprint: Blueprint, site: Site) -> None:
-    """Like a power cut: the first process goes, and the kernel takes everything in its pid namespace with it."""
+    """Like a power cut: killing the first process makes the kernel kill everything in its pid namespace."""
     mark, folder = f"{NODE_MARK}={site.name}", os.path.join(place.nodes, site.name)
     processes.end(lambda: processes.members(blueprint.mark, mark, folder))
     network.unplug(site)

@@ -1,4 +1,4 @@
-"""Container images as bytes: a layer, a configuration, a manifest. Pure; the same input gives the same digests."""
+"""Build container images as bytes: layer, configuration, manifest. Pure; same input, same digests."""
 
 import io
 import json
@@ -10,11 +10,11 @@ from msgspec import Struct
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
-LAYER = "application/vnd.oci.image.layer.v1.tar"  # not compressed: it travels within one machine
+LAYER = "application/vnd.oci.image.layer.v1.tar"  # not compressed: it stays on one machine
 
 
 class Image(Struct, frozen=True):
-    """A name, a tag, and what a registry must be given for it."""
+    """A name, a tag, and the content that a registry needs."""
 
     name: str
     tag: str
@@ -27,7 +27,7 @@ def digest(content: bytes) -> str:
 
 
 def layer(files: Mapping[str, bytes], links: Mapping[str, str], folders: Sequence[str]) -> bytes:
-    """Executable files, symbolic links and folders; nobody's clock is in it."""
+    """Executable files, symbolic links and folders; without timestamps, so that digests are stable."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in folders:
@@ -59,7 +59,7 @@ def image(name: str, tag: str, layers: Sequence[bytes], command: Sequence[str], 
             "ExposedPorts": {"8080/tcp": {}},
         },
         "rootfs": {"type": "layers", "diff_ids": [digest(content) for content in layers]},
-        "history": [{"created_by": "holdfast lab"} for _ in layers],  # without it podman builds nothing upon this image
+        "history": [{"created_by": "holdfast lab"} for _ in layers],  # podman builds on an image only if it has one
     }
     encoded = json.dumps(config, sort_keys=True).encode()
     manifest = {

@@ -1,16 +1,16 @@
-"""Where a lab keeps things below its directory."""
+"""Paths below a lab's directory."""
 
 import os
 
 from msgspec import Struct
 
-# Host path below the lab's directory, for what each node has mounted at its own place.
+# Per node: a folder below the lab's directory, and where it is mounted in the node.
 MOUNTS = {"run": "/run", "data": "/srv", "state": "/var/lib/holdfast", "containers": "/var/lib/containers"}
 OWN_MOUNTS = (*MOUNTS.values(), "/dev/shm", "/proc")  # noqa: S108 (a mount point, not a file)
 
 
 class Place(Struct, frozen=True):
-    """`root` is absolute, so that a lab is the same from every working directory."""
+    """`root` is absolute, so that it does not depend on the working directory."""
 
     root: str
 
@@ -63,7 +63,7 @@ class Place(Struct, frozen=True):
         return {kind: self._below("nodes", name, kind) for kind in MOUNTS}
 
     def contents(self) -> list[str]:
-        """Everything a lab ever puts here; the record comes last, because `down` lives by it."""
+        """Everything a lab puts here; the record is last, because `down` needs it."""
         names = ("nodes", "registry", "podman", "parts", "logs", "memory", "ca.pem")
         own = ("fleet", "operator", "operator.pub")
         return [self._below(name) for name in (*names, *own, "lab.lock", "lab.json")]

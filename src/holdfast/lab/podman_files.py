@@ -1,6 +1,6 @@
-"""What podman reads in a node: its configuration as texts, path by path. Pure."""
+"""Podman's configuration files in a lab node. Pure."""
 
-# Limits no node of a lab needs more of, and products that work without systemd and beside cgroup v1.
+# Limits that suffice for a lab, and settings that work without systemd and with cgroup v1.
 _CONTAINERS = """\
 [containers]
 default_ulimits = ["nofile=1024:4096", "nproc=4096:4096"]
@@ -46,7 +46,7 @@ def files(registry: str) -> dict[str, str]:
 
 
 def variables() -> dict[str, str]:
-    """Named outright, because a CONTAINERS_CONF of the caller would win over the folder."""
+    """Set explicitly, because the caller's CONTAINERS_CONF would override the folder."""
     return {
         "CONTAINERS_CONF": f"{FOLDER}/containers.conf",
         "CONTAINERS_REGISTRIES_CONF": f"{FOLDER}/registries.conf",

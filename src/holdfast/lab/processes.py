@@ -1,4 +1,4 @@
-"""Processes as /proc tells of them: who lives, who belongs to a lab, and an end for those who do."""
+"""Processes as /proc shows them: find those of a lab, and end them."""
 
 import os
 import signal
@@ -18,14 +18,14 @@ BURIAL_S = 0.5
 
 
 class Known(Struct, frozen=True):
-    """A number alone may be somebody else's by now; with the moment of its start it cannot."""
+    """A pid alone may be reused; with the start time it is unique."""
 
     pid: int
     started: int
 
 
 def known(pid: int) -> Known | None:
-    """None if there is no such process, or it is a zombie: init here takes its time to bury them."""
+    """None if there is no such process, or it is a zombie: the machine's init may reap it late."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -38,7 +38,7 @@ def lives(process: Known | None) -> bool:
     return process is not None and known(process.pid) == process
 
 
-def everybody() -> Iterator[int]:
+def all_pids() -> Iterator[int]:
     for name in os.listdir("/proc"):
         if name.isdecimal():
             yield int(name)
@@ -60,11 +60,11 @@ def environment(pid: int) -> set[str]:
 
 
 def members(mark: str, node_mark: str | None, folder: str) -> list[int]:
-    """Who carries the lab's mark (and that node's, if one is named), has something of its folder mounted, or is inside.
+    """Processes with the lab's mark (and the node's, if given), with a mount from its folder, or in their namespaces.
 
-    The mounts find those whom nobody marked, and whose namespaces have no marked process any more.
+    The mounts find unmarked processes in namespaces that have no marked process any more.
     """
-    living = [pid for pid in everybody() if pid != os.getpid() and known(pid) is not None]
+    living = [pid for pid in all_pids() if pid != os.getpid() and known(pid) is not None]
     marked = {pid for pid in living if {mark, node_mark or mark} <= environment(pid)}
     inside = {pid for pid in marked if any(word.startswith(f"{NODE_MARK}=") for word in environment(pid))}
     inside |= _mounting(living, folder)
@@ -88,7 +88,7 @@ def _mounting(living: list[int], folder: str) -> set[int]:
 
 
 def _spaces(pids: Iterable[int]) -> set[str]:
-    """Namespaces made for a node. A pid namespace counts from its first process on: the others' may be the host's."""
+    """Namespaces of nodes. A pid namespace counts only by its first process: others may be in the host's."""
     here = {namespace(pid, kind) for pid in (os.getpid(), 1) for kind in KINDS}
     found = set()
     for pid in pids:
@@ -99,18 +99,18 @@ def _spaces(pids: Iterable[int]) -> set[str]:
 
 
 def host_pid(pid: int, init: int) -> int | None:
-    """What the host calls the process that calls itself `pid` in the pid namespace of `init`."""
+    """The host's pid of the process with this pid in the pid namespace of `init`."""
     space = namespace(init, "pid")
-    for candidate in everybody():
+    for candidate in all_pids():
         if namespace(candidate, "pid") == space and _inner_pid(candidate) == pid:
             return candidate
     return None
 
 
 def by_program(names: Collection[str]) -> dict[str, dict[str, int]]:
-    """For every pid namespace, who runs there of these programs; of several the first that was started."""
+    """For every pid namespace, the processes of these programs; of several, the one with the lowest pid."""
     found: dict[str, dict[str, int]] = {}
-    for pid in sorted(everybody(), reverse=True):
+    for pid in sorted(all_pids(), reverse=True):
         name = _program(pid)
         if name in names and known(pid) is not None:
             found.setdefault(namespace(pid, "pid"), {})[name] = pid
@@ -118,7 +118,7 @@ def by_program(names: Collection[str]) -> dict[str, dict[str, int]]:
 
 
 def _program(pid: int) -> str:
-    """The file it runs, whatever it calls itself; "" for threads of the kernel and for those who are gone."""
+    """The name of its executable file; "" for kernel threads and ended processes."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
     except OSError:
@@ -141,19 +141,19 @@ def children(pid: int) -> list[int]:
 
 
 def end(found: Callable[[], list[int]]) -> list[Known]:
-    """Kill until nobody is found any more; like a power cut, nobody is asked. Returns who was there."""
+    """SIGKILL until no more are found, like a power cut. Returns those that were found."""
     ended: dict[int, Known] = {}
     give_up_s = time.monotonic() + END_S_MAX
     while left := found():
         if time.monotonic() > give_up_s:
             raise Failed(
-                f"these processes do not end: {' '.join(map(str, sorted(left)))}",
-                remedy="look at them with ps, end what holds them (a stuck disk?), then repeat the command",
+                f"cannot end these processes: {' '.join(map(str, sorted(left)))}",
+                remedy="inspect them with ps, remove what blocks them (a stuck disk?), then repeat the command",
                 code="stuck",
             )
         ended |= {pid: process for pid in left if (process := known(pid)) is not None}
-        # The first processes of nodes go before the parents that wait for them: buried at once, they take their pid
-        # namespace with them, which would last as long as their graves.
+        # The first processes of nodes go before the parents that wait for them: reaped at once, they take their pid
+        # namespace with them, which would otherwise last as long as the zombies.
         firsts = [pid for pid in left if _inner_pid(pid) == 1]
         _kill(firsts or left)
         await_burial([ended[pid] for pid in firsts if pid in ended], BURIAL_S)
@@ -172,7 +172,7 @@ def _is_there(pid: int) -> bool:
 
 
 def await_burial(ended: list[Known], patience_s: float) -> None:
-    """Whose parent is gone is buried by the machine's first process, here within two seconds; nobody can hurry it."""
+    """The machine's init reaps orphans, usually within two seconds; this waits for it."""
     wait_for(lambda: not any(_is_there(process.pid) for process in ended), patience_s)
 
 

@@ -1,4 +1,4 @@
-"""The lab's record on disk: its blueprint, how far it got, its cuts and its pace. Replaced whole or not at all."""
+"""The lab's record on disk: blueprint, phase, cuts and pace. Replaced atomically."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ from holdfast.lab.place import Place
 from holdfast.lab.processes import Known
 
 LOCK_S_MAX = 10.0
-ADDRESSES = "\0holdfast-lab-addresses"  # an abstract socket: gone with its holder, never a file
+ADDRESSES = "\0holdfast-lab-addresses"  # an abstract socket: it vanishes with its holder and is no file
 
 
 class Record(Struct, frozen=True):
@@ -25,7 +25,7 @@ class Record(Struct, frozen=True):
     phase: Literal["making", "up"] = "making"
     cuts: tuple[tuple[str, str], ...] = ()
     pace: Literal["normal", "fast"] = "normal"
-    bare: bool = False  # machines only, no fleet
+    bare: bool = False  # only machines, no fleet
 
 
 def read(place: Place) -> Record | None:
@@ -36,8 +36,9 @@ def read(place: Place) -> Record | None:
         return None
     except (msgspec.MsgspecError, NotADirectoryError) as trouble:
         raise Corrupt(
-            f"{place.record} is no lab's record: {trouble}",
-            remedy="name the right directory with --dir; if it is, move that file away and end the lab's processes",
+            f"{place.record} is not a valid lab record: {trouble}",
+            remedy="give the right directory with --dir; if this is the one, move that file away and end the lab's "
+            "processes",
         ) from trouble
 
 
@@ -66,7 +67,7 @@ def part(place: Place, name: str) -> Known | None:
 
 @contextmanager
 def locked(place: Place) -> Iterator[None]:
-    """One command at a time changes a lab. The lock falls with the process that held it."""
+    """One command at a time changes a lab. The kernel releases the lock when the process ends."""
     held: list[int] = []
     try:
         _until(lambda: _lock(place, held), _busy(place))
@@ -77,7 +78,7 @@ def locked(place: Place) -> Iterator[None]:
 
 
 def _lock(place: Place, held: list[int]) -> bool:
-    """`down` removes the file while others wait for it: only a lock on the file that is there counts."""
+    """`down` deletes the lock file while others wait: only a lock on the current file counts."""
     os.makedirs(place.root, exist_ok=True)
     handle = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -94,20 +95,20 @@ def _lock(place: Place, held: list[int]) -> bool:
 
 def _busy(place: Place) -> Conflict:
     return Conflict(
-        f"another lab command is at work in {place.root}",
-        remedy="wait until it is done, or end it, then repeat this one",
+        f"another lab command is running in {place.root}",
+        remedy="wait until it has finished, or end it, then repeat this one",
         code="lab_busy",
     )
 
 
 @contextmanager
 def addresses_claimed() -> Iterator[None]:
-    """Held while a lab chooses its addresses and puts them on its bridge: two labs never choose the same."""
+    """Held while a lab chooses its addresses and sets them on its bridge, so that two labs choose different ones."""
     claim = socket.socket(socket.AF_UNIX)
     with claim:
         _until(
             lambda: _bind(claim),
-            Conflict("other labs are choosing their addresses", remedy="repeat the command", code="lab_busy"),
+            Conflict("another lab is choosing its addresses", remedy="repeat the command", code="lab_busy"),
         )
         yield
 

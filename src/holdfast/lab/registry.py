@@ -1,4 +1,4 @@
-"""The lab's registry: Debian's docker-registry on the bridge, and what is pushed into it."""
+"""The lab's registry: start Debian's docker-registry on the bridge, and push images to it."""
 
 import http.client
 import json
@@ -25,7 +25,7 @@ def start(place: Place, blueprint: Blueprint) -> None:
         "storage": {"filesystem": {"rootdirectory": place.registry}, "delete": {"enabled": True}},
         "http": {"addr": blueprint.registry},
     }
-    path = os.path.join(place.registry, "config.json")  # JSON is YAML
+    path = os.path.join(place.registry, "config.json")  # JSON is valid YAML
     record.replace(path, json.dumps(config).encode())
     log = place.log(PART)
     os.makedirs(os.path.dirname(log), exist_ok=True)
@@ -89,10 +89,13 @@ def _ask(
         answer = link.getresponse()
         content = answer.read()
     except (OSError, http.client.HTTPException) as trouble:
-        raise Failed(f"the lab's registry broke off: {trouble}", remedy="holdfast lab down, then up again") from trouble
+        raise Failed(
+            f"the connection to the lab's registry broke: {trouble}",
+            remedy="holdfast lab down, then holdfast lab up again",
+        ) from trouble
     if answer.status != wanted:
         raise Failed(
             f"the lab's registry answered {answer.status} to {method} {target.partition('?')[0]}: {content[:200]!r}",
-            remedy="is the disk full? then holdfast lab down and up again",
+            remedy="check for a full disk (df); then holdfast lab down and holdfast lab up again",
         )
     return answer

@@ -1,4 +1,4 @@
-"""Who is to be in a lab: the text of `--nodes`, read and checked. Pure."""
+"""Parse and check the text of `--nodes`. Pure."""
 
 from msgspec import Struct
 
@@ -8,12 +8,12 @@ from holdfast.model.ids import is_name
 
 DEFAULT = "hub1:hub+worker,w1:worker,e1:edge"
 ROLES = ("hub", "worker", "edge")
-NODES_MAX = 200  # [fleet] nodes_max, and what fits into a /24
-HUB = "hub"  # `lab kill hub`, `lab start hub`: the process, not a node
+NODES_MAX = 200  # the default of [fleet] nodes_max; also fits into a /24
+HUB = "hub"  # in `lab kill hub` and `lab start hub`: the process, not a node
 
 
 class Seat(Struct, frozen=True):
-    """One node that was asked for."""
+    """One requested node."""
 
     name: str
     roles: tuple[str, ...]
@@ -26,10 +26,10 @@ def parse(text: str) -> tuple[Seat, ...]:
     names = [seat.name for seat in seats]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise _wrong(f"two nodes are called {twice}")
+        raise _wrong(f"two nodes have the name {twice}")
     hubs = [seat.name for seat in seats if "hub" in seat.roles]
     if len(hubs) != 1:
-        raise _wrong(f"exactly one node has the role hub, not {len(hubs)}")
+        raise _wrong(f"a lab needs exactly one node with the role hub, not {len(hubs)}")
     return seats
 
 
@@ -37,15 +37,15 @@ def _seat(text: str) -> Seat:
     name, colon, words = text.partition(":")
     roles = tuple(dict.fromkeys(word.strip() for word in words.split("+"))) if colon else ("worker",)
     if not is_name(name):
-        raise _wrong(f"{name!r} is not a node's name")
+        raise _wrong(f"{name!r} is not a valid node name")
     if name == HUB:
-        raise _wrong("no node may be called hub: `lab kill hub` means the hub's process")
+        raise _wrong("a node cannot have the name hub: `lab kill hub` means the hub's process")
     later = next((row for role in roles if (row := of_value("Node", "roles", role))), None)
     if later is not None:
         raise _wrong(f"{text!r}: {later.reason}")
     unknown = next((role for role in roles if role not in ROLES), None)
     if unknown is not None:
-        raise _wrong(f"{unknown!r} is not a role of {name}; roles are {', '.join(ROLES)}")
+        raise _wrong(f"{unknown!r} is not a valid role for {name}; roles are {', '.join(ROLES)}")
     return Seat(name, roles)
 
 

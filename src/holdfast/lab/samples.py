@@ -1,4 +1,4 @@
-"""The images every lab offers: hello in four moods, greeter and witness, compiled once and kept in build/."""
+"""The sample images of every lab: four variants of hello, greeter and witness; compiled once into build/."""
 
 import os
 from hashlib import sha256
@@ -41,9 +41,9 @@ def images() -> list[Image]:
 
 
 def _base() -> bytes:
-    """A shell and what it needs, so that hooks and `exec` work in every image."""
+    """A shell and common tools, so that hooks and `exec` work in every image."""
     busybox = which("busybox")
-    assert busybox is not None, "asked for before anything began"
+    assert busybox is not None, "command.require() checks this first"
     with open(busybox, "rb") as file:
         content = file.read()
     links = {f"bin/{applet}": "busybox" for applet in APPLETS}
@@ -57,7 +57,7 @@ def _content(name: str) -> bytes:
 
 
 def program(name: str) -> str:
-    """Kept under the digest of its sources, so that a changed source is compiled anew."""
+    """Stored under the digest of its sources, so that a changed source is compiled again."""
     kept = os.path.join(KEPT, f"{name}-{_digest(name)}")
     if not os.path.exists(kept):
         os.makedirs(KEPT, exist_ok=True)
@@ -70,7 +70,7 @@ def program(name: str) -> str:
 
 
 def _digest(name: str) -> str:
-    """All sources of the program, and hello's headers, which the others include."""
+    """Covers all sources of the program, and hello's headers, which the others include."""
     total = sha256(" ".join([*COMPILE, *LIBRARIES.get(name, ())]).encode())
     for folder in dict.fromkeys(("hello", name)):
         for path in _sources(os.path.join(SOURCES, folder), name):
@@ -84,7 +84,7 @@ def _sources(folder: str, name: str) -> list[str]:
     found = [entry for entry in os.listdir(folder) if entry.endswith(wanted)] if os.path.isdir(folder) else []
     if not found:
         raise Invalid(
-            f"the lab compiles its images from {folder}, where no source is",
+            f"the lab compiles its sample images from {folder}, but there are no sources",
             remedy="run holdfast from a checkout of its repository (pip install --editable .)",
             code="no_sources",
         )

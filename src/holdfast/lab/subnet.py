@@ -1,4 +1,4 @@
-"""Which /24 of 100.64.0.0/10 a lab gets. Pure: takes what is in use, returns a network."""
+"""Choose a free /24 of 100.64.0.0/10 for a lab. Pure."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Network
@@ -11,7 +11,7 @@ COUNT = 1 << (PREFIX - POOL.prefixlen)
 
 
 def choose(lab_id: str, used: Sequence[IPv4Network]) -> IPv4Network:
-    """Begins at a place of the lab's own, so that a new lab rarely takes the addresses of one just gone."""
+    """Starts at a point derived from the lab's id, so that a new lab rarely reuses recent addresses."""
     near = [network for network in used if network.prefixlen > 0 and network.overlaps(POOL)]
     first = int(lab_id, 16) % COUNT
     for step in range(COUNT):
@@ -20,7 +20,7 @@ def choose(lab_id: str, used: Sequence[IPv4Network]) -> IPv4Network:
             return candidate
     raise Conflict(
         f"no /{PREFIX} of {POOL} is free on this machine",
-        remedy="holdfast lab down --dir D for each lab you no longer need; `ip route` shows who uses the addresses",
+        remedy="run `holdfast lab down --dir DIR` for each lab you no longer need; `ip route` lists used addresses",
         code="subnet_exhausted",
     )
 

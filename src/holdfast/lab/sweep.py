@@ -1,4 +1,4 @@
-"""The end of a lab: everything that bears its mark goes, in an order in which nothing can come back."""
+"""Remove a lab: everything with its mark, in an order that lets nothing restart."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ BURIAL_S_MAX = 4.0
 
 
 def sweep(place: Place, blueprint: Blueprint, keep_lock: bool = False) -> None:
-    """Killed anywhere, it can be repeated: the record is the last thing to go."""
+    """Can be repeated after an interruption: the record is removed last."""
     ended = processes.end(lambda: processes.members(blueprint.mark, None, place.nodes))
     network.remove(blueprint)
     for site in blueprint.sites:
@@ -26,7 +26,7 @@ def sweep(place: Place, blueprint: Blueprint, keep_lock: bool = False) -> None:
 
 
 def _unmount(place: Place) -> None:
-    """Deleting through a mount would delete elsewhere. What lies beside the lab's own things is nobody's business."""
+    """Deleting through a mount would delete elsewhere. Only the lab's own paths are touched."""
     for path in place.contents():
         for target in reversed(mounts.below(path)):
             subprocess.run(["umount", "--lazy", target], capture_output=True)

@@ -1,4 +1,4 @@
-"""curl as a client outside the fleet: whom it asks for, where that is, and whom it trusts. Pure."""
+"""Arguments for curl as a client outside the fleet: host, address, trusted certificates. Pure."""
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -12,11 +12,11 @@ def asked(url: str) -> tuple[str, int | None]:
     try:
         return parts.hostname or "", parts.port
     except ValueError:
-        raise Invalid(f"{url!r} is no URL", remedy="write it like https://hello.example.test/") from None
+        raise Invalid(f"{url!r} is not a URL", remedy="write it like https://hello.example.test/") from None
 
 
 def stays_plain(url: str, more: Sequence[str]) -> bool:
-    """Without TLS from first to last: nobody's authority is needed."""
+    """No TLS at any point, so no CA certificate is needed."""
     return not url.lower().startswith("https:") and not any(map(_follows, more))
 
 
@@ -26,13 +26,13 @@ def _follows(word: str) -> bool:
 
 
 def arguments(url: str, address: str | None, bundle: str | None, more: Sequence[str]) -> list[str]:
-    """`address` is where the host is, None if curl is to find it itself."""
+    """`address` is the host's address; None lets curl resolve it."""
     trust = ["--cacert", bundle] if bundle is not None else []
     return ["curl", "--fail", "--silent", "--show-error", *trust, *_names(url, address), *more, url]
 
 
 def _names(url: str, address: str | None) -> list[str]:
-    """A redirect from http to https is followed, too."""
+    """Also covers a redirect from http to https."""
     host, port = asked(url)
     ports = dict.fromkeys([port or 443, 443, 80]) if address is not None else ()
     return [word for one in ports for word in ("--resolve", f"{host}:{one}:{address}")]

@@ -1,4 +1,4 @@
-"""Where a client outside the fleet finds a name: internal ones as the nodes' DNS says, public ones at their edge."""
+"""Resolve a name as a client outside the fleet: internal names by the nodes' DNS, public ones to an edge."""
 
 import socket
 import ssl
@@ -13,7 +13,7 @@ DNS = 53
 
 
 def address_of(host: str, blueprint: Blueprint) -> str | None:
-    """None for names that are none of the lab's: curl looks for them itself."""
+    """None for names outside the lab: curl resolves them."""
     if within(host, PUBLIC_DOMAIN):
         return _edge_of(host, [site.address for site in blueprint.sites if "edge" in site.roles])
     if within(host, INTERNAL_ZONE):
@@ -22,8 +22,8 @@ def address_of(host: str, blueprint: Blueprint) -> str | None:
 
 
 def _edge_of(host: str, edges: Sequence[str]) -> str | None:
-    """The edge that answers for it. An edge closes the connection of whoever asks for a name it does not carry, so of
-    several the right one is found by asking; if none answers, curl says what the first one does."""
+    """The edge that serves the host. An edge closes the connection for a name it does not serve, so a handshake with
+    each finds the right one; if none answers, curl shows the error of the first."""
     carrying = (edge for edge in edges[1:] if _greets(edge, host))
     if len(edges) < 2 or _greets(edges[0], host):
         return edges[0] if edges else None
@@ -31,7 +31,7 @@ def _edge_of(host: str, edges: Sequence[str]) -> str | None:
 
 
 def _greets(edge: str, host: str) -> bool:
-    """Whether a handshake for that name comes to an end; whom the certificate proves is curl's question."""
+    """Whether a TLS handshake for that name succeeds; curl verifies the certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -45,7 +45,7 @@ def _greets(edge: str, host: str) -> bool:
 
 
 def _told(host: str, servers: Sequence[str]) -> str:
-    """Every node answers for every internal name; the first that answers at all is believed."""
+    """Every node resolves all internal names; the first answer counts."""
     from dns import exception, message, query, rdatatype
 
     asked = message.make_query(host, rdatatype.A)
@@ -57,13 +57,13 @@ def _told(host: str, servers: Sequence[str]) -> str:
         found = [str(record) for answer in reply.answer if answer.rdtype == rdatatype.A for record in answer]
         if not found:
             raise Unreachable(
-                f"the DNS of {server} knows no {host}",
-                remedy="holdfast ps shows what runs; internal names are <component>.<service>." + INTERNAL_ZONE,
+                f"the DNS server of {server} does not know {host}",
+                remedy="`holdfast ps` lists what runs; internal names are <component>.<service>." + INTERNAL_ZONE,
                 code="unknown_name",
             )
         return sorted(found)[0]
     raise Unreachable(
-        f"no node of the lab answered a question about {host}",
-        remedy="holdfast lab status says which nodes have a dns process; holdfast lab start NODE starts one",
+        f"no node of the lab answered a DNS query for {host}",
+        remedy="`holdfast lab status` shows which nodes have a dns process; to start one: holdfast lab start NODE",
         code="dns_silent",
     )

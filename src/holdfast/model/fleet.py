@@ -323,6 +323,17 @@ class Policy(Struct, frozen=True):
     applies_to: tuple[str, ...]
 
 
+class FleetDocument(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The `fleet` resource: settings that every node may know."""
+
+    settings: Settings
+    backups: Backups = Backups()
+    timeouts: Timeouts = Timeouts()
+    acme: Acme | UnsetType = UNSET
+    dns: Dns = Dns()
+    overlay: Overlay = Overlay()
+
+
 class Fleet(Struct, frozen=True):
     """A whole fleet directory after all checks: the input of planning."""
 

@@ -39,6 +39,8 @@ class Pulse(Struct, frozen=True, omit_defaults=True):
     counter: int = 0  # highest order counter used
     facts: Facts = Facts()
     results: dict[str, str] = {}  # outcome by id of the newest signed orders, oldest first: signed by the node
+    release: str = ""  # of the agent; "" from agents before this field
+    format: int = 0  # the newest format of revisions that the agent reads; 0 from agents before this field
 
 
 class SignedPulse(Struct, frozen=True):

@@ -1,34 +1,15 @@
-"""The fleet document, and readers for documents that planning needs. Pure."""
+"""Readers for documents that planning needs. Pure."""
 
 from collections.abc import Mapping
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.model.applied import content
-from holdfast.model.fleet import (
-    Acme,
-    Backups,
-    Dns,
-    Overlay,
-    Service,
-    Settings,
-    Timeouts,
-)
+from holdfast.model.fleet import FleetDocument, Service
 from holdfast.model.ids import FLEET
 from holdfast.model.revision import Table
-
-
-class FleetDocument(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The `fleet` resource: settings that every node may know."""
-
-    settings: Settings
-    backups: Backups = Backups()
-    timeouts: Timeouts = Timeouts()
-    acme: Acme | UnsetType = UNSET
-    dns: Dns = Dns()
-    overlay: Overlay = Overlay()
 
 
 def removals_max(contents: Mapping[str, bytes], table: Table) -> int:

@@ -7,8 +7,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.errors import Invalid
-from holdfast.model.applied import Applied, content
-from holdfast.model.fleet import Node, Service
+from holdfast.model.applied import Applied
+from holdfast.model.fleet import Service
 from holdfast.model.observation import NodeObservation
 from holdfast.model.revision import Entry, Table
 from holdfast.planning import secrets
@@ -25,13 +25,13 @@ class Drained(Struct, frozen=True):
 
 def drain(name: str, applied: Applied, seen: Mapping[str, NodeObservation]) -> Drained:
     entries = marked(name, applied, drained=True)
-    nodes = {address[5:]: _node(applied, address) for address in applied.table.entries if address.startswith("node.")}
+    nodes = {address[5:]: applied.node(address[5:]) for address in applied.table.entries if address.startswith("node.")}
     placer = Placer(nodes, seen, applied.table, drained_nodes(applied.table) | {name})
     placed: dict[str, Placed] = {}
     stays: list[str] = []
     for address in sorted(a for a, e in applied.table.entries.items() if a.startswith("service.") and e.node == name):
         entry = applied.table.entries[address]
-        service = msgspec.json.decode(content(applied.contents, entry.digest, address), type=Service)
+        service = applied.service(address[8:])
         where = placer.place(address[8:], service, name)
         if where.node == name:
             stays.append(f"{address} stays on {name}: {_why_it_stays(address, name, service, placer)}")
@@ -89,7 +89,3 @@ def _why_it_stays(address: str, node: str, service: Service, placer: Placer) -> 
         return f'tier = "core" places it on the hub node; pin it elsewhere with node = "…" in {file} and apply'
     others = "; ".join(f"{one.node} {one.reason}" for one in placer.rejected() if one.node != node)
     return f"no other node can run it ({others or 'there is none'}); apply again when one can"
-
-
-def _node(applied: Applied, address: str) -> Node:
-    return msgspec.json.decode(content(applied.contents, applied.table.entries[address].digest, address), type=Node)

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Set
 
 from msgspec import UNSET
 
-from holdfast.model.fleet import Acme, Dns, Node, Overlay, Settings
+from holdfast.model.fleet import Acme, Dns, FleetDocument, Node, Overlay, Settings
 from holdfast.model.route import within
 from holdfast.planning import overlay as network
 from holdfast.planning.complaint import Complaint, quoted
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.edges import form_complaint, proxy_of
 
 _PEM = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")

@@ -9,6 +9,7 @@ from holdfast.model.revision import Entry, Table, Tombstone
 from holdfast.model.route import EdgeRoute, Place
 from holdfast.planning.kinds.every import kind_at
 from holdfast.planning.kinds.kind import EVERY_NODE, Section
+from holdfast.planning.public_routes import carried
 
 _NO_NAMES = Raw()
 _SECTIONS: tuple[Section, ...] = ("services", "policies", "storage", "standby", "more")
@@ -71,25 +72,25 @@ def _edge_routes(table: Table) -> dict[str, dict[str, EdgeRoute]]:
     """Edge → its hostnames. An inactive service has no route; if its node has no address yet, the route's is empty."""
     found: dict[str, dict[str, EdgeRoute]] = {}
     for address, entry in table.entries.items():
-        if not entry.public or not _is_active(entry) or entry.node is UNSET:
+        routes = carried(entry) if entry.public else {}
+        if not routes or entry.node is UNSET:
             continue
         others = tuple(
             Place(node, where) for node in entry.failover if node != entry.node and (where := _address(table, node))
         )
-        for hostname, route in entry.public.items():
-            if route.edge:
-                found.setdefault(route.edge, {})[hostname] = EdgeRoute(
-                    address[8:],
-                    route.component,
-                    route.route,
-                    entry.node,
-                    _address(table, entry.node),
-                    route.backend,
-                    entry.epoch,
-                    route.listener,
-                    route.mode,
-                    others,
-                )
+        for hostname, route in routes.items():
+            found.setdefault(route.edge, {})[hostname] = EdgeRoute(
+                address[8:],
+                route.component,
+                route.route,
+                entry.node,
+                _address(table, entry.node),
+                route.backend,
+                entry.epoch,
+                route.listener,
+                route.mode,
+                others,
+            )
     return found
 
 

@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Mapping, Set
 from typing import TypeVar
 
-import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Conflict, Invalid
 from holdfast.model import canonical
-from holdfast.model.applied import Applied, content, head_of, table_of
+from holdfast.model.applied import Applied, affected, head_of, table_of
 from holdfast.model.fleet import Fleet
-from holdfast.model.ids import FLEET
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import NodeIdentity, Table
@@ -19,7 +17,6 @@ from holdfast.planning import images, secrets
 from holdfast.planning.compile import Compiled, compile_revision
 from holdfast.planning.contents import layered
 from holdfast.planning.diff import changes, grade_of
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.drain import drain, marked
 from holdfast.planning.edges import Edges
 from holdfast.planning.kinds.every import documents
@@ -142,8 +139,7 @@ def between(
 def touched(compiled: Compiled, applied: Applied | None) -> tuple[str, ...]:
     """Nodes whose manifest differs from the applied one; a change of trust concerns them all."""
     before = applied.header.manifests if applied and applied.header.trust == compiled.header.trust else {}
-    after = compiled.header.manifests
-    return tuple(sorted(node for node in before.keys() | after.keys() if before.get(node) != after.get(node)))
+    return affected(before, compiled.header.manifests)
 
 
 def _warnings(fleet: Fleet, table: Table) -> tuple[str, ...]:
@@ -194,8 +190,7 @@ def _renamed(fleet: Fleet, applied: Applied | None) -> tuple[str, ...]:
     """Another zone needs another issuing certificate on every node, and edges trust only recorded ones."""
     if applied is None or not any(entry.public for entry in applied.table.entries.values()):
         return ()
-    held = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-    before = zone_of(msgspec.json.decode(held, type=FleetDocument).settings)
+    before = zone_of(applied.fleet().settings)
     if before == zone_of(fleet.settings):
         return ()
     return (

@@ -3,11 +3,10 @@
 No release takes backups yet, so this is every volume. `protect` is the decision that the operator declared.
 """
 
-import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Corrupt
-from holdfast.model.applied import Applied, content
+from holdfast.model.applied import Applied
 from holdfast.model.fleet import Service, Volume
 
 
@@ -29,8 +28,8 @@ def unprotected(applied: Applied) -> tuple[Unprotected, ...]:
         if name == address:
             continue
         try:
-            service = msgspec.json.decode(content(applied.contents, entry.digest, address), type=Service)
-        except (Corrupt, msgspec.DecodeError):
+            service = applied.service(name)
+        except Corrupt:
             continue
         found += _of_service(name, service, "" if entry.node is UNSET else entry.node)
     return tuple(found)

@@ -7,12 +7,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.model.applied import Applied, content
-from holdfast.model.fleet import Node, Service
+from holdfast.model.fleet import FleetDocument, Node, Service
 from holdfast.model.ids import FLEET
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, Table
 from holdfast.planning import identity, overlay, secrets
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.edges import Edges, proxy_of
 from holdfast.planning.kinds.node import serves_names
 from holdfast.planning.placement import drained_nodes, has_data

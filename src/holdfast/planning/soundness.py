@@ -4,11 +4,10 @@ from collections.abc import Mapping, Set
 
 from msgspec import UNSET
 
-from holdfast.model.fleet import Node, Service
+from holdfast.model.fleet import FleetDocument, Node, Service
 from holdfast.model.ids import parse_address
 from holdfast.model.revision import Entry, Table
 from holdfast.planning import infrastructure
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.kinds.every import kind_at
 from holdfast.planning.kinds.kind import Proposal, check_own_fields, read
 from holdfast.planning.kinds.node import check_address

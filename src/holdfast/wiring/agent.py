@@ -1,7 +1,7 @@
-"""The composition root of an agent: chooses products and nothing else. Everything is imported when first needed."""
+"""Choose the products of an agent. Everything is imported when it is first needed."""
 
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.agent.agent import Agent
-    from holdfast.agent.local_api.listener_switch import Opened, Serve
+    from holdfast.agent.local_api.listener_switch import Opened
     from holdfast.agent.membership import Membership
     from holdfast.agent.traffic.certificates.node import NodeCertificates
     from holdfast.cli.agent_home import Running
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.ports.identity_key import IdentityKey
     from holdfast.ports.journal import Journal
     from holdfast.wiring.cli import SystemToolbox
+    from holdfast.wiring.keepers import Ports
 
 NODE_KEY_FILE, IDENTITY_FILE, AGENT_DB = "node.key", "identity.json", "agent.db"
 AUDIT_FILE, AUDIT_HEAD_FILE, NONCES_FILE = "audit.jsonl", "audit.head", "nonces.db"
@@ -30,16 +31,16 @@ class SystemAgent:
     """One state directory and the real machine around it."""
 
     def __init__(self, state_dir: str, box: "SystemToolbox") -> None:
-        self._dir = state_dir
+        self.state_dir = state_dir
         self._box = box
 
-    def _path(self, name: str) -> str:
-        return os.path.join(self._dir, name)
+    def path(self, name: str) -> str:
+        return os.path.join(self.state_dir, name)
 
     def key(self, host_key: str | None) -> "IdentityKey":
         from holdfast.adapters.identity_key import file
 
-        path = self._path(NODE_KEY_FILE)
+        path = self.path(NODE_KEY_FILE)
         known = file.load(path)
         if known is not None:
             return known
@@ -52,7 +53,7 @@ class SystemAgent:
     def existing_key(self) -> "IdentityKey | None":
         from holdfast.adapters.identity_key import file
 
-        return file.load(self._path(NODE_KEY_FILE))
+        return file.load(self.path(NODE_KEY_FILE))
 
     def once(self, seed: bytes) -> "IdentityKey":
         from holdfast.adapters.identity_key.memory import MemoryIdentityKey
@@ -63,7 +64,7 @@ class SystemAgent:
     def lock(self) -> Iterator[None]:
         from holdfast.adapters.machine.lock import DirectoryLock
 
-        held = DirectoryLock(self._dir)
+        held = DirectoryLock(self.state_dir)
         try:
             yield
         finally:
@@ -78,36 +79,38 @@ class SystemAgent:
         return os.uname().machine
 
     def stores(self) -> "tuple[Journal, Acceptance] | None":
-        if not os.path.exists(self._path(AGENT_DB)):
+        if not os.path.exists(self.path(AGENT_DB)):
             return None
-        journal, acceptance = self._stores()
+        journal, acceptance = self.agent_stores()
         self._box.ends_with(journal.close)
         return journal, acceptance
 
-    def _stores(self) -> "tuple[Journal, Acceptance]":
+    def agent_stores(self) -> "tuple[Journal, Acceptance]":
         from holdfast.adapters.acceptance.sqlite import SqliteAcceptance
         from holdfast.adapters.journal.agent_file import AgentFile
         from holdfast.adapters.journal.sqlite import SqliteJournal
 
-        file = AgentFile(self._path(AGENT_DB))
+        file = AgentFile(self.path(AGENT_DB))
         return SqliteJournal(file), SqliteAcceptance(file)
 
     def verified_audit(self) -> "AuditHead":
         from holdfast.adapters.audit_log import at_rest
 
-        return at_rest.verify(self._path(AUDIT_FILE), self._path(AUDIT_HEAD_FILE))
+        return at_rest.verify(self.path(AUDIT_FILE), self.path(AUDIT_HEAD_FILE))
 
     def audit_lines(self, newest: int) -> Sequence[bytes]:
         from holdfast.adapters.audit_log import at_rest
 
-        return at_rest.newest(self._path(AUDIT_FILE), newest)
+        return at_rest.newest(self.path(AUDIT_FILE), newest)
 
     @contextmanager
     def _present(self, member: "Membership", running: "Running") -> Iterator[Callable[[str], None]]:
         """Says in the run directory that this agent runs. No agent fails because nobody could be told."""
         from holdfast.adapters.machine.presence import Presence
 
-        presence = Presence(running.run_dir, member.node, {"state_dir": os.path.abspath(self._dir)}, self._box.disk)
+        presence = Presence(
+            running.run_dir, member.node, {"state_dir": os.path.abspath(self.state_dir)}, self._box.disk
+        )
 
         def tell(listening: str) -> None:
             try:
@@ -126,23 +129,23 @@ class SystemAgent:
         import asyncio
         import gc
 
-        import uvloop
-
+        from holdfast.adapters.http_server.loop import new_loop
         from holdfast.agent import daemon
         from holdfast.hub.service_manager import notify
 
         with self.lock(), self._present(member, running) as tell:
-            agent, others = build_agent(self, member, running, self._box, tell)
+            agent, ports = build_agent(self, member, running, self._box, tell)
             gc.freeze()
             gc.enable()  # off in commands (ADR 0003), but an agent goes on
             watchdog_us = self._box.environ.get("WATCHDOG_USEC", "")
             watchdog_s = int(watchdog_us) / 1e6 if watchdog_us.isdigit() else None
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                quiet = runner.run(daemon.live(agent, others, notify, watchdog_s))
+            closing = (ports.link.close, ports.runtime.close)
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                quiet = runner.run(daemon.live(agent, closing, notify, watchdog_s, _say))
                 if not quiet:  # a thread that is still deleting would keep the process; it goes on after the next start
                     os._exit(0)
-            agent.world.audit.close()
-            agent.world.journal.close()
+            ports.audit.close()
+            ports.journal.close()
         return 0
 
 
@@ -152,10 +155,44 @@ def build_agent(
     running: "Running",
     box: "SystemToolbox",
     listening: Callable[[str], None],
-) -> "tuple[Agent, Callable[[], list[Awaitable[None]]]]":
-    """The agent, and what runs beside it. `listening` is told where its door is open, "" when it is shut."""
+) -> "tuple[Agent, Ports]":
+    """`listening` is called with the address on which the agent listens, "" when it does not."""
     from msgspec.structs import replace
 
+    from holdfast.adapters.stream_link.http import HttpNodeStreams
+    from holdfast.agent import membership
+    from holdfast.agent.findings import Findings
+    from holdfast.agent.local_api.listener_switch import ListenerSwitch
+    from holdfast.agent.orders.streams import Streams
+    from holdfast.agent.roles import check_role
+    from holdfast.agent.time import NodeTime
+    from holdfast.agent.traffic.certificates.node import NodeCertificates
+    from holdfast.wiring import keepers
+
+    ports = system_ports(home, member, running, box)
+    time = NodeTime(ports.clock, ports.journal)
+    findings = Findings(time.now_s)
+
+    async def serve(host: str, port: int, opened: "Opened") -> None:
+        await _serve(agent, ports, certificates, home.path(NONCES_FILE), host, port, opened)
+
+    def confirmed() -> None:
+        box.disk.replace(home.path(IDENTITY_FILE), membership.encode(replace(member, joined=True)), 0o600)
+
+    always = (running.host, running.port) if running.host else None
+    door = ListenerSwitch(serve, always, member.address, findings, _say, listening)
+    certificates = NodeCertificates(ports.issuer, ports.clock, door)
+    line = HttpNodeStreams(member.hub, member.hub_key, ports.key, lambda: member.fleet, box.clock, box.random)
+    streams = Streams(line, ports.runtime, certificates.serving, ports.clock, _say)
+    agent = keepers.build(
+        ports, member, certificates, time=time, findings=findings, streams=streams, confirmed=confirmed
+    ).agent
+    check_role(agent, running.role)
+    return agent, ports
+
+
+def system_ports(home: SystemAgent, member: "Membership", running: "Running", box: "SystemToolbox") -> "Ports":
+    """The products around an agent: one for each port."""
     from holdfast.adapters.audit_log.file import FileAuditLog
     from holdfast.adapters.certificate_store.files import FileShelf
     from holdfast.adapters.certificates.files import X509Certificates
@@ -171,85 +208,69 @@ def build_agent(
     from holdfast.adapters.sealing import age
     from holdfast.adapters.secret_files.directory import DirectorySecretFiles
     from holdfast.adapters.storage.directory import DirectoryStorage
-    from holdfast.adapters.stream_link.http import HttpNodeStreams
-    from holdfast.agent import membership
-    from holdfast.agent.agent import Agent
-    from holdfast.agent.local_api.listener_switch import ListenerSwitch
-    from holdfast.agent.orders.streams import Streams
-    from holdfast.agent.roles import check_role
     from holdfast.agent.services.secrets import Secrets
-    from holdfast.agent.traffic.certificates.node import NodeCertificates
-    from holdfast.agent.world import World
+    from holdfast.wiring.keepers import Ports
 
-    path = home._path
+    path, node = home.path, member.node
     key = home.key(None)
-    journal, acceptance = home._stores()
+    journal, acceptance = home.agent_stores()
     runtime = Podman(running.podman_socket or None, running.run_dir, auth_files=running.registry_auth)
     opener = age.from_ssh_key(box.disk.read(path(NODE_KEY_FILE), file.FILE_BYTES_MAX) or b"", path(NODE_KEY_FILE))
-    issuer = X509Certificates(home._dir, box.disk)
-    keeper = NodeCertificates(issuer, box.clock)
-    world = World(
-        home.link(member, key),
-        journal,
-        acceptance,
-        DirectoryStorage(running.data_dir, member.node),
-        FileAuditLog(path(AUDIT_FILE), path(AUDIT_HEAD_FILE), box.clock, box.disk),
-        LinuxMachine(running.data_dir),
-        key,
-        box.clock,
-        box.random,
-        keeper,
-        runtime,
-        Envoy(
+    secret_files = DirectorySecretFiles(os.path.join(running.run_dir, "secrets", node))
+    return Ports(
+        link=home.link(member, key),
+        journal=journal,
+        acceptance=acceptance,
+        storage=DirectoryStorage(running.data_dir, node),
+        audit=FileAuditLog(path(AUDIT_FILE), path(AUDIT_HEAD_FILE), box.clock, box.disk),
+        machine=LinuxMachine(running.data_dir),
+        key=key,
+        clock=box.clock,
+        random=box.random,
+        runtime=runtime,
+        proxy=Envoy(
             path("proxy"),
-            os.path.join(running.run_dir, f"proxy-{member.node}"),
+            os.path.join(running.run_dir, f"proxy-{node}"),
             box.clock,
             supervise=box.environ.get("HOLDFAST_PROXY") != "unit",
         ),
-        NetworkProber(runtime.exec),
-        Secrets(acceptance, opener, DirectorySecretFiles(os.path.join(running.run_dir, "secrets", member.node))),
-        issuer,
-        FileShelf(path("routes"), box.disk),
-        AcmeAuthority(path("acme"), box.disk),
-        TlsHandshake(),
-        Dnsmasq(os.path.join(running.run_dir, f"dns-{member.node}")),
-        DnspythonResolver(),
-        os.path.abspath(running.data_dir),
-        _say,
+        prober=NetworkProber(runtime.exec),
+        secrets=Secrets(acceptance, opener, secret_files),
+        issuer=X509Certificates(home.state_dir, box.disk),
+        shelf=FileShelf(path("routes"), box.disk),
+        authority=AcmeAuthority(path("acme"), box.disk),
+        handshake=TlsHandshake(),
+        name_server=Dnsmasq(os.path.join(running.run_dir, f"dns-{node}")),
+        resolver=DnspythonResolver(),
+        data_dir=os.path.abspath(running.data_dir),
+        say=_say,
     )
 
-    def confirmed() -> None:
-        box.disk.replace(path(IDENTITY_FILE), membership.encode(replace(member, joined=True)), 0o600)
 
-    agent = Agent(world, member, confirmed)
-    line = HttpNodeStreams(member.hub, member.hub_key, key, lambda: member.fleet, box.clock, box.random)
-    agent.orders.opening.streams = Streams(line, runtime, keeper.serving, box.clock, _say)
-    check_role(agent, running.role)
-    always = (running.host, running.port) if running.host else None
-    serve = _serving(agent, keeper, path(NONCES_FILE), box)
-    keeper.door = door = ListenerSwitch(serve, always, member.address, agent.findings, _say, listening)
-    return agent, lambda: [door.run()]
+async def _serve(
+    agent: "Agent",
+    ports: "Ports",
+    certificates: "NodeCertificates",
+    nonces_file: str,
+    host: str,
+    port: int,
+    opened: "Opened",
+) -> None:
+    """Everything that a listener needs, opened with it and closed with it: a node without a listener has none of it."""
+    from holdfast.adapters.http_server.node import NodeServer
+    from holdfast.adapters.nonces.sqlite import SqliteNonces
+    from holdfast.adapters.tls.server import IssuedTls
+    from holdfast.agent.local_api.api import LocalApi
+    from holdfast.agent.local_api.node import LocalAgent
 
-
-def _serving(agent: "Agent", keeper: "NodeCertificates", nonces_file: str, box: "SystemToolbox") -> "Serve":
-    """Everything a listener needs, opened with it and closed with it: a node that is only polled has none of it."""
-
-    async def serve(host: str, port: int, opened: "Opened") -> None:
-        from holdfast.adapters.nonces.sqlite import SqliteNonces
-        from holdfast.adapters.tls.server import IssuedTls
-        from holdfast.agent.local_api.api import LocalApi
-        from holdfast.agent.local_api.listener import Listener
-        from holdfast.agent.local_api.node import LocalAgent
-
-        nonces = SqliteNonces(nonces_file, box.clock)
-        try:
-            api = LocalApi(LocalAgent(agent), agent.world.key, nonces, agent.world.audit, box.clock)
-            listener = Listener(api, keeper.serving, IssuedTls(), host, port)
-            await listener.run(lambda bound: opened(listener, bound))
-        finally:
-            nonces.close()
-
-    return serve
+    nonces = SqliteNonces(nonces_file, ports.clock)
+    try:
+        local = LocalAgent(agent, ports.journal, ports.clock)
+        api = LocalApi(local, ports.key, nonces, ports.audit, ports.clock)
+        server = NodeServer(api, certificates.serving, IssuedTls(), host, port)
+        await server.run(lambda bound: opened(server, bound))
+    finally:
+        nonces.close()
 
 
 def _say(event: str, fields: dict[str, object]) -> None:

@@ -23,22 +23,15 @@ from holdfast.errors import HoldfastError, Invalid
 if TYPE_CHECKING:
     from holdfast.adapters.hub_link.http import HttpHub
     from holdfast.adapters.ledger_store.sqlite import SqliteReader
-    from holdfast.adapters.tls.hub import HubTls
     from holdfast.cli.tools import Serving
-    from holdfast.hub.daemon import Parts
     from holdfast.model.certificate import CertificateFacts
-    from holdfast.model.fleet import AlertTarget
-    from holdfast.ports.audit_log import AuditLog
     from holdfast.ports.clock import Clock
     from holdfast.ports.disk import Disk
     from holdfast.ports.fleet_directory import FleetDirectory
     from holdfast.ports.high_water import HighWater
     from holdfast.ports.hub_link import HubLink, HubReader, TokenDesk
-    from holdfast.ports.identity_key import IdentityKey
     from holdfast.ports.lab import Lab
     from holdfast.ports.ledger_store import LedgerReader, LedgerStore
-    from holdfast.ports.nonces import Nonces
-    from holdfast.ports.notifier import Notifier
     from holdfast.ports.random_source import RandomSource
     from holdfast.ports.registry import Registry
     from holdfast.ports.sealing import Opener, Sealer
@@ -50,7 +43,6 @@ LEDGER_FILE = "ledger.db"
 HIGH_WATER_FILE = "high-water"
 HUB_KEY_FILE = "hub.key"
 HUB_LOCK_FILE = "hub.lock"
-HUB_CERTIFICATE_FILE = "hub.crt"
 
 
 def command_line(argv: Sequence[str]) -> int:
@@ -135,10 +127,10 @@ class SystemToolbox:
         if not os.path.lexists(os.path.join(target, LEDGER_FILE)):
             return None
         from holdfast.hub.ledger import reading
-        from holdfast.hub.ledger.revisions import ReadingMailbox
+        from holdfast.hub.ledger.revision_reader import RevisionReader
 
         store = self.store_for_reading(target)
-        return ReadingMailbox(store, self.clock, reading.load(store))
+        return RevisionReader(store, self.clock, reading.load(store))
 
     def hub_for_writing(self, target: str) -> "HubLink":
         if is_url(target):
@@ -254,101 +246,25 @@ class SystemToolbox:
 
     def hub_names(self, state_dir: str, names: Sequence[str]) -> None:
         if names:
-            _, private = self._hub_identity(os.path.join(state_dir, HUB_KEY_FILE))
-            self._hub_tls(private, state_dir, names)
+            from holdfast.wiring import hub_identity
 
-    def _hub_identity(self, path: str | None) -> "tuple[IdentityKey, bytes]":
-        """The key and the content of its file; without a path one that lives as long as this process."""
-        from holdfast.adapters.identity_key import file
-
-        if path is None:
-            return file.made(self.random)
-        key = file.load_or_make(path, self.disk, self.random)
-        return key, self.disk.read(path, file.FILE_BYTES_MAX) or b""
-
-    def _check_hub_key(self, hub: "HubLink", path: str, state_dir: str) -> None:
-        """Before a missing key is made: the fleet may know this hub by another one."""
-        from holdfast.adapters.identity_key import file
-        from holdfast.hub import hub_key
-
-        known = file.load(path)
-        hub_key.check(hub.applied(), known.line if known is not None else None, path, state_dir)
-
-    def _hub_tls(self, private: bytes, state_dir: str | None, names: Sequence[str]) -> "HubTls":
-        from holdfast.adapters.tls.hub import HubTls
-
-        path = os.path.join(state_dir, HUB_CERTIFICATE_FILE) if state_dir is not None else ""
-        return HubTls(private, names, path, self.clock, self.disk)
+            _, private = hub_identity.identity(os.path.join(state_dir, HUB_KEY_FILE), self.disk, self.random)
+            hub_identity.tls(private, state_dir, names, self.clock, self.disk)
 
     def serve(self, hub: "HubLink", serving: "Serving", ready: Callable[[int, str], None]) -> None:
         import gc
 
-        from holdfast.hub.daemon import Daemon
+        from holdfast.wiring.hub import HubParts
+        from holdfast.wiring.hub_http import daemon
 
-        parts = self._hub_parts(hub, serving)
-        daemon = Daemon(parts, serving.host, serving.port)
+        building = HubParts(
+            disk=self.disk, clock=self.clock, random=self.random, served=self._served, ends_with=self.ends_with
+        )
+        parts = building.build(hub, serving)
+        process = daemon(parts, serving.host, serving.port)
         gc.freeze()  # what is loaded by now stays until the end
         gc.enable()  # off in commands (ADR 0003), but a hub goes on
-        daemon.run(lambda port: ready(port, parts.key.line))
-
-    def _hub_parts(self, hub: "HubLink", serving: "Serving") -> "Parts":
-        from holdfast.adapters.agent_link.http import HttpAgentLink
-        from holdfast.adapters.machine.addresses import own_names
-        from holdfast.hub.daemon import Parts, plain_host
-        from holdfast.hub.fleet import HubFleet
-        from holdfast.hub.http.limiter import for_pace
-        from holdfast.hub.http.tokens import Tokens
-        from holdfast.hub.ledger import reading
-        from holdfast.hub.ledger.legacy import LegacySource
-        from holdfast.hub.ledger.salvage import Salvage
-        from holdfast.hub.nodes.call_node import Dialling
-        from holdfast.model.cadence import FAST, NORMAL
-
-        pace = FAST if serving.fast else NORMAL
-        in_state = os.path.join(serving.state_dir, HUB_KEY_FILE) if serving.state_dir is not None else None
-        key_file = serving.key_file or in_state
-        if key_file is not None and serving.state_dir is not None:
-            self._check_hub_key(hub, key_file, serving.state_dir)
-        key, private = self._hub_identity(key_file)
-        names = (*own_names(plain_host(serving.host)), *serving.names)
-        store, nonces, audit = self._hub_state(serving.state_dir)
-        pinned = reading.pin(store)
-        always = _commanded(serving.alert_command)
-        knock = Dialling(hub, store, HttpAgentLink(key, self.clock, self.random)).knock
-        fleet = HubFleet(hub, store, self.clock, self.random, audit, pace, _notifier, always, knock)
-        return Parts(
-            hub,
-            key,
-            self._hub_tls(private, serving.state_dir, names),
-            nonces,
-            audit,
-            Tokens(store, self.clock, self.random),
-            fleet,
-            self.clock,
-            Salvage(store) if serving.state_dir is not None else None,
-            for_pace(pace),
-            pinned.fleet if pinned is not None else "",
-            hub.trust if isinstance(hub, LegacySource) else None,
-        )
-
-    def _hub_state(self, state_dir: str | None) -> "tuple[LedgerStore, Nonces, AuditLog]":
-        """What a hub keeps beside its revisions. The legacy source keeps nothing: there it lives as long as we do."""
-        if state_dir is None or self._served is None:
-            from holdfast.adapters.audit_log.memory import MemoryAuditLog
-            from holdfast.adapters.ledger_store.memory import MemoryStore
-            from holdfast.adapters.nonces.memory import MemoryNonces
-
-            return MemoryStore(self.clock), MemoryNonces(self.clock), MemoryAuditLog(self.clock)
-        from holdfast.adapters.audit_log.file import FileAuditLog
-        from holdfast.adapters.nonces.sqlite import SqliteNonces
-
-        nonces = SqliteNonces(os.path.join(state_dir, "nonces.db"), self.clock)
-        self._endings.append(nonces.close)
-        audit = FileAuditLog(
-            os.path.join(state_dir, "audit.jsonl"), os.path.join(state_dir, "audit.head"), self.clock, self.disk
-        )
-        self._endings.append(audit.close)
-        return self._served, nonces, audit
+        process.run(lambda port: ready(port, parts.key.line))
 
     def certificate_facts(self, der: bytes) -> "CertificateFacts":
         from holdfast.adapters.certificates import x509
@@ -458,33 +374,6 @@ class SystemToolbox:
         from holdfast.lab.laboratory import Laboratory
 
         return Laboratory(directory, self.terminal.remark)
-
-
-def _notifier(target: "AlertTarget") -> "Notifier":
-    from msgspec import UNSET
-
-    if target.webhook is not UNSET:
-        from holdfast.adapters.notifier.webhook import WebhookNotifier
-
-        return WebhookNotifier(target.name, target.webhook)
-    from holdfast.adapters.notifier.apprise import AppriseNotifier
-
-    return AppriseNotifier(target.name, target.apprise or "")
-
-
-def _commanded(alert_command: str) -> "tuple[Notifier, ...]":
-    import shlex
-
-    from holdfast.adapters.notifier.command import CommandNotifier
-
-    try:
-        argv = shlex.split(alert_command)
-    except ValueError as trouble:
-        raise Invalid(
-            f"--alert-command cannot be read: {trouble}",
-            remedy="close every quote: --alert-command 'logger -t holdfast'",
-        ) from None
-    return (CommandNotifier(argv),) if argv else ()
 
 
 __all__ = ["SystemToolbox", "command_line", "msgspec"]

@@ -12,13 +12,11 @@ from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.nonces.memory import MemoryNonces
 from holdfast.adapters.signer.memory import MemorySigner
-from holdfast.agent.link import denials
+from holdfast.agent.link.audit_folding import LINES_PER_MINUTE
 from holdfast.agent.local_api import api
 from holdfast.agent.local_api.api import (
     ALLOWED,
     ROUTES,
-    Answer,
-    Asked,
     Holding,
     LocalApi,
     NodeStatus,
@@ -29,6 +27,7 @@ from holdfast.model.principal import Kind
 from holdfast.model.revision import Head
 from holdfast.model.session import NAMESPACE, SessionCertificate, SessionGrant
 from holdfast.model.trust import Trust
+from holdfast.ports.http_server import Request, Response
 from holdfast.wire import http_signature, session_header
 from tests.fleets.build import ALICE, ALICE_SIGNER, START_S, operator_signer, small_fleet
 
@@ -92,7 +91,7 @@ class Bench:
         self.api = LocalApi(self.node, KEY, self.nonces, self.audit, self.clock)
         self.bodies_read = 0
 
-    def ask(self, asked: Asked, body: bytes = b"") -> Answer:
+    def ask(self, asked: Request, body: bytes = b"") -> Response:
         async def read() -> bytes:
             self.bodies_read += 1
             return body
@@ -117,21 +116,21 @@ def signed(
     to: str = KEY.line,
     fleet: str = FLEET,
     extra: Mapping[str, str] | None = None,
-) -> Asked:
+) -> Request:
     nonce = f"{next(_nonces):021d}A=="  # any 16 bytes that differ
     fingerprint = ssh_key.fingerprint(ssh_key.parse(to))
     headers = http_signature.sign(key, method, target, body, fleet, fingerprint, int(at_s), nonce)
-    return Asked(method, target, {**headers, **(extra or {})}, "192.0.2.9")
+    return Request(method, target, {**headers, **(extra or {})}, "192.0.2.9")
 
 
-def by(kind: Kind, method: str, target: str) -> Asked:
+def by(kind: Kind, method: str, target: str) -> Request:
     match kind:
         case "hub":
             return signed(HUB, method, target)
         case "operator":
             return signed(SESSION, method, target, extra={session_header.HEADER: certificate()})
         case "anonymous":
-            return Asked(method, target, {}, "192.0.2.9")
+            return Request(method, target, {}, "192.0.2.9")
         case _:
             return signed(STRANGER, method, target)
 
@@ -193,7 +192,7 @@ def test_what_is_not_in_the_list_is_not_there(bench: Bench, method: str, target:
         (signed(SESSION, extra={session_header.HEADER: "junk"}), "session_refused"),
     ],
 )
-def test_a_credential_of_elsewhere_is_worth_nothing_here(bench: Bench, asked: Asked, code: str) -> None:
+def test_a_credential_of_elsewhere_is_worth_nothing_here(bench: Bench, asked: Request, code: str) -> None:
     """S01, S08: captured for another host, another fleet's key, another's session."""
     answer = bench.ask(asked)
     assert (answer.status, msgspec.json.decode(answer.body)["code"]) == (401, code)
@@ -214,7 +213,7 @@ def test_what_was_changed_on_the_way_is_refused(bench: Bench, changed: str) -> N
     asked = signed(HUB, "POST", "/v1/knock", b"{}")
     method = "GET" if changed == "method" else asked.method
     target = "/v1/status" if changed == "target" else asked.target
-    answer = bench.ask(Asked(method, target, asked.headers, asked.source), b"[]" if changed == "body" else b"{}")
+    answer = bench.ask(Request(method, target, asked.headers, asked.source), b"[]" if changed == "body" else b"{}")
     assert answer.status == 401
     assert bench.node.knocks == 0
 
@@ -255,18 +254,18 @@ def test_asking_too_often_is_limited_and_says_until_when(bench: Bench) -> None:
 
 
 def test_a_flood_of_refusals_is_counted_not_written_one_by_one(bench: Bench) -> None:
-    for _ in range(denials.LINES_PER_MINUTE + 250):
+    for _ in range(LINES_PER_MINUTE + 250):
         bench.ask(by("anonymous", "GET", "/v1/status"))
-    assert len(bench.denials()) == denials.LINES_PER_MINUTE
+    assert len(bench.denials()) == LINES_PER_MINUTE
     bench.clock.advance(60)
     bench.ask(by("anonymous", "GET", "/v1/status"))
     folded, last = bench.denials()[-2:]
     assert (folded.event.count, folded.event.source, last.event.count) == (250, "192.0.2.9", 1)
-    assert sum(entry.event.count for entry in bench.denials()) == denials.LINES_PER_MINUTE + 251
+    assert sum(entry.event.count for entry in bench.denials()) == LINES_PER_MINUTE + 251
 
 
 def test_what_was_only_counted_is_written_at_the_end(bench: Bench) -> None:
-    for _ in range(denials.LINES_PER_MINUTE + 1):
+    for _ in range(LINES_PER_MINUTE + 1):
         bench.ask(by("anonymous", "GET", "/v1/status"))
     bench.api.close()
-    assert len(bench.denials()) == denials.LINES_PER_MINUTE + 1
+    assert len(bench.denials()) == LINES_PER_MINUTE + 1

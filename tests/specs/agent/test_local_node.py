@@ -16,12 +16,12 @@ from tests.scenarios.test_agent_orders import CANDIDATES
 def test_holdings_are_what_the_journal_has() -> None:
     async def main(loop: VirtualLoop) -> None:
         lone = Lone(loop, PaperHub(*CANDIDATES))
-        node = LocalAgent(await lone.turned())
+        node = LocalAgent(await lone.turned(), lone.journal, lone.clock)
         assert node.holdings() == ()
         held = (Holding("db-1", "w2", "shop"), Holding("mail-7", "w3", "shop"))
         lone.journal.set_aside(HOLDINGS_FACT, msgspec.json.encode(held))
         assert node.holdings() == held
-        assert LocalAgent(lone.start()).holdings() == held, "a restart forgot them"
+        assert LocalAgent(lone.start(), lone.journal, lone.clock).holdings() == held, "a restart forgot them"
         lone.journal.set_aside(HOLDINGS_FACT, b"[{")
         with pytest.raises(Corrupt) as told:
             node.holdings()
@@ -34,8 +34,9 @@ def test_status_and_manifest_follow_what_is_accepted() -> None:
     """M-47, F-04"""
 
     async def main(loop: VirtualLoop) -> None:
-        agent = Lone(loop, PaperHub(*CANDIDATES)).start()
-        node = LocalAgent(agent)
+        lone = Lone(loop, PaperHub(*CANDIDATES))
+        agent = lone.start()
+        node = LocalAgent(agent, lone.journal, lone.clock)
         assert node.manifest() is None and node.fleet() == "" and node.trust() is None
         await agent.turn()
         status = node.status()

@@ -6,11 +6,10 @@ from msgspec.structs import replace
 from holdfast.agent.acceptance.manifest_grades import Followed, NoGround, entries, judge, read_manifest
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
-from holdfast.model.fleet import Component, Node, Service, Volume
+from holdfast.model.fleet import Component, FleetDocument, Node, Service, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Entry, Tombstone
 from holdfast.model.trust import Trust
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.service_entry import serving_metadata
 from tests.fleets.build import ALICE, digest_pinned, operator_signer, small_fleet
 

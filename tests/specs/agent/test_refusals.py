@@ -7,8 +7,8 @@ import msgspec
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.journal.memory import MemoryJournal
+from holdfast.agent.link.audit_folding import KINDS_MAX, LINES_PER_MINUTE, AuditFolding
 from holdfast.agent.link.order_results import HUB, UNSENT_MAX, OrderResults
-from holdfast.agent.link.refusals import KINDS_MAX, LINES_PER_MINUTE, Refusals
 from holdfast.model.audit import AuditEntry, Event
 from holdfast.model.checkin import RESULTS_MAX
 from holdfast.model.order import OrderResult
@@ -21,7 +21,7 @@ def test_a_flood_is_counted_and_told_a_minute_later() -> None:
     async def scene(loop: VirtualLoop) -> None:
         clock = LoopClock(loop, START_S)
         audit = MemoryAuditLog(clock)
-        refusals = Refusals(audit, clock)
+        refusals = AuditFolding(audit, clock)
         own = [refusals.note(Event("hub", f"act{n % 300}", f"data.{n}", "refused", "why", f"{n}")) for n in range(1000)]
         assert own.count(True) == LINES_PER_MINUTE == audit.head().number and all(own[:LINES_PER_MINUTE])
         assert len(refusals.folded) <= KINDS_MAX + 1

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.random_source.seeded import SeededRandom
-from holdfast.adapters.sealing.memory import MemorySealer
+from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.adapters.secret_files.directory import DirectorySecretFiles
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.agent.acceptance.manifest_grades import Followed, judge, needed
@@ -17,11 +17,10 @@ from holdfast.errors import Failed, TryLater
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.container import Mount, SecretUse
-from holdfast.model.fleet import Component, Node, Service
+from holdfast.model.fleet import Component, FleetDocument, Node, Service
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Candidate, Entry, NodeIdentity
 from holdfast.model.trust import Trust
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.plan import plan
 from holdfast.planning.service_entry import serving_metadata
 from tests.fleets.agents import Lone, PaperHub, applied_after, turn
@@ -240,7 +239,8 @@ def test_an_agent_fetches_what_is_sealed_for_it_and_tells_nobody() -> None:
         await turn(agent)
         assert agent.accepting.seen == lone.hub.head and agent.accepting.parked == ()
         digest = sealed_in(candidates[1])
-        assert agent.world.secrets.prepare("x", (SecretUse("db", digest, env="DB"),)) == ((), (("DB", CANARY + b"2"),))
+        opener = Secrets(lone.acceptance, MemoryOpener(lone.key.line), MemorySecretFiles())
+        assert opener.prepare("x", (SecretUse("db", digest, env="DB"),)) == ((), (("DB", CANARY + b"2"),))
         told = repr((lone.hub.said, lone.said, lone.audit.lines()))
         assert "w1" in told and CANARY.decode() not in told
 

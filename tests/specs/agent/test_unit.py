@@ -53,7 +53,7 @@ def test_a_live_agent_says_so_three_times_in_each_watchdog_period() -> None:
     async def main() -> None:
         agent: Agent = Lone(loop, PaperHub(*CANDIDATES)).start()
         living = asyncio.ensure_future(
-            daemon.live(agent, list, lambda word: heard.append((loop.time(), word)), watchdog_s=60.0)
+            daemon.live(agent, (), lambda word: heard.append((loop.time(), word)), 60.0, lambda event, fields: None)
         )
         await asyncio.sleep(600)
         living.cancel()

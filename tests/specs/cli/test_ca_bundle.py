@@ -11,19 +11,18 @@ from msgspec.structs import replace
 from holdfast.adapters.certificates import issuer as issuing
 from holdfast.adapters.certificates import x509
 from holdfast.cli.ca_bundle import Bundle, bundle
-from holdfast.cli.identities import Identities
 from holdfast.cli.issuers import fit_only
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.certificate import CertificateFacts, Constraints
 from holdfast.model.checkin import NodesAnswer, NodeView
-from holdfast.model.fleet import Node, Settings
+from holdfast.model.fleet import FleetDocument, Node, Settings
 from holdfast.model.ids import FLEET
 from holdfast.model.report import Report
 from holdfast.model.revision import Entry, Head, Header, NodeIdentity, Table
 from holdfast.model.trust import Trust
-from holdfast.planning.documents import FleetDocument
 from holdfast.trust import certificates as rules
+from holdfast.trust.reports import Identities
 
 NOW_S = 1_760_000_000.0
 SETTINGS = Settings("lab", internal_zone="svc.lab.test", public_domains=("example.test",))
@@ -137,8 +136,8 @@ def test_an_unreadable_report_is_no_report() -> None:
 
 def recorded(der: bytes, pin: str) -> tuple[str, tuple[str, ...]]:
     """What a plan would record as w1's issuer, and what it doubts."""
-    known = Identities({"w1": NodeIdentity("ssh-ed25519 x", x509.pin(der))})
-    found = fit_only(known, views({"w1": der}), applied({"w1": pin}), x509.facts, NOW_S)
+    known = Identities({"w1": NodeIdentity("ssh-ed25519 x", x509.pin(der), der)})
+    found = fit_only(known, applied({"w1": pin}), x509.facts, NOW_S)
     return found.proven["w1"].issuer, found.doubts
 
 
@@ -157,4 +156,4 @@ def test_what_is_pinned_already_is_not_opened_again() -> None:
     def unread(der: bytes) -> CertificateFacts:
         raise AssertionError("35 ms that every plan would pay")
 
-    assert fit_only(known, views({"w1": der}), applied({"w1": x509.pin(der)}), unread, NOW_S) == known
+    assert fit_only(known, applied({"w1": x509.pin(der)}), unread, NOW_S) == known

@@ -13,8 +13,7 @@ from holdfast.cli import agent_run, flags, hub_identity, hub_init, hub_run, sess
 from holdfast.cli.watching import Limits, limits_of
 from holdfast.model.cadence import NORMAL
 from holdfast.model.duration import milliseconds
-from holdfast.model.fleet import Backups, Settings, Timeouts
-from holdfast.planning.documents import FleetDocument
+from holdfast.model.fleet import Backups, FleetDocument, Settings, Timeouts
 from holdfast.planning.kinds.every import documents
 from tests.fleets.build import commit, mailbox, small_fleet
 from tests.specs.declared.declared_fleets import BASE, FLEET, fleet_of, with_fleet

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.hub import edge_findings
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Service
 from holdfast.model.report import CertificateState, ContainerState, EdgeState, NodeFinding
+from holdfast.status.edges import findings as edge_findings
 from tests.fleets.build import START_S
 from tests.fleets.public import HOST, public_service
 from tests.specs.cli.test_public_result import Public, public_scene
@@ -139,7 +139,7 @@ def test_of_a_silent_edge_nothing_is_claimed(tmp_path: Path) -> None:
         assert found["status"] == "unknown" and found["certificate"] is None and found["backend_reachable"] is None
         assert found["age_s"] >= 300
         said = one.operator.does("edge", "status", code=1)
-        assert "old: e1 signed its last word" in said
+        assert "old: e1 signed its last report" in said
 
     public_scene(tmp_path, story)
 

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from holdfast.cli import import_ledger
 from holdfast.cli.terminal import Terminal
-from holdfast.hub.ledger.salvage import Restored
+from holdfast.hub.ledger.restore import Restored
 from holdfast.model.revision import Head
 from holdfast.wiring import cli as wiring
 

@@ -6,13 +6,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.cli import fleet_view, main, ps
-from holdfast.cli.status import merged
-from holdfast.cli.verified_report import hear
 from holdfast.model.checkin import NodeView
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Component, Service
 from holdfast.model.hub_status import StatusFinding
 from holdfast.model.report import ContainerState, RetiredData
+from holdfast.status.nodes import merged
+from holdfast.trust.reports import verify
 from tests.fleets.build import digest_pinned, small_fleet
 from tests.fleets.commands import Scene, changed, scene
 from tests.specs.hub_fleet.test_verbs import HUB
@@ -65,7 +65,12 @@ def test_an_image_is_called_what_it_was_called_when_it_was_applied(tmp_path: Pat
         )
         table = replace(applied.table, entries=applied.table.entries | {"service.web": entry})
         view = fleet_view.FleetView(
-            "", one.rig.hub, replace(applied, table=table), hear(one.rig.desk.nodes(), applied, START_S), True, None
+            "",
+            one.rig.hub,
+            replace(applied, table=table),
+            verify(one.rig.desk.nodes(), applied, START_S).nodes,
+            True,
+            None,
         )
         rows = {row["id"]: row for row in ps.services(view)}
         assert (rows["c1"]["image"], rows["c1"]["digest"]) == ("example.com/web:2", "sha256:" + "b" * 64)
@@ -172,7 +177,7 @@ def test_status_says_applied_x_serving_y_and_why(tmp_path: Path) -> None:
 
     async def story(one: Scene) -> None:
         one.rig.commit(changed(one.operator.fleet, web=2))
-        one.rig.desk._follow()
+        one.rig.watched.follow()
         step = StepResult("healthy main 0", "failed", START_S - 20, 8.0, "not healthy after 8 s")
         one.says(
             one.state(
@@ -269,7 +274,7 @@ def test_copies_are_what_runs_stands_still_or_is_left_as_data(tmp_path: Path) ->
 def test_retired_data_is_listed_with_its_purge(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
         one.rig.commit(changed(one.operator.fleet, web=0))
-        one.rig.desk._follow()
+        one.rig.watched.follow()
         one.says(retired=(RetiredData("web", "/srv/web", 3 * 1024 * 1024, 12),))
         document = one.operator.shows("retired")
         (row,) = document["retired"]

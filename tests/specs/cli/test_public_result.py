@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cli import names_observed, verdict
-from holdfast.cli.edge_observed import EdgeObserved
+from holdfast.cli import verdict
 from holdfast.cli.outcome import Outcome
-from holdfast.cli.verified_report import hear
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Service
 from holdfast.model.manifest import NodeManifest
@@ -20,6 +18,9 @@ from holdfast.model.revision import Table, decode_header
 from holdfast.planning.manifests import compile_manifests
 from holdfast.planning.plan import plan
 from holdfast.reconcile import dns_records
+from holdfast.status import dns
+from holdfast.status.edges.settled import EdgeObserved
+from holdfast.trust.reports import verify
 from tests.fleets.build import START_S
 from tests.fleets.commands import Scene, scene
 from tests.fleets.desks import Puppet
@@ -36,7 +37,7 @@ class Public(Scene):
         """What a DNS server says that has everything."""
         applied = self.rig.hub.applied()
         assert applied is not None
-        wanted = names_observed.wanted(applied.table)
+        wanted = dns.wanted(applied.table)
         return NamesState(dns_records.digest(wanted), len(wanted), "dnsmasq 2.90")
 
     def edge_state(self, phase: Any = "live", **more: Any) -> EdgeState:
@@ -358,10 +359,10 @@ def test_a_record_that_lingers_is_waited_for_only_by_whoever_took_it_away(tmp_pa
         one.says(names=lingering)
         applied = one.rig.hub.applied()
         assert applied is not None
-        word = hear(one.operator.held.nodes(), applied, one.clock.now_s())["w1"]
+        word = verify(one.operator.held.nodes(), applied, one.clock.now_s()).nodes["w1"]
         for leaves, phase in ((True, "waiting"), (False, "served")):
-            of = names_observed.NamesAwaited(one.served.served, one.served.records, ("w1",), leaves)
-            assert names_observed.judge(of, "w1", word, has_accepted=True).phase == phase
+            of = dns.NamesAwaited(one.served.served, one.served.records, ("w1",), leaves)
+            assert dns.judge(of, "w1", word, has_accepted=True).phase == phase
 
     public_scene(tmp_path, story)
 
@@ -383,9 +384,7 @@ def test_names_are_wanted_as_the_manifests_have_them() -> None:
     assert found.candidate is not None
     table = msgspec.json.decode(found.candidate.table, type=Table)
     manifests = compile_manifests(decode_header(found.candidate.header).fleet, table)
-    assert names_observed.servers(table) == {"w1", "w2", "e1"}
-    for node in names_observed.servers(table):
-        assert msgspec.json.decode(manifests[node], type=NodeManifest).records == names_observed.wanted(table)
-    assert names_observed.wanted(table) == dict.fromkeys(
-        ("web.holdfast.internal", "web.web.holdfast.internal"), ADDRESSES["w1"]
-    )
+    assert dns.servers(table) == {"w1", "w2", "e1"}
+    for node in dns.servers(table):
+        assert msgspec.json.decode(manifests[node], type=NodeManifest).records == dns.wanted(table)
+    assert dns.wanted(table) == dict.fromkeys(("web.holdfast.internal", "web.web.holdfast.internal"), ADDRESSES["w1"])

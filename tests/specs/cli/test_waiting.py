@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.cli.blockers import OF_NODE, OF_SERVICE
 from holdfast.cli.terminal import Terminal
-from holdfast.hub.alerts.traffic_codes import OVER
 from holdfast.model.report import NodeFinding
+from holdfast.status.blockers import OF_NODE, OF_SERVICE
+from holdfast.status.traffic_codes import OVER
 from tests.fleets.build import START_S
 from tests.fleets.commands import Scene, changed, scene
 from tests.fleets.public import HOST

@@ -3,7 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from holdfast.hub.http import browser_guard
 from holdfast.hub.http.browser_guard import Visit, refusal
+from holdfast.ports.http_server import Request
 
 GET = Visit("GET")
 POST = Visit("POST", content_types=("application/json",))
@@ -54,3 +56,9 @@ def test_a_web_page_is_refused(origins: tuple[str, ...], sites: tuple[str, ...],
 def test_what_is_sent_is_called_json(content_types: tuple[str, ...], expected: str | None) -> None:
     assert code(replace(POST, content_types=content_types)) == expected
     assert code(replace(GET, content_types=content_types)) is None
+
+
+def test_every_header_counts_as_often_as_it_was_sent_and_in_any_case() -> None:
+    fields = (("ORIGIN", "a"), ("Host", "x"), ("origin", "b"), ("content-Type", "application/json"))
+    found = browser_guard.visit(Request("POST", "/v1/tokens", dict(fields), fields=fields))
+    assert found == Visit("POST", ("a", "b"), (), ("application/json",))

@@ -18,7 +18,7 @@ from holdfast.errors import (
     SignatureRequired,
 )
 from holdfast.hub.ledger import commit as committing
-from holdfast.hub.ledger import reading
+from holdfast.hub.ledger import commit_write, reading, recoveries
 from holdfast.hub.ledger.boot import boot, inspect
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.ledger import keys
@@ -135,8 +135,8 @@ def test_manifests_are_stored_as_the_hub_compiled_them_even_if_nobody_sent_them(
 
 
 def staged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(committing, "STAGED_ABOVE_BLOBS", 0)
-    monkeypatch.setattr(committing, "STAGE_BLOBS", 2)
+    monkeypatch.setattr(commit_write, "STAGED_ABOVE_BLOBS", 0)
+    monkeypatch.setattr(commit_write, "STAGE_BLOBS", 2)
 
 
 class Dies(Exception):
@@ -193,9 +193,9 @@ def test_sweeping_an_abandoned_commit_removes_its_litter_and_nothing_else(monkey
     with pytest.raises(Dies):
         commit(hub, small_fleet({"web": 3, "api": 1, "db": 1}))
     store.left = 10**9
-    assert committing.sweep(store) == ["discarded: head is still 2: the commit had changed nothing"]
+    assert recoveries.sweep(store) == ["discarded: head is still 2: the commit had changed nothing"]
     assert whole(store) == before
-    assert committing.sweep(store) == []
+    assert recoveries.sweep(store) == []
 
 
 def test_a_staged_commit_swept_under_its_feet_fails_instead_of_naming_dropped_contents(
@@ -207,7 +207,7 @@ def test_a_staged_commit_swept_under_its_feet_fails_instead_of_naming_dropped_co
         def commit(self, tx: Transaction) -> int:
             self.left -= 1
             if self.left == 0:
-                committing.sweep(mine)
+                recoveries.sweep(mine)
             return super().commit(tx)
 
     mine = Swept(VirtualClock(START_S))
@@ -231,7 +231,7 @@ def test_a_staged_commit_that_loses_the_race_takes_its_own_record_back(monkeypat
             if self.rival is not None and tx.delete:
                 rival, self.rival = self.rival, None
                 with monkeypatch.context() as small:
-                    small.setattr(committing, "STAGED_ABOVE_BLOBS", 2_000)
+                    small.setattr(commit_write, "STAGED_ABOVE_BLOBS", 2_000)
                     commit(rival, small_fleet({"web": 8}))
             return super().commit(tx)
 

@@ -8,9 +8,11 @@ import pytest
 from msgspec import json
 
 from holdfast.errors import Invalid
-from holdfast.hub.http import openapi, routes
-from holdfast.hub.http.desk import Ask, Desk
-from holdfast.hub.http.routes import ROUTES, Parameter, Route
+from holdfast.hub.http import openapi, permissions, routes
+from holdfast.hub.http.limiter import Limiter
+from holdfast.hub.http.request import Request
+from holdfast.hub.http.route import Parameter, Route
+from holdfast.hub.http.routes import ROUTES
 from holdfast.model.applied import Applied
 from holdfast.model.checkin import CheckIn, JoinRequest
 from holdfast.model.invite import Enrolment, SignedInvite, SignedRevocation
@@ -19,9 +21,10 @@ from holdfast.model.principal import Principal
 from holdfast.model.report import SignedPulse
 from holdfast.model.revision import Candidate
 from holdfast.model.salvage import SalvagePart
-from holdfast.trust import permissions
 from holdfast.wire import codec, faults, messages
+from holdfast.wiring import hub_http
 from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
+from tests.fleets.exchange import asked
 from tests.fleets.serving import parts_of
 
 DOCUMENT: dict[str, Any] = json.decode(openapi.document())
@@ -33,7 +36,7 @@ def schema_of(route: Route, status: str) -> dict[str, Any]:
     return {**content["application/json"]["schema"], "components": DOCUMENT["components"]}
 
 
-def ask_of(route: Route, applied: Applied, candidate: Candidate, token: str) -> Ask:
+def ask_of(route: Route, applied: Applied, candidate: Candidate, token: str) -> Request:
     bodies = {
         "commit": codec.write(messages.commit_request(candidate)),
         "mend": b'{"blobs":{}}',
@@ -42,12 +45,17 @@ def ask_of(route: Route, applied: Applied, candidate: Candidate, token: str) -> 
     }
     path = {"number": 1, "digest": applied.table.entries["fleet"].digest, "token": token}
     query = {"newest": 0, "limit": 5, "first": 1, "last": 2, "node": "", "names": "", "after": 0}
-    return Ask(path, query, bodies.get(route.run.__name__, b""), Principal("operator", "alice"))
+    return asked(path, query, bodies.get(route.run.__name__, b""), Principal("operator", "alice"))
 
 
 def test_every_route_is_described_and_nothing_else() -> None:
     described = {(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods}
     assert described == {(route.method, route.path) for route in ROUTES}
+
+
+def test_every_route_has_a_handler_that_is_built_and_every_handler_a_route() -> None:
+    parts, _ = parts_of(grown_mailbox(1))
+    assert hub_http.handlers(parts, Limiter(parts.rates)).keys() == {route.handler for route in ROUTES}
 
 
 def test_every_operation_has_a_name_of_its_own() -> None:
@@ -60,10 +68,10 @@ def test_every_reference_leads_somewhere() -> None:
     assert named == set(DOCUMENT["components"]["schemas"])
 
 
-AT_THE_DESK = [route for route in ROUTES if route.answer is not None and route.cost != "fleet"]
+ANSWERED_AT_ONCE = [route for route in ROUTES if route.answer is not None and route.cost != "fleet"]
 
 
-@pytest.mark.parametrize("route", AT_THE_DESK, ids=lambda r: f"{r.method} {r.path}")
+@pytest.mark.parametrize("route", ANSWERED_AT_ONCE, ids=lambda r: f"{r.method} {r.path}")
 def test_what_is_sent_is_what_is_described(route: Route) -> None:
     """The others, which need a fleet that lives, are tried in tests/scenarios/test_schemathesis.py."""
     hub = grown_mailbox(2)
@@ -72,8 +80,8 @@ def test_what_is_sent_is_what_is_described(route: Route) -> None:
     assert applied is not None
     token = parts.tokens.create(Principal("operator", "alice"), "t", 60).token.id
     ask = ask_of(route, applied, next_candidate(small_fleet({"web": 3}), applied), token)
-    desk = Desk(hub, openapi.document(), parts.tokens, parts.fleet, parts.audit)
-    sent = json.decode(route.run(desk, ask))
+    handler = hub_http.handlers(parts, Limiter(parts.rates))[route.handler]
+    sent = json.decode(route.run(handler, ask))
     jsonschema_rs.validator_for(schema_of(route, "200")).validate(sent)
 
 

@@ -13,8 +13,9 @@ from holdfast.agent.link.salvage import hand_over
 from holdfast.cli.seen_heads import verify_since
 from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.hub.ledger.ledger_check import examine
+from holdfast.hub.ledger.restore import Restored, restore
 from holdfast.hub.ledger.revisions import Revisions
-from holdfast.hub.ledger.salvage import Restored, Salvage, restore
+from holdfast.hub.ledger.salvage import Salvage
 from holdfast.ledger import keys
 from holdfast.ledger.rebuild import Incomplete, Spare
 from holdfast.model.applied import EMPTY_TABLE, Applied

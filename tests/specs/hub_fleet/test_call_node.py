@@ -18,11 +18,10 @@ from holdfast.hub.nodes.reports import Kept
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
-from holdfast.model.fleet import Node
+from holdfast.model.fleet import FleetDocument, Node
 from holdfast.model.report import Report, SignedPulse
 from holdfast.model.revision import Entry, Head, Header, NodeIdentity, Table
 from holdfast.model.trust import Trust
-from holdfast.planning.documents import FleetDocument
 from holdfast.ports.agent_link import WrongNode
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.ledger_store import Transaction

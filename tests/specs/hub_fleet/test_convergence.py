@@ -68,7 +68,7 @@ def test_what_a_silent_node_reported_before_still_counts(tmp_path: Path) -> None
         again.store.submit(Transaction(expect={}, put={}, delete=(keys.report("w1"),)))  # its word is not here any more
         again = again.restarted()
         again.commit(replace(one.operator.fleet, settings=replace(one.operator.fleet.settings, parallel=2)))
-        again.desk._follow()
+        again.watched.follow()
         known = [Head(record.number, record.digest) for record in again.hub.records(0, 100)]
         assert set(again.desk.converged(known)) == {1, 2}
 
@@ -139,7 +139,7 @@ def test_an_empty_fleet_converged_by_itself(tmp_path: Path) -> None:
     """So that the first deploy that fails can be taken back; it removes a service, which wants to be allowed."""
 
     async def story(one: Scene) -> None:
-        one.rig.desk._follow()
+        one.rig.watched.follow()
         one.operator.fleet = changed(one.operator.fleet, web=1)
         one.then(lambda: one.says(one.state("failed")))
         one.operator.does("deploy", "web", code=1)

@@ -11,12 +11,13 @@ from holdfast.cli import main
 from holdfast.cli.terminal import Terminal
 from holdfast.cli.verbs import LATER, VERBS
 from holdfast.errors import Invalid
+from holdfast.hub.http import permissions
 from holdfast.hub.http.routes import ROUTES, match
 from holdfast.model.checkin import CheckIn, JoinAnswer, JoinRequest, NodeView
 from holdfast.model.fleet import Route, Service, Snapshot
 from holdfast.model.order import Order, OrderResult
 from holdfast.model.report import ContainerState, Facts, Report
-from holdfast.trust import orders, permissions
+from holdfast.trust import orders
 from holdfast.wiring import cli as wiring
 from tests.fleets.build import START_S
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.cli import order_file, receipts
-from holdfast.cli.identities import identities
 from holdfast.errors import Conflict, Corrupt
 from holdfast.model import canonical
 from holdfast.model.audit import NO_ENTRIES, AuditEntry, AuditHead, Event, encode, follow
@@ -29,7 +28,7 @@ from holdfast.model.order_view import OrderView
 from holdfast.model.record import Link
 from holdfast.model.report import ContainerState
 from holdfast.planning.plan import Inputs, plan
-from holdfast.trust import own_signature
+from holdfast.trust import own_signature, reports
 from tests.fleets.build import ALICE, ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.desks import OPERATOR, Puppet, Rig
 from tests.specs.hub_fleet.test_verbs import APPLY_ONLY, Box, Wire, at_once, only, scene
@@ -59,7 +58,7 @@ def test_a_dead_node_is_not_healthy_because_the_hub_says_so(tmp_path: Path, age_
         for w1 in (only(document, "w1"), only(box.shows("node", "list"), "w1")):
             assert (w1["status"], w1["verified"], w1["verified_age_s"]) == ("unknown", False, None)
         assert "1 unknown; 0 verified here" in box.does("status")
-        assert "verified by" not in box.does("node", "list") and "signed its last word 3 h ago" in box.does(
+        assert "verified by" not in box.does("node", "list") and "signed its last report 3 h ago" in box.does(
             "node", "list"
         )
         assert box.shows("ps")["services"][0]["status"] == "unknown"
@@ -343,7 +342,7 @@ def record(rig: Rig) -> str:
     """As the next apply does: what is proven to the command line goes into the revision; the key of w1 then."""
     applied = rig.hub.applied()
     assert applied is not None
-    known = identities(rig.desk.nodes(), applied, rig.clock.now_s())
+    known = reports.verify(rig.desk.nodes(), applied, rig.clock.now_s()).identities
     planned = plan(small_fleet(("web",), **FLEET), applied, Inputs(identities=known.proven, revoked=known.revoked))  # type: ignore[arg-type]
     if planned.candidate is not None:
         rig.hub.commit(signed(planned, ALICE_SIGNER))

@@ -14,6 +14,7 @@ from holdfast.model.fleet import (
     Backups,
     Component,
     Dns,
+    FleetDocument,
     Node,
     Operator,
     Overlay,
@@ -31,7 +32,6 @@ from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
 from holdfast.model.trust import outside_scope
 from holdfast.planning import grades
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.kinds import every
 from holdfast.planning.kinds.kind import Step
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from holdfast.model import duration
 from holdfast.model.container import Container
 from holdfast.model.fleet import Health
 from holdfast.reconcile import healthy
@@ -169,3 +170,21 @@ def test_a_verdict_is_always_one_of_four_words_and_healthy_only_with_a_reason(ev
             assert (verdict == "healthy") is (container.running and good and bad_in_row < BAD_MAX)
             assert (verdict == "unhealthy") is (container.running and good and bad_in_row >= BAD_MAX)
         assert verdict in ("starting", "healthy", "unhealthy", "failed")
+
+
+@pytest.mark.parametrize("now_s", [0.0, 7.25, 1000.999, 123456.5])
+def test_steady_probes_end_their_pause_at_a_whole_step(now_s: float) -> None:
+    pause_s = healthy.in_step(healthy.EASE_S, HTTP, now_s)
+    assert healthy.EASE_S - healthy.STEP_S < pause_s <= healthy.EASE_S
+    assert now_s + pause_s == pytest.approx(round(now_s + pause_s))
+
+
+@pytest.mark.parametrize("interval", ["4500ms", "5s", "30s"])
+def test_no_probe_comes_sooner_than_the_declared_interval(interval: str) -> None:
+    slow = replace(HTTP, interval=interval)
+    pause_s = max(healthy.EASE_S, duration.milliseconds(interval) / 1000)
+    assert healthy.in_step(pause_s, slow, 7.25) == pause_s
+
+
+def test_a_pause_that_is_not_at_ease_stays_as_it_is() -> None:
+    assert healthy.in_step(1.0, HTTP, 7.25) == 1.0

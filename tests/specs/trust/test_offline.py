@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.gate import decide
+from holdfast.hub.http import permissions
 from holdfast.model import canonical, fleet, ssh_key
 from holdfast.model.principal import KINDS, Principal
 from holdfast.model.session import NAMESPACE, SessionCertificate, SessionGrant
 from holdfast.model.token import StoredToken
 from holdfast.model.trust import Trust
-from holdfast.trust import enrolment, orders, permissions, sessions, tokens
+from holdfast.trust import enrolment, orders, sessions, tokens
 from tests.fleets import enrolments
 from tests.fleets import orders as order_cases
 from tests.fleets.build import ALICE, ALICE_SIGNER, START_S, small_fleet

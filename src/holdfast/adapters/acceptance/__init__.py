@@ -1,1 +1,1 @@
-"""Where an agent keeps what it accepted: in the same SQLite file as its journal, or in memory."""
+"""Stores for the revisions an agent accepted: the agent's SQLite file, or memory."""

@@ -1,4 +1,4 @@
-"""What was accepted, in memory. Passes the same contract suite; a restart hands the object on."""
+"""Accepted revisions in memory, for tests. A simulated restart passes the same object on."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,4 +33,4 @@ class MemoryAcceptance:
         return [digest for digest in digests if digest not in self._blobs]
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Nothing to close."""

@@ -1,4 +1,4 @@
-"""The one rule of what may replace what was accepted: the same revision again, or a higher one. Pure."""
+"""The rule for replacing an accepted revision: only the same one or a higher number. Pure."""
 
 from holdfast.errors import Corrupt
 from holdfast.ports.acceptance import Accepted
@@ -9,8 +9,8 @@ def check_forward(before: Accepted | None, after: Accepted) -> None:
         return
     if after.fleet != before.fleet or after.head.number <= before.head.number:
         raise Corrupt(
-            f"revision {after.head.number} ({after.head.digest[:12]}…) would take the place of revision "
-            f"{before.head.number} ({before.head.digest[:12]}…), which this node accepted before",
-            remedy="restore the hub's ledger that has the newer revision: holdfast import ledger",
+            f"revision {after.head.number} ({after.head.digest[:12]}…) cannot replace revision "
+            f"{before.head.number} ({before.head.digest[:12]}…), which this node has accepted",
+            remedy="restore the hub ledger that contains the newer revision: holdfast import ledger",
             code="revision_refused",
         )

@@ -1,4 +1,4 @@
-"""What was accepted, in the agent's SQLite file: links, contents and the newest head in one transaction."""
+"""Accepted revisions in the agent's SQLite file: links, contents and newest head in one transaction."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SqliteAcceptance:
 
     def _damaged(self, what: str) -> Corrupt:
         return Corrupt(
-            f"{what} in {self._file.path} is not what was written",
-            remedy="restore the state directory from a backup of this machine, or join anew: holdfast agent join TOKEN",
+            f"{what} in {self._file.path} is damaged",
+            remedy="restore the state directory from a backup, or join again: holdfast agent join TOKEN",
             code="agent_state_damaged",
         )

@@ -29,7 +29,7 @@ class MemoryAgentLink:
         if door is None:
             raise Unreachable(f"{callee.node} did not answer: nobody is there", remedy="open a door there")
         if (door.issuer, door.name) != (callee.issuer, callee.name):
-            raise WrongNode(f"that is not {callee.node}; nothing was said to it", remedy="look at who listens there")
+            raise WrongNode(f"that is not {callee.node}; nothing was sent to it", remedy="check what listens there")
         if door.hub_key != self._hub_key:
             raise _refused("unknown_key")
         if door.key != callee.key:

@@ -1,1 +1,1 @@
-"""Append-only, hash-chained logs: one file of JSON lines with its head kept apart, or a list in memory."""
+"""Append-only, hash-chained audit logs: a file of JSON lines with a separate head file, or memory."""

@@ -1,4 +1,4 @@
-"""The audit log as a file of JSON lines beside its head. Only ever appends; mends nothing but a torn last line."""
+"""The audit log: a file of JSON lines with a separate head file. Appends only; repairs only a torn last line."""
 
 import errno
 import os
@@ -14,12 +14,12 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.disk import Disk
 
 _OPEN = os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-_UNSYNCED_MAX = 1000  # entries nobody asked to have flushed; so many a power cut can take
-_MENDER = "audit"
+_UNSYNCED_MAX = 1000  # entries written without a flush; a power cut can lose this many
+_ACTOR = "audit"
 
 
 class FileAuditLog:
-    """One writer. Entries follow the head kept apart, so that a log cut or changed by somebody stays visibly broken."""
+    """One writer. New entries follow the head file, so a log that was cut or changed stays visibly broken."""
 
     def __init__(self, path: str, head_path: str, clock: Clock, disk: Disk, boot: str | None = None) -> None:
         self.path = path
@@ -40,7 +40,7 @@ class FileAuditLog:
 
     def _start(self, disk: Disk) -> None:
         if not stat.S_ISREG(os.fstat(self._handle).st_mode):
-            raise OSError(errno.EINVAL, "it is not a plain file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         remarks: list[str] = []
         mark = self._mark(remarks)
         size = os.fstat(self._handle).st_size
@@ -53,7 +53,7 @@ class FileAuditLog:
         first = head_file.Mark(mark.turn if mark else 0, self._head, end, self._head, self._boot)
         self._marks = head_file.HeadFile(self.head_path, first, disk)
         for remark in remarks:
-            self.append(Event(_MENDER, "audit-mended", os.path.basename(self.path), "failed", remark))
+            self.append(Event(_ACTOR, "audit-mended", os.path.basename(self.path), "failed", remark))
 
     def _mark(self, remarks: list[str]) -> head_file.Mark | None:
         try:
@@ -62,24 +62,24 @@ class FileAuditLog:
             remarks.append(trouble.message)
             return None
         if mark is None and os.fstat(self._handle).st_size:
-            remarks.append("the head kept beside this log was gone")
+            remarks.append("the head file of this log was missing")
         return mark
 
     def _mended(self, size: int, mark: head_file.Mark | None, remarks: list[str]) -> int:
-        """Cut off what a crash left of a line that was never acknowledged; everything complete stays."""
+        """Cut off an incomplete last line that a crash left; it was never acknowledged. Complete lines stay."""
         end = reading.complete_end(self._handle, size)
         if end == size:
             return size
-        if mark is not None and end < mark.synced_bytes:  # no crash does that: leave it for verify to show
+        if mark is not None and end < mark.synced_bytes:  # a crash cannot cause this: leave it for verify to report
             remarks.append(f"the log ends in the middle of entry {mark.synced.number}, which was flushed")
             os.write(self._handle, b"\n")
             return size + 1
         os.ftruncate(self._handle, end)
-        remarks.append(f"a last line torn by a crash was cut off: {size - end} bytes")
+        remarks.append(f"an incomplete last line was cut off after a crash: {size - end} bytes")
         return end
 
     def _tail(self, mark: head_file.Mark | None, end: int) -> AuditHead:
-        """Where the next entry follows: the log's own end if it continues what was marked, else what was marked."""
+        """The head that the next entry follows: the log's end if it continues the head file, else the head file's."""
         known = mark.synced if mark else NO_ENTRIES
         start = mark.synced_bytes if mark else 0
         head = known
@@ -111,14 +111,14 @@ class FileAuditLog:
             if written != len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as trouble:
-            os.ftruncate(self._handle, self._size)  # half a line would spoil the next one
+            os.ftruncate(self._handle, self._size)  # an incomplete line would damage the next one
             raise _failed(self.path, trouble) from trouble
         self._size += len(content)
 
     def _flush(self) -> None:
         try:
             os.fdatasync(self._handle)
-        except OSError as trouble:  # asking again would only look like success (R06)
+        except OSError as trouble:  # a second fsync could falsely report success (R06)
             self._trouble = _failed(self.path, trouble)
             raise self._trouble from trouble
         self._synced, self._synced_bytes, self._unsynced = self._head, self._size, 0
@@ -151,7 +151,7 @@ class FileAuditLog:
 
 
 def boot_id() -> str:
-    """Names the time since the machine started; "" where there is none, which trusts only what was flushed."""
+    """The kernel's id of the current boot; "" if unknown, and then only flushed entries are trusted."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read(36)
@@ -161,8 +161,8 @@ def boot_id() -> str:
 
 def _disagrees(path: str, head: AuditHead) -> Corrupt:
     return Corrupt(
-        f"the audit log {path} is broken: it was changed from outside, or its head is not entry {head.number} any more",
-        remedy="keep both files as evidence; compare them with the copies of hub and node: holdfast audit --node NAME",
+        f"the audit log {path} is broken: another program changed it, or its head is no longer entry {head.number}",
+        remedy="keep both files as evidence; the hub has a copy of a node's log: holdfast audit --node NAME --verify",
         code="audit_broken",
     )
 
@@ -170,12 +170,12 @@ def _disagrees(path: str, head: AuditHead) -> Corrupt:
 def _failed(path: str, trouble: OSError) -> Failed:
     if trouble.errno in (errno.ENOSPC, errno.EDQUOT):
         return Failed(
-            f"no space is left for the audit log {path}; without it nothing is done that has to be written down",
+            f"no space is left for the audit log {path}; actions that must be audited are refused until space is free",
             remedy=f"free space on the file system of {path}",
             code="no_space",
         )
     return Failed(
-        f"the audit log {path} cannot be used: {trouble.strerror}",
-        remedy="check the disk and that it is a plain file of this user, then restart this process",
+        f"cannot use the audit log {path}: {trouble.strerror}",
+        remedy="check the disk and that the file is a regular file of this user, then restart this process",
         code="disk_failed",
     )

@@ -1,6 +1,7 @@
-"""The head of an audit log, in a file of its own: what must be in the log, also after a power cut. Two slots in turn.
+"""The head of an audit log in a separate file: which entries the log must contain, also after a power cut.
 
-Each slot is shorter than a sector and lies in a block of its own, so that a crash spoils at most the one being written.
+The file has two slots, written alternately. Each is shorter than a sector and starts its own block, so a crash damages
+at most the slot being written.
 """
 
 import os
@@ -21,7 +22,7 @@ _OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Mark(Struct, frozen=True):
-    """`newest` is certain while the machine runs (`boot`); after a power cut only `synced` is, up to `synced_bytes`."""
+    """`newest` holds while the machine runs (`boot`); after a power cut only `synced` holds, up to `synced_bytes`."""
 
     turn: int = 0
     synced: AuditHead = NO_ENTRIES
@@ -34,7 +35,7 @@ class Mark(Struct, frozen=True):
 
 
 def read(path: str) -> Mark | None:
-    """None when there is no such file; Corrupt when neither slot is as it was written."""
+    """None if the file does not exist; Corrupt if both slots are damaged."""
     try:
         handle = os.open(path, os.O_RDONLY | _OPEN)
     except FileNotFoundError:
@@ -46,15 +47,15 @@ def read(path: str) -> Mark | None:
     found = [mark for mark in (decode(content[:SLOT_BYTES]), decode(content[SLOT_EVERY_BYTES:])) if mark]
     if not found:
         raise Corrupt(
-            f"{path}, which remembers the newest audit entry, is damaged",
-            remedy="keep it as evidence and compare the log with the copies of hub and node: holdfast audit --verify",
+            f"{path}, which stores the newest audit entry, is damaged",
+            remedy="keep it as evidence; compare the log with the hub's copy: holdfast audit --node NAME --verify",
             code="audit_broken",
         )
     return max(found, key=lambda mark: mark.turn)
 
 
 class HeadFile:
-    """Writes in place, never flushes: what the log needs flushed is flushed there before it is claimed here."""
+    """Writes in place and never flushes: the log flushes entries before this file names them."""
 
     def __init__(self, path: str, first: Mark, disk: Disk) -> None:
         content = encode(first)

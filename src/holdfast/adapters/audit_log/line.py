@@ -1,25 +1,25 @@
-"""How an event becomes the next line of the chain, whatever a stranger put into it. Pure."""
+"""Encode an event as the next line of the audit chain; bounds and escapes untrusted text. Pure."""
 
 from msgspec import Struct, structs
 
 from holdfast.model import audit, canonical
 from holdfast.model.audit import AuditEntry, AuditHead, Event
 
-# So that nobody writes a novel into the log: an entry stays far below a page.
+# Bounds untrusted text: an entry stays far below a page.
 TEXT_CHARS_MAX = 1000
 
 
 class NextLine(Struct, frozen=True):
     entry: AuditEntry
-    line: bytes  # without its newline
-    head: AuditHead  # once the line is there
+    line: bytes  # without the newline
+    head: AuditHead  # after this line is written
 
 
 def after(head: AuditHead, event: Event, at_ms: int) -> NextLine:
     entry = AuditEntry(head.number + 1, at_ms, event, head.digest)
     try:
         line = audit.encode(entry)
-    except UnicodeEncodeError:  # half a surrogate pair, out of somebody's header
+    except UnicodeEncodeError:  # a lone surrogate, for example from a request header
         return after(head, _spelled_out(event), at_ms)
     if len(line) > TEXT_CHARS_MAX and any(len(text) > TEXT_CHARS_MAX for text in _texts(event).values()):
         return after(head, _clipped(event), at_ms)

@@ -1,4 +1,4 @@
-"""An audit log in memory. Passes the same contract suite as the file; durable as long as the object lives."""
+"""An audit log in memory, for tests. It lasts as long as the object."""
 
 import threading
 

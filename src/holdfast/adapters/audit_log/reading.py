@@ -1,4 +1,4 @@
-"""Reading an audit file in bounded pieces: from a number on, from its end, or all of it. Writes nothing."""
+"""Read an audit file in bounded pieces: from an entry number, from the end, or all. Writes nothing."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from holdfast.errors import Corrupt
 
 LIMIT_MAX = 10_000
 _PIECE_BYTES = 1 << 16
-_LINE_BYTES_MAX = 1 << 20  # far above what is ever written; a longer stretch without newline is damage
+_LINE_BYTES_MAX = 1 << 20  # far longer than any entry; a longer run without a newline is damage
 
 
 class _Numbered(msgspec.Struct):
@@ -20,7 +20,7 @@ _numbered = msgspec.json.Decoder(_Numbered)
 
 
 def every(handle: int, start: int, end: int) -> Iterator[bytes]:
-    """Complete lines between two offsets, without newline."""
+    """Complete lines between two offsets, without the newline."""
     rest = b""
     at = start
     while at < end:
@@ -47,11 +47,11 @@ def complete_end(handle: int, size: int) -> int:
 
 
 def from_number(handle: int, end: int, after: int, limit: int) -> list[bytes]:
-    """Numbers only grow, so the place is found by halving: no index to keep, none to trust."""
+    """Binary search for the entry: numbers only grow, so no index file is needed."""
     limit = min(limit, LIMIT_MAX)
     if limit <= 0:
         return []
-    low, high = 0, end  # a line that starts in [low, high) may be the first one wanted
+    low, high = 0, end  # the first wanted line starts in [low, high)
     while high - low > _PIECE_BYTES:
         middle = low + (high - low) // 2
         start = _next_line(handle, middle, end)
@@ -101,12 +101,12 @@ def _number_of(line: bytes) -> int:
     try:
         return _numbered.decode(line).number
     except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
-        raise _damaged("a line cannot be read") from trouble
+        raise _damaged("a line is not valid JSON") from trouble
 
 
 def _damaged(why: str) -> Corrupt:
     return Corrupt(
         f"the audit log is damaged: {why}",
-        remedy="keep the file as evidence; compare it with the copies of hub and node: holdfast audit --verify",
+        remedy="keep the file as evidence; the hub has a copy of a node's log: holdfast audit --node NAME --verify",
         code="audit_broken",
     )

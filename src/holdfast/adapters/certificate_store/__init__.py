@@ -1,1 +1,1 @@
-"""Where certificates of routes lie between restarts: files for root alone, or memory for tests."""
+"""Stores for route certificates between restarts: files readable by root only, or memory."""

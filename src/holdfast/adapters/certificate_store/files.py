@@ -1,4 +1,4 @@
-"""One file per name in one directory: the chain, then the key, so that a file cut anywhere lacks the end of its key."""
+"""Route certificates as files, one per name: the chain, then the key. A truncated file lacks the key's end."""
 
 import os
 import re
@@ -21,7 +21,7 @@ class FileShelf:
         self._disk = disk
 
     def names(self) -> tuple[str, ...]:
-        """A name that does not begin as a hostname does is not ours: half-written files begin with a dot."""
+        """A name that does not start like a hostname is not ours: incomplete files start with a dot."""
         try:
             return tuple(sorted(name for name in os.listdir(self._directory) if name[:1].isalnum()))
         except FileNotFoundError:
@@ -32,7 +32,7 @@ class FileShelf:
     def kept(self, name: str) -> StoredCertificate | None:
         try:
             content = self._disk.read(self._path(name), FILE_BYTES_MAX)
-        except HoldfastError:  # a device, a directory, far too long: nothing that was kept here, and made anew
+        except HoldfastError:  # a device, a directory or too long: not ours, so the certificate is issued again
             return None
         whole = None if content is None else _WHOLE.fullmatch(content)
         return None if whole is None else StoredCertificate(whole["chain"], whole["private"])
@@ -41,8 +41,8 @@ class FileShelf:
         content = _ended(kept.chain) + _ended(kept.private)
         if len(content) > FILE_BYTES_MAX or _WHOLE.fullmatch(content) is None:
             raise Corrupt(
-                f"what should be kept for {name} is not a chain of certificates and a key",
-                remedy="ask the authority for PEM: leaf, intermediates",
+                f"the certificate for {name} is not a PEM chain with a private key",
+                remedy="configure the authority to return PEM: leaf first, then intermediates",
                 code="certificate_unreadable",
             )
         self._disk.make_directory(self._directory, 0o700)
@@ -57,7 +57,7 @@ class FileShelf:
             raise _trouble(self._path(name), trouble) from trouble
 
     def _path(self, name: str) -> str:
-        """A hostname has no slash and is no dot, so no name leads out of the directory."""
+        """A hostname contains no slash and is not a dot, so the path stays inside the directory."""
         return os.path.join(self._directory, checked_name(name))
 
 
@@ -67,7 +67,7 @@ def _ended(text: bytes) -> bytes:
 
 def _trouble(path: str, trouble: OSError) -> Failed:
     return Failed(
-        f"{path} cannot be used: {trouble.strerror or trouble}",
-        remedy="look after the agent's state directory (df, mount, ls -l), then holdfast sync",
+        f"cannot use {path}: {trouble.strerror or trouble}",
+        remedy="check the agent's state directory (df, mount, ls -l), then: holdfast sync",
         code="disk_failed",
     )

@@ -1,4 +1,4 @@
-"""A shelf that is nowhere, for tests and simulation. Can be made to refuse, as a full disk does."""
+"""Route certificates in memory, for tests and simulation. Can simulate a full disk."""
 
 from holdfast.errors import HoldfastError
 from holdfast.ports.certificate_store import StoredCertificate
@@ -7,7 +7,7 @@ from holdfast.ports.certificate_store import StoredCertificate
 class MemoryShelf:
     def __init__(self) -> None:
         self.content: dict[str, StoredCertificate] = {}
-        self.trouble: HoldfastError | None = None  # raised by every keep() while it is set
+        self.trouble: HoldfastError | None = None  # while set, every keep() raises it
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self.content))

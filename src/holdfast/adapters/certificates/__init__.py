@@ -1,1 +1,1 @@
-"""Makers and readers of certificates: the hub's own, a node's issuing one, and what that issues."""
+"""Make and read certificates: the hub's, a node's issuing certificate, and the leaves it signs."""

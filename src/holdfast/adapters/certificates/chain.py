@@ -1,4 +1,4 @@
-"""What a chain of certificates and the key that came with it say. Whether they will do is judged in trust/."""
+"""Read the facts of a certificate chain and its private key. trust/ decides whether they are acceptable."""
 
 from functools import lru_cache
 from itertools import pairwise
@@ -43,7 +43,7 @@ def facts(chain: bytes, private: bytes) -> ChainFacts:
 
 
 def _parsed(chain: bytes) -> list[lib.Certificate]:
-    """Complete blocks and nothing else: what lies between or behind them would be shown to nobody knows whom."""
+    """Complete PEM blocks and nothing else: any bytes between or after them would be sent to TLS clients."""
     if len(chain) > CHAIN_BYTES_MAX:
         raise _unreadable(f"it is longer than {CHAIN_BYTES_MAX:,} bytes")
     try:
@@ -52,7 +52,7 @@ def _parsed(chain: bytes) -> list[lib.Certificate]:
         raise _unreadable(str(trouble)) from None
     begun, ended = chain.count(b"-----BEGIN "), chain.count(b"-----END CERTIFICATE-----")
     if not begun == ended == len(found):
-        raise _unreadable(f"it begins {begun} blocks and ends {ended} certificates")
+        raise _unreadable(f"it has {begun} BEGIN lines and {ended} certificate END lines")
     if len(found) > LINKS_MAX:
         raise _unreadable(f"it has more than {LINKS_MAX} certificates")
     return found
@@ -63,7 +63,7 @@ def _link(certificate: lib.Certificate, above: lib.Certificate | None) -> ChainL
     return replace(_alone(_der(certificate)), signed_by_next=signed_by_next)
 
 
-@lru_cache(maxsize=64)  # all leaves of a node end in one certificate, and two thousand of them are read at a start
+@lru_cache(maxsize=64)  # all leaves of a node share the last certificate; a start reads up to two thousand leaves
 def _alone(der: bytes) -> ChainLink:
     certificate = x509.parse(der)
     kind, bits = _key(certificate)
@@ -124,7 +124,7 @@ def _signed_by(certificate: lib.Certificate, above: lib.Certificate) -> bool:
 
 
 def _belongs(leaf: lib.Certificate, private: bytes) -> bool:
-    """A key that cannot be read belongs to nobody; its bytes are in no message."""
+    """False also for an unreadable key. No error message contains the key's bytes."""
     try:
         key = serialization.load_pem_private_key(private, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -139,7 +139,7 @@ def _der(certificate: lib.Certificate) -> bytes:
 
 def _unreadable(why: str) -> Corrupt:
     return Corrupt(
-        f"a chain of certificates cannot be read: {why}",
-        remedy="have it issued anew: holdfast node show NAME says when that is tried",
+        f"cannot read a certificate chain: {why}",
+        remedy="have it issued again; `holdfast node show NAME` shows the time of the next attempt",
         code="certificate_unreadable",
     )

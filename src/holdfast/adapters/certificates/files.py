@@ -1,4 +1,4 @@
-"""A node's issuer in four files of the agent's state directory, all 0600; each pair can be cut in half by a crash."""
+"""A node's issuer and serving certificate: four files (0600) in the agent's state directory."""
 
 import os
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class X509Certificates:
         return kept, private
 
     def _kept(self, above: bytes) -> Issued | None:
-        """The leaf of last time, if it is whole and of this issuer; whatever else lies there is made anew."""
+        """The stored leaf, if it is complete and from this issuer; otherwise None, and a new one is issued."""
         try:
             key, chain = self._key(SERVING_KEY), self._read(SERVING_CRT)
         except (Corrupt, Invalid):
@@ -78,7 +78,7 @@ class X509Certificates:
 
     def _new_key(self) -> ec.EllipticCurvePrivateKey:
         private = issuing.make_key()
-        self._write(ISSUER_KEY, x509.pkcs8(private))  # before any certificate tells of it
+        self._write(ISSUER_KEY, x509.pkcs8(private))  # durable before a certificate refers to it
         return private
 
     def _key(self, name: str) -> ec.EllipticCurvePrivateKey | None:
@@ -88,14 +88,15 @@ class X509Certificates:
         found = x509.private_key(content)
         if not isinstance(found, ec.EllipticCurvePrivateKey):
             raise Corrupt(
-                f"{os.path.join(self._dir, name)} is not the key that was written there",
-                remedy=f"restore it from a backup of this node, or remove it to have a new one: rm {name}",
+                f"{os.path.join(self._dir, name)} is not an ECDSA private key written by holdfast",
+                remedy=f"restore it from a backup of this node, or delete it to get a new key: "
+                f"rm {os.path.join(self._dir, name)}",
                 code="key_unreadable",
             )
         return found
 
     def _certificate(self, name: str, private: ec.EllipticCurvePrivateKey) -> bytes | None:
-        """None also for what cannot be read or belongs to another key: it can be made anew."""
+        """None also if it cannot be read or belongs to another key: it can be issued again."""
         content = self._read(name)
         return content if content is not None and _belong(content, private) else None
 

@@ -1,4 +1,4 @@
-"""A node's issuing certificate and what it signs: P-256, CA without children, bound to names. Bytes in, bytes out."""
+"""Make a node's issuing certificate and sign leaves with it: P-256, no sub-CAs, name-constrained."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def make_key() -> ec.EllipticCurvePrivateKey:
 
 
 def make_issuer(private: ec.EllipticCurvePrivateKey, node: str, wanted: Constraints, now_s: float) -> bytes:
-    """PEM. The subject names the key, too: nodes of two fleets may have one name, and chains must not be confused."""
+    """PEM. The subject includes the key id: nodes of two fleets may share a name, and chains must stay distinct."""
     identifier = lib.SubjectKeyIdentifier.from_public_key(private.public_key()).digest.hex()
     subject = x509.common_name(f"holdfast {node} {identifier[:12]}")
     made = (
@@ -31,13 +31,13 @@ def make_issuer(private: ec.EllipticCurvePrivateKey, node: str, wanted: Constrai
 
 
 def issue(issuer: bytes, private: ec.EllipticCurvePrivateKey, names: Sequence[str], now_s: float) -> Issued:
-    """A leaf for serving under these names; refused before anything is signed if one lies outside the constraints."""
+    """A server leaf for these names. Refused before signing if a name lies outside the issuer's constraints."""
     above = x509.parse(issuer)
     about = x509.facts(issuer)
     plain = checked_names(about.constraints, names)
     key = make_key()
     subject = x509.common_name(plain[0])
-    days = min(float(LEAF_DAYS), (about.not_after_s - now_s) / DAY_S)  # never longer than who vouches for it
+    days = min(float(LEAF_DAYS), (about.not_after_s - now_s) / DAY_S)  # never longer than the issuer
     identifier = above.extensions.get_extension_for_class(lib.SubjectKeyIdentifier).value
     leaf = (
         x509.begun(subject, above.subject, key.public_key(), now_s, days)

@@ -1,4 +1,4 @@
-"""An issuer in memory for simulations: it follows the same rules, and its certificates are only their own facts."""
+"""An issuer in memory for simulations: same rules, but a certificate is only its facts as JSON."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -25,7 +25,7 @@ _MARK = b"memory certificate "
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A whole certificate. `key` stands for its key pair, `maker` for the key that signed it."""
+    """A certificate. `key` stands for its key pair, `maker` for the key that signed it."""
 
     number: int
     key: str
@@ -99,7 +99,7 @@ class MemoryCertificates:
 
     def current(self) -> bytes:
         if self._issuer is None:
-            raise NotPermitted("no issuer yet", remedy="ask issuer() first", code="no_issuer")
+            raise NotPermitted("no issuer yet", remedy="call issuer() first", code="no_issuer")
         return self._issuer
 
 
@@ -110,11 +110,13 @@ def write(said: Written) -> bytes:
 def read(certificate: bytes) -> Written:
     try:
         if not certificate.startswith(_MARK):
-            raise ValueError("its first words are others")
+            raise ValueError("it lacks the prefix of a memory certificate")
         return msgspec.json.decode(certificate.removeprefix(_MARK), type=Written)
     except ValueError as trouble:
         raise Corrupt(
-            f"not a certificate from memory: {trouble}", remedy="use the maker's own", code="certificate_unreadable"
+            f"not a memory certificate: {trouble}",
+            remedy="use one that MemoryCertificates made",
+            code="certificate_unreadable",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Certificates by `cryptography`: the hub's own, made with the key that everybody pins, and reading any of them."""
+"""Certificates with `cryptography`: make the hub's certificate, whose key clients pin, and read any certificate."""
 
 import datetime
 import hashlib
@@ -21,15 +21,15 @@ from holdfast.trust.certificates import checked_name
 CERTIFICATE_BYTES_MAX = 64 * 1024
 NOWHERE = "nowhere.invalid"
 EVERY_ADDRESS = (ipaddress.IPv4Network("0.0.0.0/0"), ipaddress.IPv6Network("::/0"))
-COMMON_NAME_CHARS_MAX = 64  # X.520; a longer name stands among the alternative names alone
+COMMON_NAME_CHARS_MAX = 64  # X.520; a longer name appears only among the alternative names
 
 Key = Ed25519PrivateKey | EllipticCurvePrivateKey
 
 
 def make_hub_certificate(private: Ed25519PrivateKey, names: Sequence[str], now_s: float) -> bytes:
-    """PEM of a certificate that the hub's own key signs for itself; `names` are hostnames and addresses."""
+    """PEM of a certificate self-signed with the hub's own key; `names` are hostnames and addresses."""
     if not names:
-        raise Invalid("a hub needs a name or an address to be called by", remedy="holdfast hub init --name HOST")
+        raise Invalid("a hub certificate needs a hostname or an address", remedy="holdfast hub init --name HOST")
     subject = common_name(names[0])
     built = (
         begun(subject, subject, private.public_key(), now_s, HUB_DAYS)
@@ -45,7 +45,7 @@ def make_hub_certificate(private: Ed25519PrivateKey, names: Sequence[str], now_s
 def begun(
     subject: x509.Name, issuer: x509.Name, public: CertificatePublicKeyTypes, now_s: float, days: float
 ) -> x509.CertificateBuilder:
-    """What every certificate of ours begins with."""
+    """The fields that all our certificates share."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -112,7 +112,7 @@ def pem_of(der: bytes) -> str:
 
 
 def pin(der: bytes) -> str:
-    """What a revision names a certificate by."""
+    """The digest by which a revision names a certificate."""
     return hashlib.sha256(der).hexdigest()
 
 
@@ -153,7 +153,7 @@ def _constraints(certificate: x509.Certificate) -> Constraints:
 
 
 def bounds(wanted: Constraints) -> x509.NameConstraints:
-    """A kind of name with a permitted tree is refused outside of it: a tree where nobody lives refuses the kind."""
+    """A permitted subtree forbids all other names of its kind; an unused subtree therefore forbids the whole kind."""
     permitted: list[x509.GeneralName] = [x509.DNSName(tree) for tree in wanted.permitted]
     excluded: list[x509.GeneralName] = [x509.DNSName(tree) for tree in wanted.excluded]
     return x509.NameConstraints(
@@ -163,7 +163,7 @@ def bounds(wanted: Constraints) -> x509.NameConstraints:
 
 
 def _bounded(certificate: x509.Certificate) -> bool:
-    """Exactly the shape that `bounds` gives, so that nothing between the lines widens it."""
+    """True only for exactly the extensions that `bounds` makes, so that no extra entry widens them."""
     try:
         basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
         names = certificate.extensions.get_extension_for_class(x509.NameConstraints)
@@ -195,8 +195,8 @@ def _self_signed(certificate: x509.Certificate) -> bool:
 
 def _unreadable(why: str) -> Corrupt:
     return Corrupt(
-        f"a certificate cannot be read: {why}",
-        remedy="have it made anew: stop the daemon, move the .crt file aside and start it again",
+        f"cannot read a certificate: {why}",
+        remedy="have a new one made: stop the daemon, move the .crt file away, start the daemon again",
         code="certificate_unreadable",
     )
 
@@ -205,7 +205,7 @@ def _unreadable(why: str) -> Corrupt:
 
 
 def private_key(content: bytes) -> Key:
-    """From an OpenSSH private key file or PEM without a passphrase."""
+    """From an OpenSSH private key file or a PEM file, without a passphrase."""
     try:
         if b"OPENSSH" in content[:40]:
             found = cast(object, serialization.load_ssh_private_key(content, None))
@@ -213,7 +213,7 @@ def private_key(content: bytes) -> Key:
             found = serialization.load_pem_private_key(content, None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as trouble:
         raise Corrupt(
-            f"a private key cannot be read: {trouble}", remedy="restore it from your backup", code="key_unreadable"
+            f"cannot read a private key: {trouble}", remedy="restore it from your backup", code="key_unreadable"
         ) from None
     if not isinstance(found, Ed25519PrivateKey | EllipticCurvePrivateKey):
         raise Invalid("a private key is neither Ed25519 nor ECDSA", remedy="ssh-keygen -t ed25519", code="key_type")
@@ -225,4 +225,4 @@ def pkcs8(private: Key) -> bytes:
     return private.private_bytes(*form, serialization.NoEncryption())
 
 
-HASH = hashes.SHA256()  # for signatures by P-256; an Ed25519 key brings its own
+HASH = hashes.SHA256()  # for P-256 signatures; Ed25519 uses its own hash

@@ -1,1 +1,1 @@
-"""Clocks: the system's, and one that tests turn by hand."""
+"""Clocks: the system clock, an event loop's clock, and a virtual one for tests."""

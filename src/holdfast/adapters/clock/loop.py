@@ -1,15 +1,15 @@
-"""The clock of an event loop: real in a daemon's loop, virtual in a simulated one. Nobody may block on it."""
+"""The clock of an event loop: real time in a daemon, virtual time in a simulation. It cannot block."""
 
 import asyncio
 
 
 class LoopClock:
-    """`start_s` is the wall clock when the loop's own time was `zero_s`."""
+    """`start_s` is the wall-clock time at construction; later times follow the loop's clock."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, start_s: float) -> None:
         self._loop = loop
         self._start_s = start_s - loop.time()
-        self.skew_s = 0.0  # how wrong this machine's wall clock is
+        self.skew_s = 0.0  # simulated error of this machine's wall clock
 
     def now_s(self) -> float:
         return self._start_s + self._loop.time() + self.skew_s
@@ -18,4 +18,4 @@ class LoopClock:
         return self._loop.time()
 
     def sleep(self, seconds: float) -> None:
-        raise AssertionError("whoever lives in an event loop waits with asyncio.sleep")
+        raise AssertionError("code in an event loop must wait with asyncio.sleep")

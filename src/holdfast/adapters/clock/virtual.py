@@ -1,4 +1,4 @@
-"""A clock that moves only when it is told to. Sleeping on it costs no time: the sleeper turns the hands himself."""
+"""A clock that moves only when advanced. `sleep` advances it at once and costs no real time."""
 
 import threading
 

@@ -1,1 +1,1 @@
-"""Disks for files of our own: one on a POSIX file system, one in memory."""
+"""Disks for our own files: one on a POSIX file system, one in memory."""

@@ -1,4 +1,4 @@
-"""A disk in memory, for tests and simulations. Refuses what a real one refuses, and can be made to run full."""
+"""A disk in memory, for tests and simulations. Refuses what a real disk refuses; its space can be limited."""
 
 import os
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ class MemoryDisk:
         content = self.files.get(place)
         if content is not None and len(content) > at_most:
             raise Invalid(
-                f"{path} is longer than the {at_most:,} bytes it may have",
-                remedy="check that it is the file you mean",
+                f"{path} is longer than the allowed {at_most:,} bytes",
+                remedy="check that this is the right file",
                 code="file_too_long",
             )
         return content
@@ -36,14 +36,14 @@ class MemoryDisk:
             raise _not_a_file(path)
         if not self._is_directory(os.path.dirname(place)):
             raise Failed(
-                f"{path} cannot be written: its directory does not exist",
-                remedy="make the directory first, or check the path",
+                f"cannot write {path}: its directory does not exist",
+                remedy="create the directory first, or check the path",
                 code="disk_failed",
             )
-        # Old and new lie side by side for a moment, as they do on a real disk.
+        # Old and new content exist together for a moment, as on a real disk.
         if self.space_bytes is not None and sum(map(len, self.files.values())) + len(content) > self.space_bytes:
             raise Failed(
-                f"no space is left for {path}; what was there is unchanged", remedy="free space", code="no_space"
+                f"no space is left for {path}; its old content is unchanged", remedy="free space", code="no_space"
             )
         self.files[place] = bytes(content)
         self.modes[place] = mode
@@ -52,7 +52,7 @@ class MemoryDisk:
         place = _place(path.rstrip("/") or "/")
         while not self._is_directory(place):
             if place in self.files:
-                raise Failed(f"{path} cannot be made: {place} is a file", remedy="check the path", code="disk_failed")
+                raise Failed(f"cannot create {path}: {place} is a file", remedy="check the path", code="disk_failed")
             self.modes[place] = mode
             place = os.path.dirname(place)
 
@@ -62,9 +62,9 @@ class MemoryDisk:
 
 def _place(path: str) -> str:
     if not path or "\0" in path or (path.endswith("/") and path != "/"):
-        raise Invalid(f"{path!r} is not the path of a file", remedy="check the path")
+        raise Invalid(f"{path!r} is not a file path", remedy="check the path")
     return os.path.normpath(path)
 
 
 def _not_a_file(path: str) -> Invalid:
-    return Invalid(f"{path} is not a plain file", remedy="name the file itself", code="not_a_file")
+    return Invalid(f"{path} is not a regular file", remedy="give the path of a regular file", code="not_a_file")

@@ -1,4 +1,4 @@
-"""Files of our own on a POSIX file system. Never shows half a file, never follows a link in the last path part."""
+"""Our own files on a POSIX file system. Never exposes a partial file; never follows a final symlink."""
 
 import errno
 import os
@@ -9,21 +9,21 @@ from contextlib import suppress
 
 from holdfast.errors import Failed, HoldfastError, Invalid
 
-# NONBLOCK so that opening a pipe does not wait for its writer; NOCTTY so that a terminal does not become ours.
+# NONBLOCK: opening a pipe must not wait for its writer. NOCTTY: a terminal must not become our controlling terminal.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # directories on the way are the operator's choice, links too
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # parent directories may be symlinks: the operator's choice
 
 _STRAY = (".holdfast-", ".tmp")
 STRAY_AGE_S = 3600
 
-_CHECK_DISK = "check the disk and how it is mounted, then repeat the command"
+_CHECK_DISK = "check the disk and its mount options, then repeat the command"
 _REMEDIES: Mapping[int, str] = {
-    errno.EROFS: "mount that file system for writing, then repeat the command",
-    errno.EACCES: "run this as the user who owns that directory, or give this user the right to it",
-    errno.EPERM: "run this as the user who owns that directory, or give this user the right to it",
-    errno.ENOENT: "make the directory first, or check the path",
-    errno.ENOTDIR: "check the path: a part of it that should be a directory is a file",
+    errno.EROFS: "remount that file system read-write, then repeat the command",
+    errno.EACCES: "run this as the owner of that directory, or give this user access to it",
+    errno.EPERM: "run this as the owner of that directory, or give this user access to it",
+    errno.ENOENT: "create the directory first, or check the path",
+    errno.ENOTDIR: "check the path: one of its directories is a file",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then repeat the command",
 }
 
@@ -48,7 +48,7 @@ class PosixDisk:
         _checked(path)
         above, name = os.path.split(path)
         try:
-            directory = os.open(above or ".", _DIRECTORY)  # one handle: a renamed directory cannot come between
+            directory = os.open(above or ".", _DIRECTORY)  # one handle, so that a renamed directory cannot interfere
             try:
                 _check_target(directory, name, path)
                 _replace(directory, name, content, mode)
@@ -60,7 +60,7 @@ class PosixDisk:
             raise _unwritable(path, trouble) from trouble
 
     def make_directory(self, path: str, mode: int = 0o700) -> None:
-        """Makes what is missing above it too, just as private. A directory that is there already stays as it is."""
+        """Creates missing parents with the same mode. An existing directory is left unchanged."""
         try:
             _make_directory(_checked(path.rstrip("/") or "/"), mode)
         except OSError as trouble:
@@ -69,7 +69,7 @@ class PosixDisk:
 
 def _checked(path: str) -> str:
     if not path or "\0" in path or (path.endswith("/") and path != "/"):
-        raise Invalid(f"{path!r} is not the path of a file", remedy="check the path")
+        raise Invalid(f"{path!r} is not a file path", remedy="check the path")
     return path
 
 
@@ -81,15 +81,15 @@ def _read(handle: int, path: str, at_most: int) -> bytes:
         content += more
     if len(content) > at_most:
         raise Invalid(
-            f"{path} is longer than the {at_most:,} bytes it may have",
-            remedy="check that it is the file you mean; if it is one of ours, restore it from a backup",
+            f"{path} is longer than the allowed {at_most:,} bytes",
+            remedy="check that this is the right file; if holdfast wrote it, restore it from a backup",
             code="file_too_long",
         )
     return content
 
 
 def _check_target(directory: int, name: str, path: str) -> None:
-    """A rename would put a plain file in the place of a device or a link: never what was meant."""
+    """A rename would replace a device or a symlink with a regular file, which is never intended."""
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -99,15 +99,15 @@ def _check_target(directory: int, name: str, path: str) -> None:
 
 
 def _replace(directory: int, name: str, content: bytes, mode: int) -> None:
-    """All under a name nobody knows until it is complete and flushed (R02); on any error that name is gone again.
+    """Write under a temporary name until complete and flushed (R02); on any error that name is removed.
 
-    A flush that failed is never repeated on the same file: a second try begins with a new one (R06).
+    A failed flush is never repeated on the same file: a second attempt starts with a new file (R06).
     """
     temporary = f"{_STRAY[0]}{os.urandom(8).hex()}{_STRAY[1]}"
     handle = os.open(temporary, _CREATE, 0o600, dir_fd=directory)
     try:
         try:
-            os.fchmod(handle, mode)  # open() would have let the umask take bits away
+            os.fchmod(handle, mode)  # open() applies the umask
             _write(handle, content)
             os.fsync(handle)
         finally:
@@ -119,7 +119,7 @@ def _replace(directory: int, name: str, content: bytes, mode: int) -> None:
 
 
 def _sweep(directory: int) -> None:
-    """What killed processes left behind; an hour is longer than any write of ours takes."""
+    """Remove temporary files of killed processes; an hour is longer than any of our writes takes."""
     with suppress(OSError), os.scandir(directory) as found:
         for entry in found:
             ours = entry.name.startswith(_STRAY[0]) and entry.name.endswith(_STRAY[1])
@@ -130,9 +130,9 @@ def _sweep(directory: int) -> None:
 def _flush_name(directory: int, path: str) -> None:
     try:
         os.fsync(directory)
-    except OSError as trouble:  # too late to take it back, and too early to call it done (R06)
+    except OSError as trouble:  # too late to undo, too early to report success (R06)
         raise Failed(
-            f"{path} holds the new content, but may lose it in a power cut: {trouble.strerror}",
+            f"{path} has the new content, but a power cut may lose it: {trouble.strerror}",
             remedy=_CHECK_DISK,
             code="disk_failed",
         ) from trouble
@@ -148,7 +148,7 @@ def _remove(directory: int, name: str) -> None:
     try:
         os.unlink(name, dir_fd=directory)
     except OSError:
-        return  # the disk is in trouble; the error that brought us here says more than this one
+        return  # the disk is failing; the error being handled says more than this one
 
 
 def _make_directory(path: str, mode: int) -> None:
@@ -182,8 +182,8 @@ def _flush_directory(path: str) -> None:
 
 def _not_a_file(path: str) -> Invalid:
     return Invalid(
-        f"{path} is not a plain file; links and devices are neither read nor replaced",
-        remedy="name the file itself, or move what lies there out of the way",
+        f"{path} is not a regular file; symlinks and devices are neither read nor replaced",
+        remedy="give the path of a regular file, or move this one away",
         code="not_a_file",
     )
 
@@ -191,17 +191,17 @@ def _not_a_file(path: str) -> Invalid:
 def _unreadable(path: str, trouble: OSError) -> HoldfastError:
     if trouble.errno in (errno.ELOOP, errno.ENXIO):  # a link under O_NOFOLLOW; a socket
         return _not_a_file(path)
-    return Failed(f"{path} cannot be read: {trouble.strerror}", remedy=_remedy(trouble), code="disk_failed")
+    return Failed(f"cannot read {path}: {trouble.strerror}", remedy=_remedy(trouble), code="disk_failed")
 
 
 def _unwritable(path: str, trouble: OSError) -> Failed:
     if trouble.errno in (errno.ENOSPC, errno.EDQUOT):
         return Failed(
-            f"no space is left for {path} ({trouble.strerror}); what was there is unchanged",
+            f"no space is left for {path} ({trouble.strerror}); its old content is unchanged",
             remedy=f"free space on the file system of {path}, then repeat the command",
             code="no_space",
         )
-    return Failed(f"{path} cannot be written: {trouble.strerror}", remedy=_remedy(trouble), code="disk_failed")
+    return Failed(f"cannot write {path}: {trouble.strerror}", remedy=_remedy(trouble), code="disk_failed")
 
 
 def _remedy(trouble: OSError) -> str:

@@ -1,1 +1,1 @@
-"""Where a fleet is written down: a directory on disk, or a dictionary in a test."""
+"""The operator's fleet files: a directory on disk, or a dictionary in tests."""

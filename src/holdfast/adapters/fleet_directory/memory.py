@@ -1,4 +1,4 @@
-"""A fleet directory in a dictionary: the twin that specifications run on. Refuses what the POSIX one refuses."""
+"""A fleet directory in a dictionary, for tests. Refuses what the POSIX one refuses."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from holdfast.ports.fleet_directory import (
 )
 
 Content = bytes | Kind | OSError
-"""The bytes of a file, or what stands there instead of one, or what happens to whoever reads it."""
+"""The bytes of a file, or the kind of entry in its place, or the error that reading it raises."""
 
 
 class MemoryFleetDirectory:
@@ -34,12 +34,12 @@ class MemoryFleetDirectory:
 
     def read(self, path: str, bytes_max: int) -> bytes:
         if not {"", ".", ".."}.isdisjoint(path.split("/")) or "\0" in path:
-            raise Unreadable(path, "is not a path inside the fleet directory", remedy="write it without . and .. parts")
+            raise Unreadable(path, "is not a path inside the fleet directory", remedy="remove the . and .. parts")
         content = self._files.get(path, "directory" if self._is_directory(path) else None)
         if content is None:
             raise absent(path)
         if isinstance(content, OSError):
-            raise Unreadable(path, f"cannot be read: {content.strerror}", remedy="check the disk it lies on")
+            raise Unreadable(path, f"cannot be read: {content.strerror}", remedy="check the disk")
         if not isinstance(content, bytes):
             raise refused(path, content)
         if len(content) > bytes_max:
@@ -60,6 +60,6 @@ class MemoryFleetDirectory:
             return absent(path)
         return Unreadable(
             path,
-            "is not a directory, or is a symbolic link to one, and links are not followed",
-            remedy="put a real directory in its place",
+            "is not a directory, or is a symbolic link to one; symbolic links are not followed",
+            remedy="replace it with a real directory",
         )

@@ -1,4 +1,4 @@
-"""A fleet directory on a POSIX file system. Everything below the root is reached by handle; no link is followed."""
+"""A fleet directory on a POSIX file system. Opens everything relative to the root; follows no symlink."""
 
 import errno
 import os
@@ -18,12 +18,12 @@ from holdfast.ports.fleet_directory import (
     too_large,
 )
 
-# NONBLOCK so that opening a pipe does not wait for its writer; NOCTTY so that a terminal does not become ours.
+# NONBLOCK: opening a pipe must not wait for its writer. NOCTTY: a terminal must not become our controlling terminal.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # the operator may well have typed a link
+_ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # the path that the operator typed may be a symlink
 
-_NO_RIGHT = ("cannot be opened: permission denied", "give yourself the right to read it (chmod u+r)")
+_NO_RIGHT = ("cannot be opened: permission denied", "give yourself read access (chmod u+r)")
 _REFUSALS: Mapping[int, tuple[str, str]] = {
     errno.EACCES: _NO_RIGHT,
     errno.EPERM: _NO_RIGHT,
@@ -34,7 +34,7 @@ _KINDS: Mapping[int, Kind] = {errno.ELOOP: "symlink", errno.ENXIO: "other", errn
 
 
 class PosixFleetDirectory:
-    """Holds the root open until closed, so that a renamed directory cannot be swapped for another half-way."""
+    """Keeps the root open until closed, so that a renamed directory cannot replace it during a read."""
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -84,11 +84,11 @@ class PosixFleetDirectory:
             above, _, name = directory.rpartition("/")
             try:
                 handle = os.open(_plain(name, directory), _DIRECTORY, dir_fd=self._handle(above))
-            except NotADirectoryError as trouble:  # O_NOFOLLOW with O_DIRECTORY answers the same for a link
+            except NotADirectoryError as trouble:  # O_NOFOLLOW with O_DIRECTORY reports the same for a symlink
                 raise Unreadable(
                     directory,
-                    "is not a directory, or is a symbolic link to one, and links are not followed",
-                    remedy="put a real directory in its place",
+                    "is not a directory, or is a symbolic link to one; symbolic links are not followed",
+                    remedy="replace it with a real directory",
                 ) from trouble
             self._handles[directory] = handle
         return handle
@@ -100,7 +100,7 @@ def _open_root(path: str) -> int:
     except NotADirectoryError:
         raise Invalid(
             f"{_printable(path)} is not a directory, so it cannot be a fleet directory",
-            remedy="name the directory that holds fleet.toml (--fleet DIR)",
+            remedy="give the directory that contains fleet.toml (--fleet DIR)",
             code="fleet_missing",
         ) from None
     except (FileNotFoundError, ValueError):
@@ -124,9 +124,9 @@ def _printable(path: str) -> str:
 
 
 def _plain(name: str, path: str) -> str:
-    """Names come from listings, where these cannot occur; a caller's mistake must not lead outside."""
+    """Listings never contain these names; a caller's mistake must not lead outside the directory."""
     if name in ("", ".", "..") or "\0" in name:
-        raise Unreadable(path, "is not a path inside the fleet directory", remedy="write it without . and .. parts")
+        raise Unreadable(path, "is not a path inside the fleet directory", remedy="remove the . and .. parts")
     return name
 
 
@@ -142,7 +142,7 @@ def _size_bytes(item: "os.DirEntry[str]") -> int:
     try:
         return item.stat(follow_symlinks=False).st_size
     except FileNotFoundError:
-        return 0  # gone since it was listed; reading it will say so
+        return 0  # deleted since the listing; reading it reports the error
 
 
 def _read(handle: int, path: str, bytes_max: int) -> bytes:
@@ -156,7 +156,7 @@ def _read(handle: int, path: str, bytes_max: int) -> bytes:
     while len(content) < size and (more := os.read(handle, size + 1 - len(content))):
         content += more
     if len(content) != size:
-        raise Unreadable(path, "changed while it was being read", remedy="run the command again once it is saved")
+        raise Unreadable(path, "changed while it was being read", remedy="save it, then run the command again")
     return content
 
 
@@ -167,6 +167,6 @@ def _unreadable(path: str, trouble: OSError) -> Unreadable:
     if number == errno.ENOENT:
         return absent(path)
     what, remedy = _REFUSALS.get(
-        number, (f"cannot be read: {os.strerror(number)}", "check the disk it lies on, then run the command again")
+        number, (f"cannot be read: {os.strerror(number)}", "check the disk, then run the command again")
     )
     return Unreadable(path, what, remedy=remedy)

@@ -1,15 +1,16 @@
-"""An agent's line to its hub over HTTPS: one connection, every request signed anew, nothing said to a stranger."""
+"""An agent's client of its hub over HTTPS: one connection, every request signed, only to the pinned hub key."""
 
 from __future__ import annotations
 
-import binascii
-import re
 from typing import TYPE_CHECKING, TypeVar
 
 import aiohttp
 from msgspec import Struct
 from yarl import URL
 
+from holdfast.adapters.http_client import hub_address
+from holdfast.adapters.http_client.session import bounded_session
+from holdfast.adapters.http_client.signing import Signing
 from holdfast.adapters.tls import client
 from holdfast.errors import (
     Corrupt,
@@ -41,12 +42,9 @@ MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 BLOB_BYTES_MAX = 64 * 1024 * 1024
 REFUSAL_BYTES_MAX = 64 * 1024
 RETRY_AFTER_S_MAX = 3600.0
-_URL = re.compile(
-    r"https://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(?::([0-9]{1,5}))?/?"
-)
 
 
-class Said(Struct, frozen=True):
+class Answered(Struct, frozen=True):
     """A hub's whole answer, and the nonce of the request it answers."""
 
     status: int
@@ -56,22 +54,19 @@ class Said(Struct, frozen=True):
 
 
 class HttpFleetLink:
-    """`fleet` is asked for every request: it is "" until the first revision was accepted."""
+    """`fleet` is called for every request: it gives "" until the first revision was accepted."""
 
     def __init__(
         self, url: str, hub_key: str, key: IdentityKey, fleet: Callable[[], str], clock: Clock, random: RandomSource
     ) -> None:
-        parsed = _URL.fullmatch(url)
-        if parsed is None or not 0 < int(parsed[2] or 443) < 65536:
-            raise Invalid(f"{url!r} is not the address of a hub", remedy='give one such as "https://hub.example:9555"')
-        self._url = url.rstrip("/")
-        self._context = client.pinned_context(hub_key, parsed[1].strip("[]"), clock.now_s)
+        address = hub_address.parse(url)
+        self._url = address.url
+        self._context = client.pinned_context(hub_key, address.host, clock.now_s)
         self._hub_key = hub_key
         self._to = ssh_key.fingerprint(ssh_key.parse(hub_key))
-        self._key = key
+        self._signing = Signing(key, clock, random)
         self._fleet = fleet
         self._clock = clock
-        self._random = random
         self._session: aiohttp.ClientSession | None = None
 
     async def join(self, request: JoinRequest) -> JoinAnswer:
@@ -90,18 +85,18 @@ class HttpFleetLink:
             target = f"/v1/links?first={at}&last={min(last, at + messages.PAGE_LINKS - 1)}"
             page = self._message(await self._ask("GET", target, None, MESSAGE_BYTES_MAX), messages.LinksPage).links
             if not page:
-                raise self._unreachable(f"it gives no revision {at}, and does not say why")
+                raise self._unreachable(f"it sends no revision {at}, without a reason")
             found += page
         return found[: max(last - first + 1, 0)]
 
     async def blob(self, digest: str) -> bytes | None:
-        said = await self._ask("GET", f"/v1/node/blobs/{digest}", None, BLOB_BYTES_MAX)
-        if said.status == 404:
+        answered = await self._ask("GET", f"/v1/node/blobs/{digest}", None, BLOB_BYTES_MAX)
+        if answered.status == 404:
             return None
-        content = self._checked(said).body
+        content = self._checked(answered).body
         if canonical.digest(content) != digest:
             raise Corrupt(
-                f"the hub gave other bytes than those named {digest[:12]}…",
+                f"the hub sent other bytes than those with the digest {digest[:12]}…",
                 remedy="look at the hub's ledger: holdfast hub check",
                 code="blob_digest",
             )
@@ -119,16 +114,15 @@ class HttpFleetLink:
 
     async def _ask(
         self, method: str, target: str, body: bytes | None, bytes_max: int, answer_s: float = ANSWER_S
-    ) -> Said:
+    ) -> Answered:
         nonce = ""
 
         async def signed(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-            """Runs for every attempt, also for one that aiohttp repeats by itself: a nonce is never sent twice."""
+            """Runs for every attempt, also for one that aiohttp repeats: a nonce is never sent twice."""
             nonlocal nonce
-            nonce = binascii.b2a_base64(self._random.token(http_signature.NONCE_BYTES), newline=False).decode()
-            created_s = int(self._clock.now_s())
-            proof = http_signature.sign(self._key, method, target, body, self._fleet(), self._to, created_s, nonce)
-            request.headers.update(proof)
+            made = self._signing.sign(method, target, body, fleet=self._fleet(), to=self._to)
+            nonce = made.nonce
+            request.headers.update(made.headers)
             return await handler(request)
 
         limit = aiohttp.ClientTimeout(total=CONNECT_S + answer_s, sock_connect=CONNECT_S)
@@ -144,7 +138,7 @@ class HttpFleetLink:
                 middlewares=(signed,),
             ) as answer:
                 content = await self._content(answer, bytes_max if answer.status == 200 else REFUSAL_BYTES_MAX)
-                return Said(answer.status, dict(answer.headers), content, nonce)
+                return Answered(answer.status, dict(answer.headers), content, nonce)
         except TimeoutError as trouble:
             raise self._unreachable("it took too long") from trouble
         except (aiohttp.ClientError, OSError, ValueError) as trouble:
@@ -161,47 +155,39 @@ class HttpFleetLink:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    ssl=self._context, limit=2, keepalive_timeout=IDLE_S, use_dns_cache=False
-                ),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=False,  # no proxy out of the environment
-                auto_decompress=False,  # nothing that grows while it is read
-                headers={"User-Agent": "holdfast", "Accept": "application/json", "Accept-Encoding": "identity"},
-            )
+            self._session = bounded_session(self._context, 2, keepalive_timeout=IDLE_S)
         return self._session
 
     # ---- answers
 
-    def _message(self, said: Said, kind: type[T]) -> T:
-        content = self._checked(said).body
+    def _message(self, answered: Answered, kind: type[T]) -> T:
+        content = self._checked(answered).body
         try:
             return codec.read(content, kind)
         except Invalid as trouble:
-            raise self._unreachable(f"its answer makes no sense: {trouble.message}") from trouble
+            raise self._unreachable(f"its answer cannot be read: {trouble.message}") from trouble
 
-    def _checked(self, said: Said) -> Said:
-        if said.status == 200:
-            return said
+    def _checked(self, answered: Answered) -> Answered:
+        if answered.status == 200:
+            return answered
         try:
-            fault = codec.read(said.body, faults.Fault)
+            fault = codec.read(answered.body, faults.Fault)
         except Invalid:
-            raise self._unreachable(f"it answers {said.status} in words that are not a hub's") from None
-        if said.status == 429:
+            raise self._unreachable(f"it answers {answered.status} without a hub's error message") from None
+        if answered.status == 429:
             raise Limited(
-                fault.message, remedy=fault.remedy, code=fault.code, retry_after_s=_retry_after_s(said.headers)
+                fault.message, remedy=fault.remedy, code=fault.code, retry_after_s=_retry_after_s(answered.headers)
             )
-        if said.status == 401 and fault.code == "clock_skew":
-            raise self._skewed(said)
-        raise faults.trouble(fault, said.status, _header(said.headers, faults.EXIT_HEADER))
+        if answered.status == 401 and fault.code == "clock_skew":
+            raise self._skewed(answered)
+        raise faults.trouble(fault, answered.status, _header(answered.headers, faults.EXIT_HEADER))
 
-    def _skewed(self, said: Said) -> HoldfastError:
-        """The hub's word about time counts only with its signature under it, made for this very request."""
+    def _skewed(self, answered: Answered) -> HoldfastError:
+        """The hub's time counts only if the hub signed it, for this very request."""
         try:
-            hub_s = http_signature.verify_response(said.status, said.headers, self._hub_key, said.nonce)
+            hub_s = http_signature.verify_response(answered.status, answered.headers, self._hub_key, answered.nonce)
         except Unauthenticated as trouble:
-            return self._unreachable(f"it speaks of the time, and does not prove it: {trouble.message}")
+            return self._unreachable(f"its time is not proven: {trouble.message}")
         off_s = int(self._clock.now_s()) - hub_s
         return Unreachable(
             f"the clock of this machine is {abs(off_s):,} s {'ahead of' if off_s > 0 else 'behind'} the hub's",
@@ -211,8 +197,8 @@ class HttpFleetLink:
 
     def _unreachable(self, why: str) -> Unreachable:
         return Unreachable(
-            f"the hub at {self._url} did not answer as a hub does: {why}",
-            remedy="see that the hub runs there and can be reached from here",
+            f"no valid answer from the hub at {self._url}: {why}",
+            remedy="check that the hub runs there and can be reached from this machine",
         )
 
 

@@ -1,1 +1,1 @@
-"""Real handshakes over TLS, and a world in memory where they are only imagined."""
+"""TLS handshakes with a server: over the network, or simulated in memory."""

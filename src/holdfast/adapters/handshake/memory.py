@@ -1,6 +1,6 @@
-"""Handshakes in a world in memory: whoever was put at an address shows the certificate that its proxy has.
+"""Simulated TLS handshakes: a listener registered for an address returns the chain of its proxy.
 
-Verifies as far as certificates in memory can be: made by the key of an authority that was named, for that name, now.
+Verifies what memory certificates allow: signed by a given authority's key, valid for the name, valid now.
 """
 
 import base64
@@ -15,7 +15,7 @@ from holdfast.trust.certificates import may_issue
 
 _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 
-# The chain (of MemoryCertificates) that is shown on this port for this name; None if the connection is closed.
+# Returns the chain (of MemoryCertificates) for a port and a server name; None closes the connection.
 Listener = Callable[[int, str], bytes | None]
 
 
@@ -27,9 +27,9 @@ class MemoryHandshake:
     def __init__(self, clock: Now) -> None:
         self._clock = clock
         self.listeners: dict[str, Listener] = {}  # by address
-        self.troubles: dict[str, str] = {}  # by address: what happens instead
+        self.troubles: dict[str, str] = {}  # by address: the error to return instead
         self.asked: list[tuple[str, int, str]] = []
-        self.unknown_hosts: set[str] = set()  # public names that no worker has heard of yet
+        self.unknown_hosts: set[str] = set()  # public hostnames that no proxy worker routes yet
 
     async def shown(
         self, address: str, port: int, name: str, authorities: bytes, at_most_s: float, asked: Asked | None = None
@@ -38,7 +38,7 @@ class MemoryHandshake:
         if address in self.troubles:
             return Shown(trouble=self.troubles[address])
         if address not in self.listeners:
-            return Shown(trouble=f"nobody listens on {address}:{port}")
+            return Shown(trouble=f"connection refused: nothing listens on {address}:{port}")
         chain = self.listeners[address](port, name)
         if chain is None:
             return Shown(trouble=f"{address}:{port} closed the connection during the TLS handshake for {name}")
@@ -68,5 +68,5 @@ def _vouches(above: bytes, leaf: certificates.Written, name: str) -> bool:
 
 
 def _unarmoured(authorities: bytes) -> Iterable[bytes]:
-    """Whoever turned certificates into PEM did so without reading them."""
+    """The DER inside the PEM blocks; for memory certificates that is their own format."""
     return (base64.b64decode(block) for block in _BLOCK.findall(authorities))

@@ -1,1 +1,1 @@
-"""Where the newest head is remembered a second time: a small file beside the ledger, or memory."""
+"""A second record of the ledger's newest head, to detect a rolled-back ledger: a file, or memory."""

@@ -1,6 +1,6 @@
-"""The newest head in a file beside the ledger (W14, A11). Two slots, written in turn; never lowers, never flushes.
+"""The ledger's newest head in a separate file (W14, A11), in two slots. Never lowered; flushed only at creation.
 
-A rolled-back ledger is an old, valid ledger: only something outside it can tell. This file is that something.
+A rolled-back ledger is an old, valid ledger: only a record outside the ledger reveals it. This file is that record.
 """
 
 import errno
@@ -19,15 +19,15 @@ _DIGEST_CHARS = 64
 _BODY_BYTES = len(_MAGIC) + _NUMBER_BYTES + _DIGEST_CHARS
 SLOT_BYTES = _BODY_BYTES + 32
 
-# Why no mark is ever lost with both slots, though nothing is flushed after creation:
-# - A raise writes only the slot that does not hold the newest mark. A process killed in the middle (R02) can spoil
-#   that one slot and no more; the other one still holds the mark from before the raise.
-# - After a power cut the disk may hold any older generation of either slot, for the kernel writes pages back when
-#   and in which order it likes. Each slot lies at the start of a block of its own and is shorter than a sector, the
-#   least a disk writes: every slot is therefore one whole generation, old or new, and both are good marks.
-# - Both slots and the file's name were flushed when it was made, and a raise writes in place: later no allocation,
-#   no length and no directory entry is waiting to be lost.
-# What a power cut can take are the last raises, and a mark that is too low refuses nothing it should not.
+# Why both slots are never lost together, though nothing is flushed after creation:
+# - A raise writes only the slot that does not hold the newest mark. A process killed in the middle (R02) can damage
+#   only that slot; the other one still holds the mark from before the raise.
+# - After a power cut the disk may hold any older generation of either slot, because the kernel writes pages back in
+#   any order. Each slot starts its own block and is shorter than a sector, the smallest unit a disk writes: every
+#   slot is therefore one complete generation, old or new, and both are valid marks.
+# - Both slots and the file's name were flushed at creation, and a raise writes in place: later no allocation,
+#   length or directory entry is pending.
+# A power cut can lose the last raises; a mark that is too low never refuses a valid ledger.
 SLOT_EVERY_BYTES = 4096
 _FILE_BYTES = SLOT_EVERY_BYTES + SLOT_BYTES
 
@@ -35,13 +35,13 @@ _OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class FileHighWater:
-    """Opened anew for each use, so that a restored or removed file is seen and no handle survives a fork."""
+    """Opened for each use, so that a restored or removed file is noticed and no handle survives a fork."""
 
     def __init__(self, path: str, disk: Disk) -> None:
         self.path = path
         self._disk = disk
-        # Threads take turns here. Two processes may both take the older slot; the later write wins, which is one lost
-        # raise and, as above, harmless.
+        # Threads take turns here. Two processes may both write the older slot; the later write wins. That loses one
+        # raise, which is harmless as explained above.
         self._raising = threading.Lock()
 
     def read(self) -> Head | None:
@@ -60,7 +60,7 @@ class FileHighWater:
 
     def raise_to(self, head: Head) -> None:
         if head.number < 1:
-            return  # no revision is nothing to remember
+            return  # without a revision there is nothing to record
         with self._raising:
             try:
                 handle = os.open(self.path, os.O_RDWR | _OPEN)
@@ -88,33 +88,33 @@ class FileHighWater:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _create(self, head: Head) -> None:
-        """Complete from its first moment, and flushed with its directory: the one time this costs a flush."""
+        """Complete from the start, and flushed together with its directory: the only flush of this file."""
         content = encode(head)
         self._disk.replace(self.path, content.ljust(SLOT_EVERY_BYTES, b"\0") + content, 0o600)
 
     def _slots(self, handle: int) -> tuple[Head | None, Head | None]:
-        """What each slot says; an empty file says nothing, any other must have one good slot."""
+        """The head in each slot. An empty file has none; any other file must have one valid slot."""
         content = os.pread(handle, _FILE_BYTES, 0)
         slots = decode(content[:SLOT_BYTES]), decode(content[SLOT_EVERY_BYTES:])
         if content and newest(slots) is None:
             raise Corrupt(
-                f"{self.path}, which remembers the newest revision committed here, is damaged",
-                remedy="compare the ledger's head with the revision the agents report (holdfast hub check); "
-                f"if it is not older, remove {self.path}: the next commit writes it anew",
+                f"{self.path}, which records the newest committed revision, is damaged",
+                remedy="compare the ledger's head with the revision that the agents report (holdfast hub check); "
+                f"if the ledger is not older, delete {self.path}: the next commit writes it again",
                 code="high_water_damaged",
             )
         return slots
 
     def _failed(self, trouble: OSError) -> Failed:
-        if trouble.errno in (errno.ENOSPC, errno.EDQUOT):  # file systems that copy on write need space for this too
+        if trouble.errno in (errno.ENOSPC, errno.EDQUOT):  # copy-on-write file systems need space for this too
             return Failed(
-                f"no space is left for {self.path}; the mark in it is unchanged",
+                f"no space is left for {self.path}; its recorded revision is unchanged",
                 remedy=f"free space on the file system of {self.path}",
                 code="no_space",
             )
         return Failed(
-            f"{self.path} cannot be used: {trouble.strerror}",
-            remedy="check that it is a plain file of this user and that its disk is well; then repeat the command",
+            f"cannot use {self.path}: {trouble.strerror}",
+            remedy="check its disk and that it is a regular file of this user; then repeat the command",
             code="disk_failed",
         )
 
@@ -125,15 +125,15 @@ def newest(slots: tuple[Head | None, Head | None]) -> Head | None:
 
 def encode(head: Head) -> bytes:
     digest = head.digest.encode("ascii")
-    assert len(digest) == _DIGEST_CHARS, "a head is named by a sha256 in hex"
+    assert len(digest) == _DIGEST_CHARS, "a head digest is a sha256 in hex"
     body = _MAGIC + head.number.to_bytes(_NUMBER_BYTES, "big") + digest
     return body + sha256(body).digest()
 
 
 def decode(slot: bytes) -> Head | None:
-    """None when it is not, to the last bit, what `encode` wrote."""
+    """None unless it is exactly what `encode` wrote."""
     body, checksum = slot[:_BODY_BYTES], slot[_BODY_BYTES:]
     if not body.startswith(_MAGIC) or sha256(body).digest() != checksum:
         return None
     number, digest = body[len(_MAGIC) : -_DIGEST_CHARS], body[-_DIGEST_CHARS:]
-    return Head(int.from_bytes(number, "big"), digest.decode("latin-1"))  # of a forged slot too
+    return Head(int.from_bytes(number, "big"), digest.decode("latin-1"))  # latin-1 also decodes a forged slot

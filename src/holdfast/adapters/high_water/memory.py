@@ -1,4 +1,4 @@
-"""The newest head, remembered as long as the process lives."""
+"""The newest head in memory; it lasts as long as the process."""
 
 from holdfast.model.revision import Head
 

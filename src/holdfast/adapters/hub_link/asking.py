@@ -1,4 +1,4 @@
-"""Asking a hub behind a URL: connections, signatures, failures. Knows no question; waits for no answer for ever."""
+"""Send signed requests to a hub behind a URL: connections, failures, time limits. Knows no route."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TIMEOUT_S = 30.0
-SWITCH_S = 60.0  # a hub holds whoever comes first for forty-five
+SWITCH_S = 60.0  # a hub holds the end that comes first for 45 s
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _URL = re.compile(
     r"(https?)://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(?::([0-9]{1,5}))?/?"
@@ -35,7 +35,7 @@ UNKNOWN = (
 
 
 class Asking:
-    """`pin` is the hub's public line; without it the system's authorities say who is at the other end."""
+    """`pin` is the hub's public line; without it the system's authorities prove the hub."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Asking:
             )
         if parsed[1] == "http":
             raise Invalid(
-                f"{url} would be asked without encryption; a hub speaks TLS only",
+                f"{url} is without encryption; a hub accepts TLS only",
                 remedy=f"use https{url.removeprefix('http')}",
                 code="insecure_hub",
             )
@@ -80,7 +80,7 @@ class Asking:
         return self.message(self.ask("GET", target, None), kind)
 
     def post(self, target: str, message: object, kind: type[T]) -> T:
-        self.close()  # on a connection of its own: one that had gone stale would leave open whether it was heard
+        self.close()  # on a new connection: a stale one would leave open whether the request arrived
         return self.message(self.ask("POST", target, codec.write(message)), kind)
 
     def message(self, answer: Answer, kind: type[T]) -> T:
@@ -89,7 +89,7 @@ class Asking:
         except Invalid as trouble:
             if answer.status != 200:
                 raise
-            raise self._unreachable(f"its answer makes no sense: {trouble.message}") from trouble
+            raise self._unreachable(f"its answer cannot be read: {trouble.message}") from trouble
 
     def checked(self, answer: Answer) -> Answer:
         if answer.status == 200:
@@ -103,7 +103,7 @@ class Asking:
         try:
             said = codec.read(answer.body, faults.Fault)
         except Invalid:
-            return self._unreachable(f"it answers {answer.status} in words that are not a hub's")
+            return self._unreachable(f"it answers {answer.status} without a hub's error message")
         return faults.trouble(said, answer.status, answer.headers.get(faults.EXIT_HEADER.lower(), ""))
 
     def ask(self, method: str, target: str, body: bytes | None) -> Answer:
@@ -115,7 +115,7 @@ class Asking:
         return answer
 
     def _once(self, method: str, target: str, body: bytes | None) -> Answer:
-        self.visit.prepare()  # before the time of the hub runs: a person may have to touch a key
+        self.visit.prepare()  # before the time limit starts: a person may have to touch a key
         deadline_s = time.monotonic() + self._timeout_s
         try:
             if self._line is not None:
@@ -168,7 +168,7 @@ class Asking:
 
     def _unreachable(self, why: str, remedy: str = "") -> Unreachable:
         return Unreachable(
-            f"the hub at {self._url} did not answer as a hub does: {why}",
+            f"no valid answer from the hub at {self._url}: {why}",
             remedy=remedy or "check --hub, and that the hub runs there: holdfast hub run; then try again",
             code="unreachable",
         )

@@ -1,7 +1,7 @@
-"""One HTTP/1.1 request and its answer over a socket, bounded in bytes and in time. Follows nothing, trusts nothing.
+"""One HTTP/1.1 request and its answer over a socket, limited in bytes and in time. Follows no redirect.
 
-Not http.client: that imports the whole email package (ADR 0011), and its time-out starts anew with every byte, so that
-a hub that drips could hold a command for hours.
+Not http.client: that imports the whole email package (ADR 0011), and its time-out starts again with every byte, so
+that a slow hub could hold a command for hours.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ HEAD_BYTES_MAX = 32 * 1024
 PIECE_BYTES = 256 * 1024
 INTERIM_MAX = 8
 SWITCHED = 101
-CONNECT_S = 5.0  # a machine that is on answers at once, or says that nobody listens
+CONNECT_S = 5.0  # a machine that is on accepts or refuses at once
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*?)[ \t]*")
 
 
 class Garbled(Exception):
-    """What came is not an answer in HTTP, or is longer than was agreed."""
+    """The answer is not HTTP, or is longer than allowed."""
 
 
 class NotReached(TimeoutError):
-    """Nothing came back from there, so nothing of ours was heard either."""
+    """No answer at all, so the request did not arrive either."""
 
 
 class Answer(Struct, frozen=True):
@@ -96,7 +96,7 @@ class Line:
             raise Garbled("that is not HTTP")
         said = [(m[1].decode("ascii").lower(), m[2].decode("latin-1")) for m in fields if m is not None]
         if sum(name in ("content-length", "transfer-encoding") for name, _ in said) > 1:
-            raise Garbled("the answer says twice how long it is")
+            raise Garbled("the answer has its length twice")
         return int(status[1]), dict(said)
 
     def _body(self, headers: dict[str, str], bytes_max: int) -> bytes:
@@ -104,7 +104,7 @@ class Line:
             return self._chunks(bytes_max)
         length = headers.get("content-length", "")
         if not length.isascii() or not length.isdigit() or len(length) > 15:
-            raise Garbled("the answer does not say how long it is")
+            raise Garbled("the answer has no length")
         if int(length) > bytes_max:
             raise Garbled(f"the answer is longer than {bytes_max:,} bytes")
         return self._exactly(int(length))
@@ -114,12 +114,12 @@ class Line:
         while True:
             size = self._until(b"\r\n", 256).partition(b";")[0].strip()
             if not re.fullmatch(rb"[0-9a-fA-F]{1,8}", size):
-                raise Garbled("a chunk does not say how long it is")
+                raise Garbled("a chunk has no length")
             if len(body) + int(size, 16) > bytes_max:
                 raise Garbled(f"the answer is longer than {bytes_max:,} bytes")
             body += self._exactly(int(size, 16))
             if self._until(b"\r\n", 256):
-                raise Garbled("a chunk is not as long as it says")
+                raise Garbled("a chunk has another length than declared")
             if int(size, 16) == 0:
                 return bytes(body)
 

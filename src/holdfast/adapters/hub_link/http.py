@@ -1,4 +1,4 @@
-"""A hub behind a URL. Believes no answer that a digest can prove wrong, and waits for none for ever."""
+"""The hub behind a URL, as commands use it. Checks every answer that has a digest; every wait has a limit."""
 
 from __future__ import annotations
 
@@ -89,15 +89,15 @@ class HttpHub(Asking):
         return found
 
     def links(self, first: int, last: int) -> list[Link]:
-        if last > HEADS_MAX:  # the number of a head is the hub's word until its chain was walked
-            raise _lie(f"nobody signs {last:,} revisions")
+        if last > HEADS_MAX:  # the number of a head is not proven before its chain was walked
+            raise _lie(f"a head of number {last:,} is not plausible")
         first = max(first, 1)
         found: list[Link] = []
         while (at := first + len(found)) <= last:
             ask = f"/v1/links?first={at}&last={min(last, at + messages.PAGE_LINKS - 1)}"
             page = self.get(ask, messages.LinksPage).links
             if not page:
-                raise _lie(f"it gives no revision {at}, and does not say why")
+                raise _lie(f"it sends no revision {at}, without a reason")
             found += page
         return found[: max(last - first + 1, 0)]
 

@@ -1,4 +1,4 @@
-"""TLS towards a hub: who answered is proven before the first byte is sent. Fast path of adapters/tls for commands."""
+"""TLS to a hub: the hub's key is proven before the first byte is sent. The fast path of adapters/tls for commands."""
 
 from __future__ import annotations
 

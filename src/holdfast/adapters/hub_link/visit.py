@@ -1,10 +1,10 @@
-"""How a person's command introduces itself to a hub: a session, a signature per request, and what a 401 teaches it."""
+"""Authenticate a person's command to a hub: a session, a signature per request, and what to do after a 401."""
 
 from __future__ import annotations
 
-import binascii
 from typing import TYPE_CHECKING
 
+from holdfast.adapters.http_client.signing import Signing
 from holdfast.errors import Corrupt, HoldfastError, Invalid, Unauthenticated
 from holdfast.model import ssh_key
 from holdfast.wire import codec, faults, http_signature, session_header
@@ -45,13 +45,13 @@ class Visit:
             )
         session = self._sessions.session(self.fleet)
         self._peer = peer
-        self._nonce = binascii.b2a_base64(self._random.token(http_signature.NONCE_BYTES), newline=False).decode()
-        to, created_s = ssh_key.fingerprint(ssh_key.parse(peer)), int(self._clock.now_s())
-        headers = http_signature.sign(session.key, method, target, body, self.fleet, to, created_s, self._nonce)
-        return headers | {session_header.HEADER: session_header.write(session.certificate)}
+        to = ssh_key.fingerprint(ssh_key.parse(peer))
+        made = Signing(session.key, self._clock, self._random).sign(method, target, body, fleet=self.fleet, to=to)
+        self._nonce = made.nonce
+        return made.headers | {session_header.HEADER: session_header.write(session.certificate)}
 
     def mended(self, answer: Answer) -> bool:
-        """Whether what was wrong with us is put right by now, so that the same question may be asked once more."""
+        """True if the reason for the 401 is corrected, so that the same request may be sent once more."""
         code = _fault(answer).code
         if self._learnt or code not in SPENT | {OTHER_FLEET}:
             return False
@@ -68,7 +68,7 @@ class Visit:
         return True
 
     def check_clock(self, answer: Answer) -> None:
-        """A hub that finds our clock wrong proves its own time; then say both, else say that it lies."""
+        """A hub that finds this clock wrong proves its own time. Raises with both times, or that it proves none."""
         if answer.status != 401 or _fault(answer).code != CLOCK_SKEW:
             return
         try:

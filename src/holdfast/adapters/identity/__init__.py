@@ -1,1 +1,1 @@
-"""What opens secrets and backups that were sealed to an operator."""
+"""Identities that decrypt secrets and backups sealed to an operator."""

@@ -1,4 +1,4 @@
-"""The operator's age identity, in one private file. Never overwrites one that is there, whatever it holds."""
+"""The operator's age identity in one private file. Never overwrites an existing file."""
 
 import os
 
@@ -10,7 +10,7 @@ _REMARK = "# age identity of a Holdfast operator; opens backups and secrets seal
 
 
 def recipient(path: str, disk: Disk) -> str:
-    """Whom to seal to so that this identity opens it; the identity is made if it is missing."""
+    """The age recipient of this identity; the identity is created if it is missing."""
     import pyrage
 
     content = disk.read(path, FILE_BYTES_MAX)
@@ -23,13 +23,13 @@ def recipient(path: str, disk: Disk) -> str:
         return str(pyrage.x25519.Identity.from_str(_secret(content)).to_public())
     except (pyrage.IdentityError, ValueError):
         raise Invalid(
-            f"{path} holds no age identity",
+            f"{path} contains no age identity",
             remedy=f"move {path} away and run holdfast init again",
             code="identity_damaged",
         ) from None
 
 
 def _secret(content: bytes) -> str:
-    """The last line that is not a remark, as age-keygen writes it too."""
+    """The last line that is not a comment; age-keygen writes the same layout."""
     lines = [line.strip() for line in content.decode().splitlines()]
     return next((line for line in reversed(lines) if line and not line.startswith("#")), "")

@@ -1,1 +1,1 @@
-"""Where a machine's own key lies: in a file that only it may read, or in memory for tests."""
+"""A machine's own signing key: in a file that only its owner can read, or in memory for tests."""

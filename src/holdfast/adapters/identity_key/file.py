@@ -1,7 +1,7 @@
-"""A key of our own in an OpenSSH private key file that only its owner may read. Made here, never asked for, never sent.
+"""A machine's Ed25519 key in an OpenSSH private key file (0600). It is generated here and never sent.
 
-The file is read with a parser of our own: it is always the one unlocked Ed25519 form that `make` writes, so whatever
-else lies there is refused, and signing costs no more than the library's signature itself.
+The file is read with our own parser: it accepts only the unencrypted Ed25519 form that `make` writes, and loading
+a key costs no import of the cryptography library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.model.ssh_key import PublicKey
 from holdfast.ports.disk import Disk
 from holdfast.ports.random_source import RandomSource
 
-if TYPE_CHECKING:  # 30 ms that naming a key need not pay
+if TYPE_CHECKING:  # the import takes 30 ms, which code that only reads the public key avoids
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FILE_BYTES_MAX = 4096
@@ -40,16 +40,16 @@ class FileIdentityKey:
 
             private = Ed25519PrivateKey.from_private_bytes(self._seed)
             if _line(private.public_key().public_bytes_raw()) != self.line:
-                raise _damaged("the key file", "its two halves do not belong together")
+                raise _damaged("the key file", "its private and public halves do not match")
             self._private = private
         return self._private.sign(message)
 
-    def __repr__(self) -> str:  # never the seed, whatever a traceback or a log prints
+    def __repr__(self) -> str:  # never the seed, so that no traceback or log shows it
         return f"FileIdentityKey({self.line})"
 
 
 def load(path: str) -> FileIdentityKey | None:
-    """None if there is no file; whatever is there but is not such a key is refused."""
+    """None if the file does not exist; anything but a valid key is refused."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -59,11 +59,11 @@ def load(path: str) -> FileIdentityKey | None:
     try:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
-            raise _damaged(path, "it is not a plain file")
+            raise _damaged(path, "it is not a regular file")
         if about.st_mode & 0o077:
             raise NotPermitted(
-                f"others than its owner may use {path}, a private key",
-                remedy=f"chmod 600 {path}; if it may have been read, have the machine revoked and joined anew",
+                f"other users may read {path}, a private key",
+                remedy=f"chmod 600 {path}; if another user may have read it, revoke this node and join it again",
                 code="key_exposed",
             )
         return read(os.read(handle, FILE_BYTES_MAX + 1), path)
@@ -74,7 +74,7 @@ def load(path: str) -> FileIdentityKey | None:
 
 
 def make(path: str, disk: Disk, random: RandomSource) -> FileIdentityKey:
-    """A fresh key, durable before it is used. Replaces what is there, so ask `load` first."""
+    """A new key, durable before it is used. Replaces an existing file, so call `load` first."""
     key, content = made(random)
     disk.make_directory(os.path.dirname(os.path.abspath(path)), 0o700)
     disk.replace(path, content, 0o600)
@@ -86,7 +86,7 @@ def load_or_make(path: str, disk: Disk, random: RandomSource) -> FileIdentityKey
 
 
 def made(random: RandomSource) -> tuple[FileIdentityKey, bytes]:
-    """A fresh key and the file it is kept in."""
+    """A new key and the content of its file."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     seed = random.token(32)
@@ -95,7 +95,7 @@ def made(random: RandomSource) -> tuple[FileIdentityKey, bytes]:
 
 
 def read(content: bytes, path: str) -> FileIdentityKey:
-    """A key from the content of its file, however that was read."""
+    """A key from the content of its file."""
     try:
         return _key(content)
     except ValueError as trouble:
@@ -117,7 +117,7 @@ def _render(point: bytes, seed: bytes, check: bytes) -> bytes:
 
 
 def _key(content: bytes) -> FileIdentityKey:
-    """Read it, and write it again: one key has one file, so any bit that differs is damage."""
+    """Parse it and render it again: a key has exactly one valid file, so any difference is damage."""
     text = content.decode("ascii")
     if len(content) > FILE_BYTES_MAX or not text.startswith(_BEGIN) or not text.endswith(_END):
         raise ValueError("it is not an OpenSSH private key file")
@@ -127,21 +127,21 @@ def _key(content: bytes) -> FileIdentityKey:
     _, point = ssh_key.strings(public)
     check, pair = private[:4], ssh_key.take(private, 8 + len(public))[0]
     if len(pair) != 64 or pair[32:] != point or _render(point, pair[:32], check) != content:
-        raise ValueError("it is not one unlocked Ed25519 key without comment, as holdfast writes it")
+        raise ValueError("it is not a single unencrypted Ed25519 key without comment, as holdfast writes it")
     return FileIdentityKey(_line(point), pair[:32])
 
 
 def _damaged(path: str, why: str) -> Corrupt:
     return Corrupt(
-        f"{path} is not a machine's own key: {why}",
-        remedy=f"restore {path} from a backup of this machine; or remove it and have the machine join anew",
+        f"{path} is not a valid machine key: {why}",
+        remedy=f"restore {path} from a backup of this machine; or delete it and join the machine again",
         code="key_damaged",
     )
 
 
 def _unusable(path: str, trouble: OSError) -> Failed:
     return Failed(
-        f"{path}, a private key, cannot be read: {trouble.strerror}",
-        remedy=f"run this as the owner of {path}: sudo ls -l {path}",
+        f"cannot read the private key {path}: {trouble.strerror}",
+        remedy=f"run this as the owner of {path}; this shows the owner: sudo ls -l {path}",
         code="key_unreadable",
     )

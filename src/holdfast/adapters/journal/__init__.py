@@ -1,1 +1,1 @@
-"""Where an agent remembers what it is doing: a SQLite file, or a dictionary for tests."""
+"""The agent's journal of operations and facts: in a SQLite file, or in memory for tests."""

@@ -1,6 +1,6 @@
-"""The one SQLite file of an agent: opened, guarded and spoken to in transactions. Knows no table's meaning.
+"""The agent's one SQLite file: opening, checks and transactions. Does not interpret the tables.
 
-Every commit is flushed before it returns. A flush that failed ends all writing: what was kept shows after a restart.
+Every commit is flushed before it returns. After a failed flush no more writes are accepted until a restart.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class AgentFile:
         try:
             self._open()
         except apsw.Error as trouble:
-            said = self._trouble(trouble)  # asked before closing: the system's reason goes with the connection
+            said = self._trouble(trouble)  # before closing: the system errno is lost with the connection
             self._db.close()
             raise said from trouble
         except HoldfastError:
@@ -66,7 +66,7 @@ class AgentFile:
             raise
 
     def _private(self) -> None:
-        """Made before SQLite would make it, with the mode the contract asks for; companions inherit it."""
+        """Created here, before SQLite does it, with mode 0600; SQLite gives -wal and -shm the same mode."""
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
     def _open(self) -> None:
@@ -76,7 +76,7 @@ class AgentFile:
         if (application, version) != (0, 0) and application != APPLICATION_ID:
             raise _foreign(self.path, "it is a database of another program")
         if version > FORMAT:
-            raise _foreign(self.path, f"it has format {version}, this program knows {FORMAT}")
+            raise _foreign(self.path, f"it has format {version}, this program supports up to {FORMAT}")
         db.pragma("journal_mode", "wal")
         db.pragma("synchronous", "full")
         db.pragma("foreign_keys", "on")
@@ -89,7 +89,7 @@ class AgentFile:
 
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
-        """All of it or nothing, on the disk when it ends."""
+        """Atomic, and on the disk when it ends."""
         with self._turn:
             if self._ended is not None:
                 raise self._ended
@@ -117,7 +117,7 @@ class AgentFile:
                 raise self._trouble(trouble) from trouble
 
     def check(self) -> list[str]:
-        """What SQLite itself finds wrong."""
+        """The errors that SQLite's own check finds."""
         return [str(row[0]) for row in self.rows("PRAGMA quick_check(20)") if row[0] != "ok"]
 
     def close(self) -> None:
@@ -154,8 +154,7 @@ class AgentFile:
         if trouble.errno in _SPACE:
             return _no_space(self.path)
         return Failed(
-            f"{self.path} cannot be written safely: {trouble.strerror}; whether the last step was kept shows "
-            "after a restart",
+            f"cannot write {self.path} safely: {trouble.strerror}; a restart shows whether the last step was kept",
             remedy="check the disk, then restart the agent",
             code="store_failed",
         )
@@ -163,7 +162,7 @@ class AgentFile:
 
 def _no_space(path: str) -> Failed:
     return Failed(
-        f"no space is left for {path}; nothing was written, nothing is done without writing it down first",
+        f"no space is left for {path}; nothing was written, and the agent starts no step that it cannot record",
         remedy=f"free space on the file system of {path}",
         code="no_space",
     )
@@ -171,7 +170,7 @@ def _no_space(path: str) -> Failed:
 
 def _foreign(path: str, why: str) -> Corrupt:
     return Corrupt(
-        f"{path} is not readable as the memory of an agent: {why}",
+        f"cannot read {path}, the agent's state: {why}",
         remedy=f"restore {path} from a backup of this machine, or move it away and run holdfast agent join TOKEN",
         code="agent_state_damaged",
     )

@@ -1,4 +1,4 @@
-"""A journal in memory, for tests and simulation. Passes the same contract suite; a restart hands the object on."""
+"""A journal in memory, for tests and simulation. A simulated restart passes the same object on."""
 
 from collections.abc import Sequence
 
@@ -109,4 +109,4 @@ class MemoryJournal:
         return []
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Nothing to close."""

@@ -1,4 +1,4 @@
-"""The journal in the agent's SQLite file. What begins is written before it begins; what was used stays used."""
+"""The journal in the agent's SQLite file. An operation is recorded before it starts; a used order stays used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.errors import Corrupt
 from holdfast.model.journal import JournalEntry, Operation, OrderUse, Outcome, StepRecord
 from holdfast.model.order import COUNTER_WINDOW, OrderResult
 
-KEPT_OPERATIONS = 5000  # finished ones; what is under way or unsent is never forgotten
+KEPT_OPERATIONS = 5000  # finished ones; unfinished or unsent ones are never deleted
 
 _NOTE_MADE = "INSERT OR REPLACE INTO made VALUES (?, ?, ?)"
 _ADD_STEP = "INSERT INTO steps SELECT ?1, 1 + coalesce(max(number), 0), ?2 FROM steps WHERE operation = ?1"
@@ -80,8 +80,8 @@ class SqliteJournal:
             )
         except msgspec.DecodeError as trouble:
             raise Corrupt(
-                f"operation {operation} in {self._file.path} cannot be read: {trouble}",
-                remedy="restore it from a backup of this machine; holdfast agent check names what is damaged",
+                f"cannot read operation {operation} in {self._file.path}: {trouble}",
+                remedy="restore it from a backup of this machine; `holdfast agent check` lists the damage",
                 code="agent_state_damaged",
             ) from trouble
 
@@ -159,7 +159,7 @@ class SqliteJournal:
         lone = self._file.rows(
             "SELECT DISTINCT operation FROM steps WHERE operation NOT IN (SELECT id FROM operations)"
         )
-        found += [f"steps of an operation that is not there: {row[0]}" for row in lone]
+        found += [f"steps without their operation: {row[0]}" for row in lone]
         return found
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ def _first_use(db: apsw.Connection, use: OrderUse) -> bool:
     if known or use.counter <= highest - COUNTER_WINDOW:
         return False
     db.execute("INSERT INTO uses VALUES (?, ?, ?, ?)", (use.id, use.counter, use.nonce, use.expires_s))
-    # What fell out of the window is refused by its counter alone; a second window of grace costs nothing.
+    # Counters below the window are refused without a row; a second window is kept as a margin.
     db.execute("DELETE FROM uses WHERE counter <= ?", (max(highest, use.counter) - 2 * COUNTER_WINDOW,))
     return True
 

@@ -1,1 +1,1 @@
-"""Ledger stores: one in memory, one in an SQLite file."""
+"""Ledger stores: one in memory, one in a SQLite file."""

@@ -1,4 +1,4 @@
-"""Writers that share one flush: whoever comes first leads and carries along all who wait. Knows no database."""
+"""Group commit: concurrent writers share one flush; the first performs the work of all. Knows no database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Ticket:
-    """One piece of work in the line, its outcome, and who waits for it."""
+    """One queued piece of work, its outcome, and the thread or future that waits for it."""
 
     __slots__ = ("answer", "attended", "done", "future", "gate", "leads", "trouble", "work")
 
@@ -29,7 +29,7 @@ class Ticket:
         self.trouble: BaseException | None = None
         self.done = False
         self.leads = False
-        self.attended = future is None  # a thread stands at the gate and can lead
+        self.attended = future is None  # a thread waits at the gate and can lead
         self.gate = threading.Lock()
         self.gate.acquire()
 
@@ -49,8 +49,8 @@ class Ticket:
 class GroupCommit:
     """`perform` writes a group and leaves answer or trouble on each ticket.
 
-    A lone caller becomes the leader himself: no thread is woken and nothing is handed over. A writer thread exists only
-    once `submit` was used, for work at whose gate nobody stands.
+    A single caller leads itself: no thread is woken. A writer thread exists only after `submit` was used, for work
+    that no thread waits for.
     """
 
     def __init__(self, perform: Callable[[Sequence[Ticket]], None]) -> None:
@@ -80,7 +80,7 @@ class GroupCommit:
         return cast("Future[T]", future)
 
     def close(self) -> None:
-        """Refuse new work, let what waits finish, end the writer thread."""
+        """Refuse new work, finish queued work, end the writer thread."""
         with self._door:
             self._closed = True
             while self._led:
@@ -90,7 +90,7 @@ class GroupCommit:
             self._thread.join()
 
     def _join(self, ticket: Ticket) -> bool:
-        """Take a place in the line; true if the caller has to lead."""
+        """Join the queue; true if the caller must lead."""
         with self._door:
             if self._closed:
                 raise TryLater("the ledger store is closed", remedy="open it again", code="store_closed")
@@ -100,10 +100,10 @@ class GroupCommit:
             return leads
 
     def _wait(self, ticket: Ticket) -> bool:
-        """Wait for the outcome, or to be told to lead."""
+        """Wait for the outcome; true if this caller must lead instead."""
         try:
             ticket.gate.acquire()
-        except BaseException:  # an interrupted caller must not take the lead to his grave
+        except BaseException:  # an interrupted caller that was to lead must pass the lead on
             with self._door:
                 ticket.attended = False
                 orphaned = ticket.leads and not ticket.done
@@ -151,5 +151,5 @@ class GroupCommit:
             with self._door:
                 leads, self._thread_leads = self._thread_leads, False
             if not leads:
-                return  # the bell of close
+                return  # woken by close()
             self._lead()

@@ -1,4 +1,4 @@
-"""A ledger store in memory: every commit makes a new immutable state, so readers need no lock. Forgets on exit."""
+"""A ledger store in memory: every commit makes a new immutable state, so readers need no lock. Not durable."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 class _State(Struct, frozen=True):
     revision: int = 0
     records: Mapping[str, Record] = {}
-    leased: Mapping[str, str] = {}  # key → name of the lease it lives by
+    leased: Mapping[str, str] = {}  # key → name of its lease
     leases: Mapping[str, Lease] = {}
     blobs: Mapping[str, bytes] = {}
-    changed: Sequence[Change] = ()  # by the step that made this state
+    changed: Sequence[Change] = ()  # by the operation that made this state
 
     def without_keys(self, gone: Iterable[str]) -> _State:
         keys = self.records.keys() & set(gone)
@@ -128,7 +128,7 @@ class MemoryStore(SingleReads):
     @contextmanager
     def reading(self) -> Iterator[_MemoryReading]:
         seen = self._state
-        # What has expired is hidden at once; its deletion gets a revision when a writer or watcher comes by.
+        # Expired keys are hidden at once; the next writer or watcher records their deletion as a revision.
         yield _MemoryReading(replace(seen.expired(self._clock.now_s()), revision=seen.revision))
 
     def commit(self, tx: Transaction) -> int:
@@ -165,7 +165,7 @@ class MemoryStore(SingleReads):
         with self._turn:
             if before > self._state.revision + 1:
                 raise Invalid(
-                    f"revision {before} is not written yet", remedy=f"compact up to {self._state.revision + 1}"
+                    f"revision {before} does not exist yet", remedy=f"compact up to {self._state.revision + 1}"
                 )
             self._kept_after = max(self._kept_after, before - 1)
             self._history = [change for change in self._history if change.revision > self._kept_after]
@@ -200,10 +200,10 @@ class MemoryStore(SingleReads):
                 self._become(state.without_leases([lease.name]))
 
     def close(self) -> None:
-        """Memory holds nothing open."""
+        """Nothing to close."""
 
     def _current(self) -> _State:
-        """The state after what has expired by now is gone."""
+        """The state without what has expired by now."""
         self._become(self._state.expired(self._clock.now_s()))
         return self._state
 

@@ -1,4 +1,4 @@
-"""Questions asked one at a time: each is a reading of its own. Shared by every store; keeps nothing."""
+"""Single reads of a store: each opens its own reading. Shared by all stores; holds no state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ledger store in one SQLite file. Acknowledges only what is on the disk; readers take no lock and write nothing."""
+"""A ledger store in one SQLite file. Acknowledges only durable commits; readers take no lock and write nothing."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from holdfast.ports.clock import Clock
 
-POLL_S = 0.1  # how late a watcher learns what another process wrote, or that a lease expired
-COPY_S = 3.0  # how long a reader tries to copy a ledger somebody is writing
+POLL_S = 0.1  # delay until a watcher notices another process's commit or an expired lease
+COPY_S = 3.0  # how long a reader tries to copy a ledger that another process is writing
 
-_LONG_AGO_S = float("-inf")  # to a reader without a clock no lease is over
+_LONG_AGO_S = float("-inf")  # a reader without a clock treats no lease as expired
 
 
 def _quiet_source(path: str) -> tuple[Callable[[], apsw.Connection], TemporaryDirectory[str] | None]:
-    """The ledger itself where that can be read silently, else a private copy and the folder that holds it."""
+    """The ledger itself if it can be read without writing, else a private copy and the folder that holds it."""
     give_up_s = time.monotonic() + COPY_S
     while not sqlite_file.can_be_read_silently(path):
         from tempfile import TemporaryDirectory
@@ -44,13 +44,13 @@ def _quiet_source(path: str) -> tuple[Callable[[], apsw.Connection], TemporaryDi
             return partial(sqlite_schema.connect, copy), folder
         folder.cleanup()
         if time.monotonic() > give_up_s:
-            raise Locked(f"{path} changes while it is being read", remedy="try again")
+            raise Locked(f"{path} keeps changing while it is copied for reading", remedy="try again")
         time.sleep(0.005)
     return partial(sqlite_schema.connect_silently, path), None
 
 
 class SqliteReader(SingleReads):
-    """Looks, and cannot touch. What another process commits is seen by the next reading."""
+    """Read-only access. The next reading sees what another process has committed."""
 
     def __init__(self, readings: Readings, copy: TemporaryDirectory[str] | None = None) -> None:
         self._readings = readings
@@ -76,10 +76,10 @@ class SqliteReader(SingleReads):
                     self._news.wait(min(left_s, POLL_S))
 
     def rest(self) -> None:
-        """Between two readings keep nothing open.
+        """Keep no connection open between readings.
 
-        A silent connection makes the shared index read-only for its whole process, so a writer of the same process may
-        only come while none is open; beside a writer silent connections are welcome again.
+        A silent connection makes the shared index read-only for its whole process, so a writer of the same process can
+        only be opened while no silent connection exists; after that, silent connections may be opened again.
         """
         self._readings.rest()
 
@@ -89,7 +89,7 @@ class SqliteReader(SingleReads):
             self._copy.cleanup()
 
     def _end_expired(self) -> None:
-        """A reader leaves that to writers."""
+        """Only writers record expired leases."""
 
 
 class SqliteStore(SqliteReader):
@@ -116,11 +116,11 @@ class SqliteStore(SqliteReader):
 
     @staticmethod
     def open_read_only(path: str, clock: Clock | None = None) -> SqliteReader:
-        """Read without writing one byte beside the ledger, whether a writer lives, was killed, or never was (I-09).
+        """Read without writing a byte, whether a writer is running, was killed, or never existed (I-09).
 
-        With -wal and -shm in place SQLite can do that: beside a living writer it reads the shared index, after a
-        killed one it builds a private index in memory. Our writers always leave both files. Where they are missing
-        (a restored backup, a foreign tool) or unfit, a private copy in TMPDIR is read instead.
+        SQLite can do this if -wal and -shm exist: beside a running writer it reads the shared index, after a killed
+        one it builds a private index in memory. Our writers always leave both files. If they are missing (a restored
+        backup, another tool) or unusable, a private copy in TMPDIR is read instead.
         Without a clock, keys of expired leases are shown until a writer has deleted them.
         """
         path = os.path.abspath(path)
@@ -146,7 +146,7 @@ class SqliteStore(SqliteReader):
 
     def compact(self, before: int) -> None:
         while self._writer.run(partial(self._writing.forget, before)):
-            pass  # in portions, so that writers get their turn in between
+            pass  # in batches, so that writers get their turn in between
 
     def grant(self, name: str, holder: str, ttl_s: float) -> Lease:
         return self._writer.run(partial(self._writing.grant, name, holder, ttl_s))
@@ -162,7 +162,7 @@ class SqliteStore(SqliteReader):
         self._writer.close()
 
     def leave(self) -> None:
-        """Close without a flush: what is committed stays in the WAL, which is emptied only once it is long."""
+        """Close without a flush: commits stay in the WAL, which is emptied only when it is long."""
         super().close()
         self._writer.leave()
 
@@ -170,7 +170,7 @@ class SqliteStore(SqliteReader):
         with self._readings.reading() as look:
             over = look.lease_is_over()
         if over and not self._writer.ended:
-            self._writer.run(lambda: None)  # whoever writes ends first what has expired
+            self._writer.run(lambda: None)  # every write first ends expired leases
 
     def _tell_watchers(self) -> None:
         with self._news:

@@ -1,4 +1,4 @@
-"""The ledger's file at rest: what is wrong with it, before SQLite opens it. Only reads."""
+"""Checks of the ledger file before SQLite opens it. Only reads."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ _COPY_BYTES = 1 << 20
 
 
 def examine(path: str) -> None:
-    """Raise the typed reason why this is no ledger we can open; says nothing about the rows inside."""
+    """Raise if this file cannot be opened as a ledger. Does not check the rows inside."""
     try:
         kind = os.stat(path).st_mode
     except FileNotFoundError:
         raise Invalid(
-            f"there is no ledger at {path}", remedy="check the path, or create the fleet first", code="ledger_missing"
+            f"there is no ledger at {path}",
+            remedy="check the path, or create a ledger: holdfast hub init --trust FINGERPRINT",
+            code="ledger_missing",
         ) from None
     except OSError as error:
         raise unreadable(path, str(error)) from error
@@ -43,16 +45,16 @@ def examine(path: str) -> None:
         if application != APPLICATION_ID:
             raise Invalid(
                 f"{path} is a database of another program",
-                remedy="give the path of a holdfast ledger",
+                remedy="give the path of a Holdfast ledger",
                 code="ledger_foreign",
             )
         accept_format(path, version)
-        if _lacks_pages(path, file) and _lacks_pages(path, file):  # a checkpoint may have ended between two looks
+        if _lacks_pages(path, file) and _lacks_pages(path, file):  # a checkpoint may have ended between the two checks
             raise _truncated(path, size, "all its pages")
 
 
 def look_inside(path: str, db: apsw.Connection) -> None:
-    """What the header cannot tell: a newer format may still be in the WAL, and tables may be missing."""
+    """Checks beyond the header: a newer format may still be in the WAL, and tables may be missing."""
     accept_format(path, db.pragma("user_version"))
     db.execute("SELECT max(revision) FROM changes").fetchall()
 
@@ -60,19 +62,19 @@ def look_inside(path: str, db: apsw.Connection) -> None:
 def accept_format(path: str, version: int) -> None:
     if version > FORMAT:
         raise Invalid(
-            f"{path} has format {version}, this program knows {FORMAT}",
-            remedy="upgrade holdfast on this machine",
+            f"{path} has format {version}, this program supports up to {FORMAT}",
+            remedy="install a newer holdfast on this machine",
             code="ledger_newer",
         )
 
 
 def _lacks_pages(path: str, file: apsw.VFSFile) -> bool:
-    """A checkpoint cut short leaves a short file too, but then the missing pages are still in the WAL."""
+    """An interrupted checkpoint also leaves a short file, but then the missing pages are still in the WAL."""
     head = file.xRead(_HEADER_BYTES, 0)
     page_bytes = int.from_bytes(head[16:18], "big")
     page_bytes = 65536 if page_bytes == 1 else page_bytes
     if page_bytes < 512:
-        raise unreadable(path, "its header makes no sense")
+        raise unreadable(path, "its header is invalid")
     present, announced = file.xFileSize() // page_bytes, int.from_bytes(head[28:32], "big")
     return present < announced and not set(range(present + 1, announced + 1)) <= _wal_pages(path)
 
@@ -94,7 +96,7 @@ def _wal_pages(path: str) -> set[int]:
 
 @contextmanager
 def _raw(path: str) -> Iterator[apsw.VFSFile]:
-    """The bytes of the file, through SQLite's own door.
+    """The bytes of the file, read through SQLite's VFS.
 
     A plain open and close would drop the POSIX locks which other connections of this process hold on the file.
     """
@@ -111,13 +113,13 @@ def _raw(path: str) -> Iterator[apsw.VFSFile]:
 
 
 def _truncated(path: str, size: int, lacking: str) -> Corrupt:
-    return Corrupt(f"{path} is cut off: {size} bytes do not hold {lacking}", remedy=RESTORE, code="ledger_truncated")
+    return Corrupt(f"{path} is truncated: {size} bytes do not hold {lacking}", remedy=RESTORE, code="ledger_truncated")
 
 
 def can_be_read_silently(path: str) -> bool:
-    """SQLite reads without writing if both companions exist, and the WAL is empty or holds more than a header.
+    """SQLite reads without writing if -wal and -shm exist, and the WAL is empty or holds more than a header.
 
-    With a lone or torn header (a writer died in its first commit) and no writer alive it retries for ten seconds.
+    With only a header, or a torn one (a writer died in its first commit), and no writer running, it retries for 10 s.
     """
     try:
         with open(f"{path}-wal", "rb") as file:
@@ -129,7 +131,7 @@ def can_be_read_silently(path: str) -> bool:
 
 
 def copy_at_rest(path: str, folder: str) -> str | None:
-    """A private copy of a ledger nobody writes; None if somebody wrote meanwhile."""
+    """A private copy of a ledger without a running writer; None if a process wrote to it meanwhile."""
     from shutil import copyfile
 
     copy = os.path.join(folder, "ledger.db")

@@ -1,4 +1,4 @@
-"""Looking into the SQLite ledger: each reading is one read transaction of its own connection. Never writes."""
+"""Readings of the SQLite ledger: each is one read transaction on its own connection. Never writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision, key
 _ONE_BLOB_EACH = "SELECT ?1, (SELECT content FROM blobs WHERE digest = ?1)"
 _REVISION = "SELECT coalesce((SELECT max(revision) FROM changes), 0)"
 
-# Keys are printable and this is not, so that it sorts after every key with the prefix.
+# Keys are printable and this character is not, so it sorts after every key with the prefix.
 _END = "\U0010ffff"
 
 _WRITER_START_S = 2.0
@@ -94,7 +94,7 @@ class SqliteReading:
 
 
 class Readings:
-    """Hands out readings; keeps the connections of past ones for the next."""
+    """Opens readings; reuses the connections of finished ones."""
 
     def __init__(self, path: str, connect: Callable[[], apsw.Connection], now_s: Callable[[], float]) -> None:
         self._path = path
@@ -117,7 +117,7 @@ class Readings:
             self._give_back(db)
 
     def rest(self) -> None:
-        """Let go of the file; the next reading connects anew."""
+        """Close all idle connections; the next reading connects again."""
         while self._idle:
             self._idle.pop().close()
 
@@ -129,7 +129,7 @@ class Readings:
         if self._closed:
             raise trouble(apsw.ConnectionClosedError(), self._path)
         try:
-            return self._idle.pop()  # atomic, so that readers share no lock
+            return self._idle.pop()  # atomic, so readers need no lock
         except IndexError:
             return self._connect()
 
@@ -141,7 +141,7 @@ class Readings:
             self.close()
 
     def _begin(self, db: apsw.Connection) -> int:
-        """Fix the moment by a first question. A silent reader may have to wait until a starting writer is ready."""
+        """Fix the snapshot with a first query. A silent reader may have to wait until a starting writer is ready."""
         give_up_s = time.monotonic() + _WRITER_START_S
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The ledger's SQLite file: its format, how it is made, how it is connected to. Never repairs, never overwrites."""
+"""The format of the ledger's SQLite file, and how to create and open it. Never repairs, never overwrites."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ APPLICATION_ID = 0x48464C44  # "HFLD"
 FORMAT = 1
 LOCK_WAIT_MS = 5000
 
-# A value is kept once, in the history; `live` only says which change of a key is the current one.
+# A value is stored once, in the history; `live` only names the current change of a key.
 SCHEMA = """
 CREATE TABLE changes (
     revision INTEGER NOT NULL, key TEXT NOT NULL, value BLOB, PRIMARY KEY (revision, key)
@@ -33,7 +33,7 @@ INSERT INTO counters VALUES ('kept_after', 0), ('token', 0);
 
 
 def connect(path: str) -> apsw.Connection:
-    """For writing. Syncs every commit, and leaves checkpoints to the store, which must see their errors."""
+    """For writing. Syncs every commit. The store runs checkpoints, because it must see their errors."""
     db = _connect(path, apsw.SQLITE_OPEN_READWRITE, {"journal_mode": "wal", "synchronous": "full"})
     db.wal_autocheckpoint(0)
     return db
@@ -45,7 +45,7 @@ def connect_reader(path: str) -> apsw.Connection:
 
 
 def connect_silently(path: str) -> apsw.Connection:
-    """For reading without writing one byte, into -shm neither; asks that -wal and -shm exist."""
+    """For reading without writing a byte, not even to -shm; requires that -wal and -shm exist."""
     plain = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return _connect(f"file:{plain}?mode=ro&readonly_shm=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, {})
 
@@ -54,7 +54,7 @@ def _connect(name: str, flags: int, pragmas: Mapping[str, str]) -> apsw.Connecti
     db = apsw.Connection(name, flags=flags)
     try:
         db.set_busy_timeout(LOCK_WAIT_MS)
-        # Closing keeps -wal and -shm in place: without them nobody could read the file later without writing.
+        # Closing keeps -wal and -shm: without them a later reader could not read the file without writing.
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         for pragma, value in {"cell_size_check": "on", "trusted_schema": "off", **pragmas}.items():
             db.pragma(pragma, value)
@@ -64,7 +64,7 @@ def _connect(name: str, flags: int, pragmas: Mapping[str, str]) -> apsw.Connecti
 
 
 def create(path: str) -> None:
-    """A crash leaves no ledger or a whole one; a ledger that exists already is left alone."""
+    """A crash leaves either no ledger or a complete one; an existing ledger is left unchanged."""
     draft = f"{path}.new-{os.getpid()}"
     try:
         _make_folder(os.path.dirname(path))
@@ -74,7 +74,7 @@ def create(path: str) -> None:
             with suppress(FileExistsError):
                 os.link(draft, path)
         finally:
-            _sweep_drafts(path)  # a disk that is full needs the space back
+            _sweep_drafts(path)  # frees the space on a full disk
         sync_folder(os.path.dirname(path))
     except apsw.Error as error:
         raise trouble(error, path) from error
@@ -87,12 +87,12 @@ def _make_folder(folder: str) -> None:
         return
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700)
-        os.chmod(folder, 0o700)  # mkdir listens to the umask
+        os.chmod(folder, 0o700)  # mkdir applies the umask
     sync_folder(os.path.dirname(folder))
 
 
 def _sweep_drafts(path: str) -> None:
-    """Remove what a killed creator left; one that still lives keeps its draft."""
+    """Remove drafts of killed creators; a running creator keeps its draft."""
     folder, start = os.path.dirname(path), f"{os.path.basename(path)}.new-"
     for name in os.listdir(folder):
         pid = name.removeprefix(start).partition("-")[0]
@@ -103,14 +103,14 @@ def _sweep_drafts(path: str) -> None:
 
 def _write_draft(draft: str, path: str) -> None:
     handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-    os.fchmod(handle, 0o600)  # -wal and -shm take their mode from here
+    os.fchmod(handle, 0o600)  # -wal and -shm inherit this mode
     os.close(handle)
     db = apsw.Connection(draft, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        # Nobody knows the draft until it has its name, so one flush before that is enough.
+        # No process uses the draft before it gets its final name, so one flush before that is enough.
         db.pragma("synchronous", "off")
         db.pragma("journal_mode", "memory")
-        # Before the switch to WAL, so that the file itself tells what it is from its first moment.
+        # Before the switch to WAL, so that the main file identifies itself from the start.
         db.execute(f"BEGIN; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; {SCHEMA} COMMIT")
         db.pragma("journal_mode", "wal")
     except apsw.Error as error:

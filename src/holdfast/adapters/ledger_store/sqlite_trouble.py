@@ -1,4 +1,4 @@
-"""What SQLite complains about, in our words. Decides which complaints end all writing; touches nothing."""
+"""Translate SQLite errors into Holdfast errors, and decide which of them end all writing. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import apsw
 
 from holdfast.errors import Corrupt, Failed, HoldfastError, Invalid, TryLater
 
-# A flush that failed may have dropped the pages it was to write; trying again would only look like success (R06).
+# A failed flush may have dropped the pages it should have written; a retry could falsely report success (R06).
 _FLUSHES = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
 _OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -17,7 +17,7 @@ RESTORE = "restore the ledger from a backup"
 
 
 class Locked(TryLater):
-    """Worth another try, and a conflict to a command that ends with it (contract.md: 5 = locked)."""
+    """Worth a retry; a command that ends with it reports a conflict (contract.md: 5 = locked)."""
 
     code = "ledger_locked"
     exit_code = 5
@@ -25,13 +25,13 @@ class Locked(TryLater):
 
 def trouble(error: apsw.Error, path: str, system_errno: int = 0) -> HoldfastError:
     if isinstance(error, (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)):
-        return Locked(f"another process is writing {path}", remedy="try again when it is done")
+        return Locked(f"another process is writing {path}", remedy="try again when it has finished")
     if isinstance(error, apsw.FullError) or _lacks_space(error, system_errno):
         return _no_space(path)
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)):
         return unreadable(path, str(error))
     if isinstance(error, apsw.TooBigError):
-        return Invalid(f"a value is too big for {path}", remedy="store it in smaller parts")
+        return Invalid(f"a value is too large for {path}", remedy="store it in smaller parts")
     if isinstance(error, (apsw.ConnectionClosedError, apsw.ConnectionNotClosedError)):
         return TryLater(f"{path} is closed", remedy="open it again", code="store_closed")
     reason = f"{error} ({os.strerror(system_errno)})" if system_errno else str(error)
@@ -48,14 +48,14 @@ def ends_writing(outcome: HoldfastError) -> bool:
 
 def failed(path: str, reason: str) -> Failed:
     return Failed(
-        f"{path} cannot be written safely any more: {reason}; whether the last change was kept shows after a restart",
+        f"cannot write {path} safely any more: {reason}; a restart shows whether the last change was kept",
         remedy="check the disk, then restart this process",
         code="store_failed",
     )
 
 
 def unreadable(path: str, reason: str) -> Corrupt:
-    return Corrupt(f"{path} is not readable as a ledger: {reason}", remedy=RESTORE, code="ledger_unreadable")
+    return Corrupt(f"cannot read {path} as a ledger: {reason}", remedy=RESTORE, code="ledger_unreadable")
 
 
 def _no_space(path: str) -> Failed:

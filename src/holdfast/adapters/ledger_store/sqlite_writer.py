@@ -1,4 +1,4 @@
-"""The one writer of an SQLite ledger: groups, commits, checkpoints. After a failed flush it writes no more (R06)."""
+"""The only writer of a SQLite ledger: groups, commits, checkpoints. Stops writing after a failed flush (R06)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class SqliteWriter:
     def __init__(self, path: str, db: apsw.Connection, clock: Clock, tell: Callable[[], None]) -> None:
         self.writing = SqliteWriting(db, clock)
-        self.ended = ""  # why nothing may be written any more
+        self.ended = ""  # why writing has ended; "" while it has not
         self._path = path
         self._db = db
         self._tell = tell
@@ -44,11 +44,11 @@ class SqliteWriter:
         self._end(tidy=True)
 
     def leave(self) -> None:
-        """Flush nothing on the way out, unless the WAL would grow too long for those who come later."""
+        """Flush nothing, unless the WAL has grown too long for later readers."""
         self._end(tidy=self._wal_pages >= CHECKPOINT_PAGES)
 
     def _end(self, tidy: bool) -> None:
-        """Whoever else holds a lock leaves the tidying to a later one."""
+        """If another process holds a lock, the checkpoint is left to a later close."""
         self._line.close()
         if tidy and not self.ended:
             self._db.set_busy_timeout(0)
@@ -69,7 +69,9 @@ class SqliteWriter:
         except BaseException:
             self._undo()
             for ticket in group:
-                ticket.trouble = TryLater("the commit was interrupted", remedy="look whether it happened, then repeat")
+                ticket.trouble = TryLater(
+                    "the commit was interrupted", remedy="check whether it happened; if not, repeat it"
+                )
             raise
         else:
             self._tell()
@@ -104,9 +106,9 @@ class SqliteWriter:
             self.ended = str(error)
         self._undo()
         for ticket in group:
-            ticket.trouble = trouble(error, self._path, system_errno)  # one each: a raised error grows a traceback
+            ticket.trouble = trouble(error, self._path, system_errno)  # one per ticket: raising adds a traceback
         if len(group) > 1 and outcome.code == "no_space":
-            for ticket in group:  # one of them may be too big for the disk; the others need not suffer
+            for ticket in group:  # only one of them may be too large for the disk; the others are tried alone
                 ticket.trouble = None
                 self._write([ticket])
 
@@ -122,15 +124,15 @@ class SqliteWriter:
         return apsw.SQLITE_OK
 
     def _checkpoint_when_due(self) -> None:
-        """Before a commit rather than after it, so that nobody is told of success after a flush that failed."""
+        """Before a commit, not after it: a commit must not report success after a failed flush."""
         if self._wal_pages < self._checkpointed_pages:
-            self._checkpointed_pages = 0  # the WAL began anew
+            self._checkpointed_pages = 0  # the WAL was restarted
         if self._wal_pages - self._checkpointed_pages >= CHECKPOINT_PAGES and not self.ended:
             self._checkpointed_pages = self._wal_pages
             self._checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _checkpoint(self, mode: int) -> None:
-        """Not left to SQLite, which would ignore its errors. A busy or full disk delays it; the WAL keeps all."""
+        """Run here because SQLite would ignore its errors. A busy or full disk delays it; the WAL keeps everything."""
         try:
             self._db.wal_checkpoint(mode=mode)
         except apsw.Error as error:

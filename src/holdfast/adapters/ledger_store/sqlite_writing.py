@@ -1,4 +1,4 @@
-"""What one group of writes does inside one SQLite transaction. Opens and ends none; durability is the store's."""
+"""The statements of one group of writes inside a SQLite transaction, which the writer begins and ends."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PUT = """
 INSERT INTO live (key, created, modified, lease) VALUES (?1, ?2, ?2, ?3)
 ON CONFLICT (key) DO UPDATE SET modified = excluded.modified, lease = excluded.lease
 """
-# A blob that rotted on the disk is healed by storing it again.
+# Storing a blob again repairs a copy that the disk corrupted.
 _STORE = """
 INSERT INTO blobs (digest, content) VALUES (?, ?)
 ON CONFLICT (digest) DO UPDATE SET content = excluded.content WHERE content IS NOT excluded.content
 """
-# The newest revision keeps its rows whatever happened to them: the store revision is read from there.
+# The rows of the newest revision always stay: the store's revision number is read from them.
 _FORGET = """
 DELETE FROM changes WHERE (revision, key) IN (
     SELECT revision, key FROM changes AS old WHERE revision <= ?1 AND revision < ?2
@@ -44,7 +44,7 @@ class SqliteWriting:
         self._revision = 0
 
     def begin(self) -> None:
-        """Learn where the store stands, as another process may have written, and end what has expired."""
+        """Read the current revision, since another process may have written, and end expired leases."""
         self._now_s = self._clock.now_s()
         self._revision, soonest_s = self._row(_FACTS)
         if soonest_s is not None and soonest_s <= self._now_s:
@@ -89,9 +89,9 @@ class SqliteWriting:
             self._end_tenures([lease.name])
 
     def forget(self, before: int) -> bool:
-        """Drop one portion of the history; true if more may be left."""
+        """Delete one batch of the history; true if more may be left."""
         if before > self._revision + 1:
-            raise Invalid(f"revision {before} is not written yet", remedy=f"compact up to {self._revision + 1}")
+            raise Invalid(f"revision {before} does not exist yet", remedy=f"compact up to {self._revision + 1}")
         self._db.execute("UPDATE counters SET value = max(value, ?) WHERE name = 'kept_after'", (before - 1,))
         self._db.execute(_FORGET, (before - 1, self._revision, FORGET_AT_ONCE))
         return self._db.changes() == FORGET_AT_ONCE
@@ -105,7 +105,7 @@ class SqliteWriting:
         for key, value in tx.put.items():
             self._db.execute("INSERT INTO changes (revision, key, value) VALUES (?, ?, ?)", (revision, key, value))
             self._db.execute(_PUT, (key, revision, tx.lease))
-        self._revision = revision  # last: a savepoint that was rolled back has used no revision
+        self._revision = revision  # last: a savepoint that is rolled back must not use up a revision
         return revision
 
     def _end_tenures(self, names: Sequence[str]) -> None:

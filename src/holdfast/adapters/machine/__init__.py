@@ -1,1 +1,1 @@
-"""The machine below an agent: Linux, or whatever a test says it is."""
+"""The machine that an agent runs on: Linux, or fixed values in tests."""

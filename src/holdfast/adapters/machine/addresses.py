@@ -1,4 +1,4 @@
-"""Which addresses this machine has, and its name: what a hub that listens everywhere may be called by."""
+"""This machine's hostname and addresses: the names for the certificate of a hub that listens on all of them."""
 
 import re
 import socket
@@ -7,7 +7,7 @@ _LOCAL = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")
 
 
 def own_names(host: str) -> tuple[str, ...]:
-    """For a listener on this address; "0.0.0.0" and "::" stand for every address there is."""
+    """The names for a listener on this address; "0.0.0.0" and "::" mean every address of the machine."""
     always = ("localhost", "127.0.0.1", "::1", *_hostname())
     if host in ("0.0.0.0", "::"):  # noqa: S104 (asked about, not bound)
         return tuple(dict.fromkeys((*always, *_ipv4(), *_ipv6())))
@@ -24,7 +24,7 @@ def _ipv4() -> list[str]:
 
 
 def _ipv6() -> list[str]:
-    """Without those that hold on one link only: nobody can dial them without saying which."""
+    """Without link-local addresses: they cannot be dialled without a zone."""
     rows = [line.split() for line in _read("/proc/net/if_inet6").splitlines()]
     return sorted(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])) for row in rows if row[3] != "20")
 

@@ -1,4 +1,4 @@
-"""The SSH host key of a machine, taken over as the node's own key. Reads it; the file itself stays as it is."""
+"""Adopt the machine's SSH host key as the node's key. Copies it; does not change the host key file."""
 
 import os
 
@@ -12,7 +12,7 @@ _BYTES_MAX = 16 * 1024
 
 
 class _Given:
-    """Entropy whose first word is a seed that exists already."""
+    """A random source that returns an existing seed for requests of the seed's size."""
 
     def __init__(self, seed: bytes, rest: RandomSource) -> None:
         self._seed = seed
@@ -30,7 +30,7 @@ def adopt(source: str, path: str, disk: Disk, random: RandomSource) -> FileIdent
     try:
         private = load_ssh_private_key(content, None)
     except (ValueError, TypeError) as trouble:
-        raise _unfit(source, "it is not an unlocked OpenSSH private key") from trouble
+        raise _unfit(source, "it is not an unencrypted OpenSSH private key") from trouble
     if not isinstance(private, Ed25519PrivateKey):
         raise _unfit(source, "it is not an Ed25519 key")
     return file.make(path, disk, _Given(private.private_bytes_raw(), random))
@@ -45,7 +45,7 @@ def _read(source: str, disk: Disk) -> bytes:
 
 def _unfit(source: str, why: str) -> Invalid:
     return Invalid(
-        f"{source} cannot become this node's key: {why}",
-        remedy="name the Ed25519 host key: --host-key /etc/ssh/ssh_host_ed25519_key, or let the agent make its own",
+        f"cannot use {source} as this node's key: {why}",
+        remedy="give an Ed25519 host key: --host-key /etc/ssh/ssh_host_ed25519_key; or omit --host-key for a new key",
         code="key_form",
     )

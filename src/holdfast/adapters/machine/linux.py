@@ -1,4 +1,4 @@
-"""The Linux machine an agent runs on, read from /proc and the file system of its data. Says 0 where it cannot tell."""
+"""Facts of the Linux machine, from /proc and the data file system. A value that cannot be read is 0."""
 
 import os
 
@@ -6,7 +6,7 @@ from holdfast.model.report import Facts
 
 
 class LinuxMachine:
-    """How many containers run is not said: nobody counts them yet."""
+    """Does not report the number of running containers."""
 
     def __init__(self, data_dir: str, meminfo: str = "/proc/meminfo") -> None:
         self._data_dir = data_dir
@@ -41,7 +41,7 @@ class LinuxMachine:
 
     def _disk(self) -> tuple[int, int]:
         path = self._data_dir
-        while path:  # the data directory may not be there yet; the file system it will lie on is
+        while path:  # the data directory may not exist yet; a parent on the same file system does
             try:
                 about = os.statvfs(path)
             except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""One process per state directory: a lock that the kernel takes back whenever and however the process ends."""
+"""One process per state directory: a lock file that the kernel unlocks when the process ends."""
 
 import fcntl
 import os
@@ -10,17 +10,17 @@ PID_BYTES_MAX = 20
 
 
 class DirectoryLock:
-    """Held from the moment it is made until `release`, or until the process is gone."""
+    """Held from construction until `release` or the end of the process."""
 
     def __init__(self, directory: str, who: str = "agent", name: str = "lock") -> None:
-        """`who` is told to whoever comes second, with the process that holds it."""
+        """`who` and the holder's pid appear in the error message of the second process."""
         path = os.path.join(directory, name)
         try:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as trouble:
             raise Failed(
-                f"{path} cannot be made: {trouble.strerror}",
-                remedy=f"run this as the owner of {directory}, on a disk that can be written: ls -ld {directory}",
+                f"cannot create {path}: {trouble.strerror}",
+                remedy=f"run this as the owner of {directory}, on a writable disk: ls -ld {directory}",
                 code="disk_failed",
             ) from trouble
         try:
@@ -30,11 +30,11 @@ class DirectoryLock:
             os.close(self._handle)
             raise Conflict(
                 f"another {who} is running with {directory}" + (f" (pid {pid})" if pid.isdecimal() else ""),
-                remedy="stop it first, or give this one a --state-dir of its own",
+                remedy="stop it first, or use another --state-dir",
                 code="locked",
             ) from None
-        with suppress(OSError):  # a full disk: the lock holds all the same, only its holder is not named
-            os.pwrite(self._handle, f"{os.getpid()}\n".encode().rjust(PID_BYTES_MAX), 0)  # covers whoever was before
+        with suppress(OSError):  # on a full disk the lock still works; only the pid is missing
+            os.pwrite(self._handle, f"{os.getpid()}\n".encode().rjust(PID_BYTES_MAX), 0)  # overwrites the previous pid
 
     def release(self) -> None:
         os.close(self._handle)

@@ -1,4 +1,4 @@
-"""A machine that is whatever a test says."""
+"""A machine with fixed values, for tests."""
 
 from holdfast.model.report import Facts
 

@@ -1,4 +1,4 @@
-"""A file that tells this machine which agent runs and where it listens; gone with the agent, trusted by nobody."""
+"""A file that describes the running agent and its address; removed when the agent stops. No code trusts it."""
 
 import os
 from contextlib import suppress
@@ -9,7 +9,7 @@ from holdfast.ports.disk import Disk
 
 
 class Presence:
-    """agent-NODE.json, so that several agents can share a directory. Readable for all: nothing in it is secret."""
+    """agent-NODE.json, so that several agents can share a directory. World-readable: it contains no secret."""
 
     def __init__(self, directory: str, node: str, about: dict[str, object], disk: Disk) -> None:
         self._directory = directory
@@ -25,5 +25,5 @@ class Presence:
     def leave(self) -> None:
         with suppress(OSError):
             os.unlink(self._path)
-            if self._made:  # and nobody else came to live in it
+            if self._made:  # fails, and may, if the directory is not empty
                 os.rmdir(self._directory)

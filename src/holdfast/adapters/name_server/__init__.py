@@ -1,1 +1,1 @@
-"""DNS servers that answer for a fleet's internal names."""
+"""DNS servers for a fleet's internal names: dnsmasq, or memory for tests."""

@@ -1,8 +1,8 @@
-"""One dnsmasq that outlives the agent: started, found again by the next agent, ended; never one that is not ours.
+"""A dnsmasq process that outlives the agent: start it, find it again, end it. Never touches a foreign one.
 
-Ours is the process that was noted, by its number, the moment of its start and the configuration it was started with.
-Without a note it is one in our own view of the file system, started with that very configuration file. Each carries a
-mark in its command line that it answers with when asked, so that nobody else's answer is taken for its own.
+The process is identified by its recorded pid, start time and configuration file. Without that record it is a dnsmasq
+in our mount namespace with exactly that configuration file. Each has a random mark in its command line and returns it
+in a TXT record, so that an answer of another server is not mistaken for its answer.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Daemon:
         self._child: subprocess.Popen[bytes] | None = None
 
     def found(self) -> list[Process]:
-        """Every one of ours that lives. There is more than one only if somebody meddled."""
+        """All our running processes. More than one only if another program interfered."""
         self._bury()
         if self._child is not None and (mine := known(self._child.pid)) is not None:
             return [mine]
@@ -40,8 +40,8 @@ class Daemon:
         return [noted] if noted is not None else [one for one in with_argument(self._argument) if self._is_ours(one)]
 
     def start(self, name: str) -> Process | None:
-        """`name` is what it answers its mark to. None if it ended at once; `last_words` says why. Raises OSError if
-        there is no such program."""
+        """`name` is the TXT record that returns its mark. None if it ended at once (see `last_words`). Raises OSError
+        if the program does not exist."""
         with open(self._log_path, "ab") as log:
             log.truncate(0)
             self._child = subprocess.Popen(
@@ -50,11 +50,11 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # a Ctrl-C at the agent's terminal is not meant for it
+                start_new_session=True,  # Ctrl-C in the agent's terminal must not reach it
             )
         process = known(self._child.pid)
         if process is not None:
-            with suppress(OSError):  # found by its configuration then
+            with suppress(OSError):  # without the record it is found by its configuration
                 self._note(process)
         return process
 
@@ -72,11 +72,11 @@ class Daemon:
                 self._bury()
 
     def read_again(self, process: Process) -> bool:
-        """Tell it that its records changed; False if it is gone."""
+        """Make it read its records again; False if the process is gone."""
         return send(process, signal.SIGHUP)
 
     def mark(self, process: Process) -> tuple[str, str]:
-        """The name to ask for, and what it must answer."""
+        """The name of its TXT record, and the text that it must return."""
         marks = [word.removeprefix(MARK) for word in arguments(process.pid) if word.startswith(MARK)]
         name, _, text = (marks or [""])[0].partition(",")
         return name, text
@@ -87,7 +87,7 @@ class Daemon:
         return ""
 
     def shorten_log(self) -> None:
-        """It writes a line with every change; nobody else cuts them."""
+        """It logs a line with every change, and no other program rotates this log."""
         with suppress(OSError):
             if os.stat(self._log_path).st_size > LOG_BYTES_MAX:
                 os.truncate(self._log_path, 0)
@@ -102,7 +102,7 @@ class Daemon:
             self._child = None
 
     def _is_ours(self, process: Process) -> bool:
-        """Several nodes may share a machine and see different files under one path: the file system must be ours."""
+        """Nodes on one machine may see different files under one path: the mount namespace must be ours."""
         words = arguments(process.pid)
         named = os.path.basename(words[0]) == os.path.basename(self._program) if words else False
         try:

@@ -1,7 +1,7 @@
-"""dnsmasq as the DNS server of a node: its own process and files, records re-read on a signal and acknowledged.
+"""dnsmasq as a node's DNS server: its process and files; a changed record is verified by a query.
 
-Its directory must be readable for others (dnsmasq gives up root) and may be lost: all of it is made again from the
-signed manifest. Nothing outside of it is written.
+Its directory must be world-readable (dnsmasq drops root) and may be lost: it is written again from the signed
+manifest. Nothing outside of it is written.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from holdfast.adapters.runtime.process import Process
 from holdfast.errors import Failed, HoldfastError, TryLater
 from holdfast.ports.name_server import Serving
 
-TRY_S = 0.7  # three of them: a frozen server is known for one in about two seconds
+TRY_S = 0.7  # with three tries, a frozen server is detected in about two seconds
 START_TRY_S = 0.05
 READY_S = 5.0
 APPLY_S = 5.0
 LOOK_S = 0.005
-PROBED = 16  # changed names that are really asked for after a change, beside the serial
+PROBED = 16  # changed names that are queried after a change, beside the serial
 STARTS = 3
 PORT_S = 0.1
 USERS = ("dnsmasq", "nobody")
@@ -48,8 +48,8 @@ class Dnsmasq:
         self._records = os.path.join(self._directory, "records")
         self._daemon = Daemon(program, self._configuration)
         self._serving: Serving | None = None
-        self._written: dict[str, str] | None = None  # None: nobody knows, since this process began
-        self._former: dict[str, str] = {}  # before that: a change that was not acknowledged may not have happened
+        self._written: dict[str, str] | None = None  # None: unknown since this process started
+        self._former: dict[str, str] = {}  # the records before: an unacknowledged change may not have happened
         self._turn = asyncio.Lock()
 
     async def follow(self, serving: Serving | None) -> None:
@@ -65,7 +65,7 @@ class Dnsmasq:
             await self._run(serving)
 
     async def version(self) -> str:
-        """As the running process answers when it is asked."""
+        """As the running process reports it."""
         if self._serving is None or not self._daemon.found():
             return ""
         with suppress(TryLater):
@@ -85,7 +85,7 @@ class Dnsmasq:
                 for known in (self._written, told, self._former):
                     if known is not None and await asking.ask(zone_file.serial(known, serving.zone)):
                         return dict(known)
-                # Neither what was written nor what the file says now: what it really has is asked name by name.
+                # It serves neither what we wrote nor what the file holds now: query every known name.
                 return await asking.addresses({**self._salvage(serving), **self._former, **(self._written or {})})
 
     async def apply(self, names: Mapping[str, str]) -> None:
@@ -110,7 +110,7 @@ class Dnsmasq:
         running = self._daemon.found()
         same = _content(self._configuration) == text
         answers = bool(running) and await self._answers(serving, running[0], TRY_S)
-        self._mend_records(serving)
+        self._restore_records(serving)
         if len(running) == 1 and same and answers:
             return
         await self._daemon.end(running, frozen=not answers)
@@ -119,7 +119,7 @@ class Dnsmasq:
             try:
                 await self._start(serving)
                 return
-            except PortTaken:  # perhaps by the one before, which the kernel has not quite cleared away
+            except PortTaken:  # perhaps by the previous process, whose socket the kernel has not closed yet
                 await asyncio.sleep(PORT_S)
         await self._start(serving)
 
@@ -129,12 +129,12 @@ class Dnsmasq:
         except OSError as trouble:
             if shutil.which(self._program) is not None:
                 raise Failed(
-                    f"{self._program} cannot be started: {trouble.strerror}",
-                    remedy=f"look at the program and its permissions: ls -l {shutil.which(self._program)}",
+                    f"cannot start {self._program}: {trouble.strerror}",
+                    remedy=f"check the program and its permissions: ls -l {shutil.which(self._program)}",
                     code="dns_down",
                 ) from trouble
             raise Failed(
-                f"{self._program} is not installed, so this node answers for no internal name",
+                f"{self._program} is not installed, so this node resolves no internal names",
                 remedy="apt-get install dnsmasq-base",
                 code="dns_down",
             ) from trouble
@@ -152,29 +152,29 @@ class Dnsmasq:
         raise silent(f"{serving.address}:{self._port}")
 
     def _ended(self, serving: Serving) -> HoldfastError:
-        """By its last words, in ours."""
+        """Translate the last lines of its log into an error."""
         words, where = self._daemon.last_words(), f"{serving.address}:{self._port}"
         if "in use" in words:
             who = holder(serving.address, self._port)
             return PortTaken(
-                f"{where} is taken by {who}, so this node answers for no internal name",
-                remedy=f"stop it, or make it listen on other addresses: ss -lnutp 'sport = :{self._port}'",
+                f"{who} already listens on {where}, so this node resolves no internal names",
+                remedy=f"stop it, or let it listen on other addresses: ss -lnutp 'sport = :{self._port}'",
                 code="dns_down",
             )
         if "Cannot assign" in words:
             return TryLater(
-                f"{serving.address} is not an address of this machine now, so nobody can answer for names there",
+                f"this machine does not have the address {serving.address} now, so dnsmasq cannot listen on it",
                 remedy="bring the overlay network up, or correct the node's address in fleet.toml: ip address",
                 code="dns_down",
             )
         return Failed(
-            f"dnsmasq ended at once: {words or 'without a word'}",
+            f"dnsmasq ended at once: {words or 'it wrote no message'}",
             remedy=f"dnsmasq --test --conf-file={self._configuration}",
             code="dns_down",
         )
 
     async def _answers(self, serving: Serving, process: Process, try_s: float) -> bool:
-        """This very process: somebody else may have its address."""
+        """Whether this process answers: another server may use its address."""
         name, mark = self._daemon.mark(process)
         if not name:
             return False
@@ -187,7 +187,7 @@ class Dnsmasq:
     async def _acknowledged(
         self, serving: Serving, process: Process, before: Mapping[str, str], wanted: Mapping[str, str]
     ) -> None:
-        """A process that did not answer yet may not have its signal handlers, and a signal would end it."""
+        """Signal the process only after it answered: before it installs its handlers, a signal would end it."""
         changed = [name for name in before.keys() | wanted.keys() if before.get(name) != wanted.get(name)]
         probed = {name: wanted.get(name) or before[name] for name in sorted(changed)[:PROBED]}
         expected = {name: wanted[name] for name in probed if name in wanted}
@@ -203,8 +203,8 @@ class Dnsmasq:
                     break
                 await asyncio.sleep(LOOK_S)
         raise TryLater(
-            f"dnsmasq did not take over {len(wanted)} records: {self._daemon.last_words()[-120:]}",
-            remedy=f"it must be able to read {self._records}: namei -l {self._records}",
+            f"dnsmasq did not load {len(wanted)} records: {self._daemon.last_words()[-120:]}",
+            remedy=f"dnsmasq must be able to read {self._records}: namei -l {self._records}",
             code="dns_down",
         )
 
@@ -221,7 +221,7 @@ class Dnsmasq:
         return zone_file.read(_content(self._records), self._following().zone)
 
     def _salvage(self, serving: Serving) -> dict[str, str]:
-        """Names of a file that somebody else wrote or half of which is gone."""
+        """The valid names of a records file that is incomplete or that another program wrote."""
         lines = (_content(self._records) or b"").decode("utf-8", "replace").splitlines()
         found: dict[str, str] = {}
         for line in lines:
@@ -229,24 +229,24 @@ class Dnsmasq:
                 found |= zone_file.checked({name: line.split()[0] for name in line.split()[1:]}, serving.zone)
         return found
 
-    def _mend_records(self, serving: Serving) -> None:
-        """The file must be there for the next start, whoever took it away; whether its content is served is asked."""
+    def _restore_records(self, serving: Serving) -> None:
+        """The file must exist for the next start. Queries, not this file, decide which records are served."""
         told = self._read()
         if told is None and self._written is None and _content(self._records):
-            return  # of a former life, and not whole: `names` finds out what of it is served
+            return  # from a previous agent, and incomplete: `names` finds out which of it is served
         if told is None or (self._written is not None and told != self._written):
             self._write(self._records, zone_file.written(self._written or {}, serving.zone))
 
     def _make_directory(self) -> None:
         try:
             os.makedirs(self._directory, mode=0o755, exist_ok=True)
-            # Whatever the umask says: dnsmasq is not root any more when it reads. Nothing in it is secret.
+            # Independent of the umask: dnsmasq has dropped root when it reads. Nothing here is secret.
             os.chmod(self._directory, 0o755)  # noqa: S103
         except OSError as trouble:
             raise _unwritable(self._directory, trouble) from trouble
 
     def _write(self, path: str, content: bytes) -> None:
-        """Not forced to the disk: after a power cut all of it is made again."""
+        """Not flushed: after a power cut all of it is written again."""
         try:
             with open(f"{path}.new", "wb") as file:
                 os.fchmod(file.fileno(), 0o644)
@@ -271,8 +271,8 @@ def _content(path: str) -> bytes | None:
 
 
 def _user() -> str:
-    """Whom dnsmasq becomes once it has its port; "" where it may not choose: nobody may but root, and root not in the
-    unit that ships with us, which leaves it no right but the one to its port."""
+    """The user that dnsmasq switches to after binding its port. "" if it may not switch: only root may, and our
+    systemd unit removes that capability."""
     if os.geteuid() != 0 or not _may_change_user():
         return ""
     for name in USERS:
@@ -290,7 +290,7 @@ def _may_change_user() -> bool:
 
 def _unwritable(path: str, trouble: OSError) -> Failed:
     return Failed(
-        f"{path} cannot be written: {trouble.strerror}",
-        remedy=f"make room, or correct its owner: ls -ld {path}; df {os.path.dirname(path)}",
+        f"cannot write {path}: {trouble.strerror}",
+        remedy=f"free space, or correct its owner: ls -ld {path}; df {os.path.dirname(path)}",
         code="disk_failed",
     )

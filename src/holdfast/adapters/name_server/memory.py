@@ -1,4 +1,4 @@
-"""A DNS server that only remembers, with hands that do to it what life does to a real one."""
+"""A DNS server in memory, with controls that make it freeze or die, for tests."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ class MemoryNameServer:
         self.running = False
         self.troubles: list[HoldfastError] = []  # raised by follow instead of a start, one per attempt
 
-    # ---- hands
+    # ---- controls for tests
 
     def freeze(self) -> None:
         self.frozen = True
@@ -55,7 +55,7 @@ class MemoryNameServer:
         self.applied.append(dict(self.records))
 
     def answer(self, name: str) -> str:
-        """As whoever asks hears it; "" if there is no such name."""
+        """The answer to a query; "" if there is no such name."""
         self._following()
         return self.records.get(name, "")
 

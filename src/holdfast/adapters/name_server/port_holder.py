@@ -1,4 +1,4 @@
-"""Who has a port of this machine, so that a remedy can name the process."""
+"""Find the process that listens on a port, so that a remedy can name it."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ LISTENING = {"udp": "07", "tcp": "0A"}
 
 
 def holder(address: str, port: int) -> str:
-    """Such as "systemd-resolve (pid 412)"; "another process" where the kernel does not tell us."""
+    """Such as "systemd-resolve (pid 412)"; "another process" if the kernel does not reveal it."""
     for inode in _sockets(address, port):
         for pid in (name for name in os.listdir("/proc") if name.isdecimal()):
             if _has(pid, f"socket:[{inode}]"):
@@ -19,7 +19,7 @@ def holder(address: str, port: int) -> str:
 
 
 def _sockets(address: str, port: int) -> Iterator[str]:
-    """Of whoever listens at that very address or at all of them."""
+    """Inodes of sockets that listen on this address or on all addresses."""
     wanted = {f"{host}:{port:04X}" for host in (_kernel_spelling(address), "0" * 8, "0" * 32)}
     for table in TABLES:
         with suppress(OSError), open(f"/proc/net/{table}", encoding="ascii") as file:
@@ -30,7 +30,7 @@ def _sockets(address: str, port: int) -> Iterator[str]:
 
 
 def _kernel_spelling(address: str) -> str:
-    """Hexadecimal, in words of four bytes, the last byte of each first."""
+    """Hexadecimal, in groups of four bytes, each in reverse order."""
     packed = ip_address(address).packed
     words = (packed[at : at + 4][::-1] for at in range(0, len(packed), 4))
     return b"".join(words).hex().upper()

@@ -1,4 +1,4 @@
-"""Questions to one DNS server over one socket, many at a time; every one is bounded in time."""
+"""Queries to one DNS server over one socket, many at a time, each with a time limit."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -38,7 +38,7 @@ class Questions(asyncio.DatagramProtocol):
             waiting.set_result(answer)
 
     def error_received(self, exc: Exception) -> None:
-        """Nobody listens there: no reason to wait."""
+        """The port is closed, so waiting is pointless."""
         for waiting in self._open.values():
             if not waiting.done():
                 waiting.set_exception(exc)
@@ -49,7 +49,7 @@ class Questions(asyncio.DatagramProtocol):
         kind: dns.rdatatype.RdataType = dns.rdatatype.A,
         of: dns.rdataclass.RdataClass = dns.rdataclass.IN,
     ) -> tuple[str, ...]:
-        """What it answers; () also if there is no such name. Raises TryLater if it does not answer at all."""
+        """The records of the answer; () also if the name does not exist. Raises TryLater if no answer arrives."""
         assert self._transport is not None
         for _ in range(TRIES):
             self._number = (self._number + 1) % 65536
@@ -69,7 +69,7 @@ class Questions(asyncio.DatagramProtocol):
         raise silent(self._server)
 
     async def addresses(self, names: Mapping[str, str]) -> dict[str, str]:
-        """Which of these names it has, and where they lead; the addresses given say which kind to ask for."""
+        """Which of these names exist, and their addresses; the given addresses select A or AAAA."""
         found: dict[str, str] = {}
         turn = asyncio.Semaphore(AT_ONCE)
 
@@ -101,6 +101,6 @@ async def questions(address: str, port: int, try_s: float) -> AsyncIterator[Ques
 def silent(where: str) -> TryLater:
     return TryLater(
         f"the DNS server at {where} does not answer",
-        remedy="the agent starts it again by itself; if this stays, look at the agent's log",
+        remedy="the agent restarts it automatically; if this persists: journalctl -u holdfast-agent",
         code="dns_down",
     )

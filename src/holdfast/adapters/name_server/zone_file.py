@@ -1,7 +1,7 @@
-"""The records of a DNS server as a hosts file, and the serial that proves which of them a running server has. Pure.
+"""DNS records as a hosts file, and the serial that proves which version a server has loaded. Pure.
 
-The serial is one more record of the same file, named by the digest of all others: a server that answers to it has read
-that file to its end. No component can have its name: those know no underscore.
+The serial is one more record of the same file, named by the digest of all others: a server that resolves it has read
+the whole file. It cannot collide with a component's name, which never contains an underscore.
 """
 
 import re
@@ -12,7 +12,7 @@ from holdfast.errors import Invalid
 from holdfast.model import canonical
 from holdfast.model.route import within
 
-SERIAL_ADDRESS = "192.0.2.53"  # means nothing: an address of the documentation's own network
+SERIAL_ADDRESS = "192.0.2.53"  # has no meaning: an address of the documentation network
 SERIAL_LENGTH = 32
 BYTES_MAX = 64 << 20
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9](
 
 
 def checked(names: Mapping[str, str], zone: str) -> dict[str, str]:
-    """Sorted. Refuses what a server would silently leave out, and names that are not ours to answer for."""
+    """Sorted. Refuses records that a server would silently skip, and names outside the zone."""
     for name, address in names.items():
         if not _NAME.fullmatch(name) or not within(name, zone):
             raise Invalid(
@@ -29,7 +29,7 @@ def checked(names: Mapping[str, str], zone: str) -> dict[str, str]:
             )
         if not address or _address(address) != address:
             raise Invalid(
-                f"{name} leads to {address!r}, which is not an address",
+                f"the address of {name} is {address!r}, which is not an IP address",
                 remedy="correct the node's address in fleet.toml and apply",
             )
     return dict(sorted(names.items()))
@@ -40,18 +40,18 @@ def serial(names: Mapping[str, str], zone: str) -> str:
 
 
 def mark(zone: str) -> str:
-    """The name to which a server says which process it is."""
+    """The TXT record in which a server names its process."""
     return f"_process.{zone}"
 
 
 def written(names: Mapping[str, str], zone: str) -> bytes:
-    """The serial comes last, so that nobody answers to it who did not read the rest."""
+    """The serial is the last line, so a server resolves it only after reading the rest."""
     lines = [f"{address} {name}" for name, address in sorted(names.items())]
     return "".join(f"{line}\n" for line in (*lines, f"{SERIAL_ADDRESS} {serial(names, zone)}")).encode()
 
 
 def read(content: bytes | None, zone: str) -> dict[str, str] | None:
-    """None unless it is, to the last byte, what `written` makes."""
+    """None unless the content is exactly what `written` makes."""
     if content is None:
         return None
     pairs = [line.split(" ") for line in content.decode("utf-8", "replace").splitlines()[:-1]]

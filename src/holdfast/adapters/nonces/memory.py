@@ -1,4 +1,4 @@
-"""Nonces in memory, for tests and simulation: gone with the process."""
+"""Nonces in memory, for tests and simulation; lost when the process ends."""
 
 from concurrent.futures import Future
 
@@ -26,4 +26,4 @@ class MemoryNonces:
         return answer
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Nothing to close."""

@@ -1,7 +1,7 @@
-"""Nonces in an SQLite file: admitted only once the disk has them; whatever is in doubt is refused.
+"""Nonces in a SQLite file: admitted only after they are on the disk; refused in doubt.
 
-One thread writes, and all who wait share one flush. What has expired is forgotten in portions by the same thread, on
-the way, so that nobody waits for a great sweep.
+One thread writes, and all waiting requests share one flush. The same thread deletes expired nonces in small batches,
+so that no request waits for a large clean-up.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x48464E43  # "HFNC"
 FORMAT = 1
-FORGET_EVERY_S = 0.2  # little and often: rows lie where their hash puts them, and each one dirties a page
-FORGET_ROWS = 100  # at most, with one group
+FORGET_EVERY_S = 0.2  # small batches: rows are ordered by hash, so each deleted row dirties another page
+FORGET_ROWS = 100  # at most, with each group
 CHECKPOINT_PAGES = 1000
 _LOCK_WAIT_MS = 2000
-_NAME_BYTES = 16  # of a sha256: nobody finds two nonces of one name, and rows stay short
+_NAME_BYTES = 16  # of a sha256: a collision is infeasible, and rows stay short
 
 _SCHEMA = """
 CREATE TABLE taken (name BLOB PRIMARY KEY, until_ms INTEGER NOT NULL) WITHOUT ROWID;
@@ -40,7 +40,7 @@ CREATE INDEX ending ON taken (until_ms);
 
 class SqliteNonces:
     def __init__(self, path: str, clock: Clock) -> None:
-        """Opens the file, makes it if it is missing. A damaged one is refused: forgetting it would let replays in."""
+        """Opens or creates the file. A damaged file is refused: discarding it would allow replays."""
         self._path = os.path.abspath(path)
         self._clock = clock
         self._db = _opened(self._path)
@@ -81,7 +81,7 @@ class SqliteNonces:
         except apsw.Error as error:
             why = outcome(error, self._path, self._db.system_errno)
             self._undo()
-            if ends_writing(why):  # after a flush that failed, a second success would prove nothing
+            if ends_writing(why):  # after a failed flush, a later success would prove nothing
                 self._ended = str(error)
             self._refuse(group, why)
         except BaseException as error:
@@ -90,7 +90,7 @@ class SqliteNonces:
             raise
 
     def _refuse(self, group: Sequence[Ticket], why: HoldfastError) -> None:
-        for ticket in group:  # one error each: a raised one grows a traceback
+        for ticket in group:  # one error per ticket: raising adds a traceback
             ticket.answer, ticket.trouble = None, type(why)(why.message, remedy=why.remedy, code=why.code)
 
     def _undo(self) -> None:
@@ -118,7 +118,7 @@ class SqliteNonces:
         return apsw.SQLITE_OK
 
     def _checkpoint_when_due(self) -> None:
-        """By hand, before a group: SQLite's own would come after the commit and hide its errors."""
+        """Explicit, before a group: SQLite's automatic checkpoint runs after the commit and hides its errors."""
         if self._wal_pages >= CHECKPOINT_PAGES:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             self._wal_pages = 0
@@ -140,7 +140,7 @@ def _opened(path: str) -> apsw.Connection:
         db.pragma("trusted_schema", "off")
         db.wal_autocheckpoint(0)
         _accept(path, db)
-        sync_folder(os.path.dirname(path))  # the names of the file and of its WAL; SQLite does not flush them
+        sync_folder(os.path.dirname(path))  # SQLite does not flush the directory entries of the file and its WAL
     except OSError as error:
         raise unusable(path, str(error)) from error
     except apsw.Error as error:
@@ -149,20 +149,20 @@ def _opened(path: str) -> apsw.Connection:
 
 
 def _accept(path: str, db: apsw.Connection) -> None:
-    """A file cut off while it was made is empty and is made again; any other must be ours, and whole."""
+    """A file that was cut off during creation is empty and is created again; any other must be valid."""
     known = db.pragma("application_id"), db.pragma("user_version")
     if known == (0, 0) and db.execute("SELECT count(*) FROM sqlite_master").get == 0:
         db.execute(
             f"BEGIN IMMEDIATE; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; {_SCHEMA} COMMIT"
         )
     elif known != (APPLICATION_ID, FORMAT):
-        raise damaged(path, "it is not a file of nonces of this release")
+        raise damaged(path, "it is not a nonce file of this release")
     elif db.pragma("quick_check") != "ok":
-        raise damaged(path, "its pages do not fit together")
+        raise damaged(path, "SQLite's quick_check found damaged pages")
 
 
 def outcome(error: apsw.Error, path: str, system_errno: int) -> HoldfastError:
-    """SQLite's complaint in our words; whichever it is, nobody was admitted."""
+    """Translate a SQLite error; in every case the nonce was not admitted."""
     found = trouble(error, path, system_errno)
     if isinstance(found, Corrupt):
         return damaged(path, str(error))
@@ -173,16 +173,16 @@ def outcome(error: apsw.Error, path: str, system_errno: int) -> HoldfastError:
 
 def damaged(path: str, why: str) -> Corrupt:
     return Corrupt(
-        f"{path}, which remembers requests already taken, is damaged: {why}",
-        remedy=f"stop the hub, wait two minutes, remove {path} and start it again: "
-        "by then no request it knew can be sent again",
+        f"{path}, which records the requests already received, is damaged: {why}",
+        remedy=f"stop the hub, wait two minutes, delete {path} and start the hub again: "
+        "after two minutes no recorded request can be replayed",
         code="nonces_damaged",
     )
 
 
 def unusable(path: str, why: str) -> Failed:
     return Failed(
-        f"{path}, which remembers requests already taken, cannot be written: {why}; so no request is taken",
+        f"cannot write {path}, which records the requests already received: {why}; the hub refuses all requests",
         remedy="check the disk, then restart the hub",
         code="nonces_failed",
     )

@@ -1,1 +1,1 @@
-"""Ways to tell a person: a webhook, whatever Apprise speaks, a command on the hub's machine, a list in memory."""
+"""Notifiers that deliver alerts: a webhook, Apprise, a command on the hub's machine, or memory."""

@@ -1,4 +1,4 @@
-"""An alert through Apprise, which knows a hundred services by URL. Loaded when first used, in a thread of its own."""
+"""Send an alert through Apprise, which supports many services by URL. Imported on first use, in a thread."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ class AppriseNotifier:
                 sent = await asyncio.get_running_loop().run_in_executor(None, self._send, alert)
         except TimeoutError:
             raise self._undelivered(f"it took longer than {self._send_s:.0f} s") from None
-        except Exception as trouble:  # a hundred plugins raise what they like
+        except Exception as trouble:  # plugins raise arbitrary exceptions
             raise self._undelivered(type(trouble).__name__) from None
         if not sent:
             raise self._undelivered("the service did not accept it")
@@ -32,7 +32,7 @@ class AppriseNotifier:
         import apprise
 
         if self._service is None:
-            # Apprise logs addresses with their secrets; what matters of a failure is said below.
+            # Apprise logs URLs with their secrets; our own error below is enough.
             logging.getLogger("apprise").setLevel(logging.CRITICAL)
             service = apprise.Apprise()
             if not service.add(self._url):
@@ -47,7 +47,7 @@ class AppriseNotifier:
 
     def _undelivered(self, why: str) -> TryLater:
         return TryLater(
-            f"Apprise target {self.name} did not take the alert: {why}",
-            remedy=f"check the URL of [[alerts]] {self.name} in fleet.toml, then holdfast apply",
+            f"the Apprise target {self.name} did not accept the alert: {why}",
+            remedy=f"correct the URL of [[alerts]] {self.name} in fleet.toml, then: holdfast apply",
             code="alert_undelivered",
         )

@@ -1,4 +1,4 @@
-"""An alert as JSON on the standard input of a command, which is named by the hub's own flag, never by a revision."""
+"""Send an alert as JSON to a command's standard input. Only the hub's flag names the command, never a revision."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class CommandNotifier:
             raise self._undelivered(f"it cannot be started: {trouble}") from trouble
         try:
             async with asyncio.timeout(self._send_s):
-                with suppress(ConnectionError):  # it need not read all of it
+                with suppress(ConnectionError):  # the command may close its input early
                     await process.communicate(msgspec.json.encode(alert) + b"\n")
                 code = await process.wait()
         except TimeoutError:
@@ -40,18 +40,19 @@ class CommandNotifier:
         finally:
             await _ended(process)
         if code != 0:
-            raise self._undelivered(f"it ended with {code}")
+            raise self._undelivered(f"exit code {code}")
 
     def _undelivered(self, why: str) -> TryLater:
         return TryLater(
-            f"the alert command {self._argv[0]} did not work: {why}",
-            remedy="run it by hand with a line of JSON on its input; then start the hub with a better --alert-command",
+            f"the alert command {self._argv[0]} failed: {why}",
+            remedy="test it with a line of JSON on its standard input; then restart the hub with a working "
+            "--alert-command",
             code="alert_undelivered",
         )
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Nothing of it stays behind, children included: it leads a session of its own."""
+    """Kill it and its children: the command leads its own session."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             _kill_group(process.pid)

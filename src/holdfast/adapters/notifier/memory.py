@@ -1,4 +1,4 @@
-"""A notifier that only remembers, for tests and simulation."""
+"""A notifier that collects alerts in a list, for tests and simulation."""
 
 from holdfast.errors import HoldfastError
 from holdfast.model.alert import Alert
@@ -8,7 +8,7 @@ class MemoryNotifier:
     def __init__(self, name: str = "memory") -> None:
         self.name = name
         self.alerts: list[Alert] = []
-        self.troubles: list[HoldfastError] = []  # raised instead, one per attempt, until none is left
+        self.troubles: list[HoldfastError] = []  # errors to raise instead, one per attempt
 
     async def send(self, alert: Alert) -> None:
         if self.troubles:

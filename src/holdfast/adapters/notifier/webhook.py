@@ -1,4 +1,4 @@
-"""An alert as JSON, posted to one address. Follows no redirect, reads no answer beyond its status."""
+"""Send an alert as JSON to a webhook URL. Follows no redirect; reads only the status of the answer."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ SEND_S = 10.0
 
 
 class WebhookNotifier:
-    """`name` is what people read; the address may carry a secret and is never shown."""
+    """`name` is shown to people; the URL may contain a secret and is never shown."""
 
     def __init__(self, name: str, url: str, send_s: float = SEND_S) -> None:
         self.name = name
@@ -38,13 +38,13 @@ class WebhookNotifier:
         except TimeoutError:
             raise self._undelivered(f"no answer within {self._send_s:.0f} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as trouble:
-            raise self._undelivered(type(trouble).__name__) from None  # their words may repeat the address
+            raise self._undelivered(type(trouble).__name__) from None  # the exception's text may contain the URL
         if not 200 <= status < 300:
             raise self._undelivered(f"HTTP status {status}")
 
     def _undelivered(self, why: str) -> TryLater:
         return TryLater(
-            f"the webhook {self.name} did not take the alert: {why}",
-            remedy=f"check the address of [[alerts]] {self.name} in fleet.toml, then holdfast apply",
+            f"the webhook {self.name} did not accept the alert: {why}",
+            remedy=f"correct the url of [[alerts]] {self.name} in fleet.toml, then: holdfast apply",
             code="alert_undelivered",
         )

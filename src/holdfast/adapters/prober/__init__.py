@@ -1,1 +1,1 @@
-"""Looks whether something answers."""
+"""Health probes of containers: over the network, by a command, or scripted in memory."""

@@ -1,7 +1,7 @@
-"""One `grpc.health.v1.Health/Check` as bytes: what is asked, and how the answer reads. Pure; knows no socket.
+"""One `grpc.health.v1.Health/Check` request and its response as bytes. Pure; knows no socket.
 
-Of HTTP/2 exactly what one small question needs. The answer's headers stay unread: a status comes only as a message,
-and whoever has none to give (an error, no such service) sends none.
+Implements only the part of HTTP/2 that one small request needs. The response headers are not read: a status arrives
+only as a message, and an error or an unknown service sends no message.
 """
 
 from collections.abc import Mapping
@@ -11,23 +11,23 @@ from msgspec import Struct
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 PATH = b"/grpc.health.v1.Health/Check"
 STREAM = 1
-FRAME_MAX = 16_384  # we never allowed more
+FRAME_MAX = 16_384  # the HTTP/2 default; we never allow more
 ANSWER_MAX = 65_536
 
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY = 0, 1, 3, 4, 6, 7
 _END_STREAM = _ACK = 0x1
 _END_HEADERS, _PADDED = 0x4, 0x8
 _NO_PUSH = b"\x00\x02\x00\x00\x00\x00"
-_WHOLE_SERVER = b"\x00\x00\x00\x00\x00"  # a message of no bytes, not compressed: the service with the empty name
+_WHOLE_SERVER = b"\x00\x00\x00\x00\x00"  # an empty, uncompressed message: the service with the empty name
 
 SERVING = 1
 WORDS: Mapping[int, str] = {0: "UNKNOWN", SERVING: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
-NOT_HTTP2 = "it does not speak HTTP/2 without TLS, as gRPC does"
-NO_STATUS = "it gave no health status: does it serve grpc.health.v1.Health?"
+NOT_HTTP2 = "it does not speak HTTP/2 without TLS, which gRPC requires"
+NO_STATUS = "it returned no health status; check that it serves grpc.health.v1.Health"
 
 
 class Said(Struct, frozen=True):
-    """`status` is None where there was none, and `why` says so."""
+    """`status` is None if there was none; `why` then has the reason."""
 
     status: int | None
     why: str = ""
@@ -35,10 +35,10 @@ class Said(Struct, frozen=True):
 
 def request(authority: str) -> bytes:
     headers = (
-        b"\x83\x86"  # :method POST, :scheme http: numbers 3 and 6 of the table everybody has
+        b"\x83\x86"  # :method POST, :scheme http: entries 3 and 6 of the static HPACK table
         + b"\x04" + _text(PATH)
         + b"\x01" + _text(authority.encode())
-        + b"\x0f\x10" + _text(b"application/grpc")  # content-type is number 31
+        + b"\x0f\x10" + _text(b"application/grpc")  # content-type is entry 31
         + b"\x00" + _text(b"te") + _text(b"trailers")
     )  # fmt: skip
     return (
@@ -59,7 +59,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 class Answer:
-    """Takes bytes as they come. `said` is set once it is known; `reply` is what the other side waits for meanwhile."""
+    """Takes bytes as they arrive. `said` is set once the result is known; `reply` is what must be sent meanwhile."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -90,9 +90,9 @@ class Answer:
         elif kind == _PING and not flags & _ACK:
             self.reply += _frame(_PING, _ACK, 0, payload)
         elif kind == _GOAWAY:
-            self.said = Said(None, "it ended the connection before it answered")
+            self.said = Said(None, "it closed the connection before it answered")
         elif stream == STREAM and kind == _RESET:
-            self.said = Said(None, f"it refused the question (HTTP/2 error {int.from_bytes(payload, 'big')})")
+            self.said = Said(None, f"it reset the request (HTTP/2 error {int.from_bytes(payload, 'big')})")
         elif stream == STREAM and kind == _DATA:
             self._data(payload[1 : len(payload) - payload[0]] if flags & _PADDED and payload else payload)
         if self.said is None and stream == STREAM and kind in (_DATA, _HEADERS) and flags & _END_STREAM:
@@ -104,7 +104,7 @@ class Answer:
         if len(self._message) < 5 or len(self._message) < 5 + length:
             return
         body = self._message[5 : 5 + length]
-        if self._message[0]:  # we offered no compression
+        if self._message[0]:  # compressed, although we offered no compression
             self.said = Said(None, NO_STATUS)
         else:
-            self.said = Said(body[1] if len(body) == 2 and body[0] == 8 else 0)  # field 1; left out, it is UNKNOWN
+            self.said = Said(body[1] if len(body) == 2 and body[0] == 8 else 0)  # field 1; if absent: UNKNOWN

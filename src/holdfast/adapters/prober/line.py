@@ -1,7 +1,7 @@
-"""A short connection with one deadline for all of it. Waits as seldom as it can: near by, almost everything is at once.
+"""A short TCP connection with one deadline for all of it.
 
-On one machine a connection stands before `connect` even admits it, and what is small is sent without waiting; so an
-ordinary question waits once, for its answer. That is half of what asyncio's own calls and timeouts cost.
+It avoids waiting on the event loop: a local connection is usually complete at once, and a small request is sent
+without waiting, so a typical probe waits once, for its answer. That halves the cost of asyncio's own calls.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Line:
                 await self._wait(self._loop.add_writer, self._loop.remove_writer)
 
     async def receive(self) -> bytes:
-        """Some of it; nothing once the other side has closed."""
+        """Some bytes; none after the other side has closed."""
         while True:
             await self._wait(self._loop.add_reader, self._loop.remove_reader)
             with suppress(BlockingIOError):

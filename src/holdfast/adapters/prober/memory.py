@@ -1,4 +1,4 @@
-"""A prober with answers written beforehand, for tests and simulation."""
+"""A prober with scripted answers, for tests and simulation."""
 
 import asyncio
 from collections import deque
@@ -12,8 +12,8 @@ NOTHING = Verdict(False, "nothing listens there")
 
 
 class MemoryProber:
-    """`answers` by the name of a container or its image: given one after the other, the last one for good; whoever has
-    none is well as long as it runs. `slow_s` is how long one takes; longer than its timeout is no answer."""
+    """`answers` by container name or image, used in order; the last one repeats. Without answers, a running container
+    is healthy. `slow_s` is the delay of an answer; beyond the timeout the probe fails."""
 
     def __init__(self) -> None:
         self.answers: dict[str, list[Verdict]] = {}

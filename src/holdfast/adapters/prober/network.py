@@ -1,4 +1,4 @@
-"""Asks containers over the network of this machine whether they are well, or inside them by a command."""
+"""Probe a container's health: over this machine's network, or by a command inside it."""
 
 import asyncio
 import errno
@@ -20,21 +20,21 @@ from holdfast.ports.runtime import Finished
 
 Exec = Callable[[str, Sequence[str], float], Awaitable[Finished]]
 
-HEAD_MAX = 16_384  # bytes of an answer that are looked at
-EXEC_GRACE_S = 1.0  # the runtime ends the command in time; this is for a runtime that does not
+HEAD_MAX = 16_384  # bytes of an answer that are read
+EXEC_GRACE_S = 1.0  # the runtime ends the command at its timeout; this is for a runtime that does not
 _OK = Verdict(True)
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r\n]")
 _REACHED: dict[int | None, str] = {
     errno.ECONNREFUSED: "nothing listens there",
     errno.ECONNRESET: "the connection was reset",
     errno.EPIPE: "the connection was reset",
-    errno.EHOSTUNREACH: "there is no way to it",
-    errno.ENETUNREACH: "there is no way to it",
+    errno.EHOSTUNREACH: "no route to it",
+    errno.ENETUNREACH: "no route to it",
 }
 
 
 class NetworkProber:
-    """`exec` runs a command in a container: the runtime's."""
+    """`exec` runs a command in a container, through the runtime."""
 
     def __init__(self, exec: Exec) -> None:
         self._exec = exec
@@ -45,7 +45,7 @@ class NetworkProber:
             return await self._command(container, health, timeout_s)
         place = place_of(container, health)
         if place is None:
-            return Verdict(False, "it has no address of its own and does not publish the port that is asked")
+            return Verdict(False, "it has no address of its own and does not publish the probed port")
         try:
             async with Line(place, timeout_s) as line:
                 return await _WAYS[health.type](line, place, health)
@@ -69,7 +69,7 @@ class NetworkProber:
 
 
 def place_of(container: Container, health: Health) -> Place | None:
-    """Its own address where it has one, for that works also while the node's ports are still being set up."""
+    """Its own address if it has one: that works even while the node's ports are still being set up."""
     port = health.port if health.port is not UNSET else _only_port(container)
     if port is None:
         return None
@@ -108,7 +108,7 @@ def _question(host: str, path: str) -> bytes:
 
 
 def _final(content: bytes) -> bytes:
-    """Without answers that only announce one (100, 103); empty until there is more than those."""
+    """Without interim responses (100, 103); empty until a final one arrives."""
     while (found := _STATUS.match(content)) and found[1].startswith(b"1"):
         content = content.partition(b"\r\n\r\n")[2]
     return content
@@ -117,7 +117,7 @@ def _final(content: bytes) -> bytes:
 def _judged(place: Place, head: bytes) -> Verdict:
     found = _STATUS.match(head)
     if found is None:
-        what = f"answered, but not in HTTP: {head[:40]!r}" if head else "closed the connection without an answer"
+        what = f"answered, but not with HTTP: {head[:40]!r}" if head else "closed the connection without an answer"
         return Verdict(False, f"{_said(place)} {what}")
     status = int(found[1])
     return _OK if 200 <= status < 400 else Verdict(False, f"{_said(place)} answered with status {status}")
@@ -136,7 +136,7 @@ async def _grpc(line: Line, place: Place, health: Health) -> Verdict:
     status, why = answer.said.status, answer.said.why
     if status == grpc_health.SERVING:
         return _OK
-    said = why if status is None else f"it says {grpc_health.WORDS.get(status, str(status))}"
+    said = why if status is None else f"health status {grpc_health.WORDS.get(status, str(status))}"
     return Verdict(False, f"{_said(place)}: {said}")
 
 

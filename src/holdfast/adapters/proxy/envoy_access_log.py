@@ -1,7 +1,7 @@
-"""What the proxy writes about requests and connections: one JSON object per line. Pure.
+"""Envoy's access log configuration: one JSON object per line. Pure.
 
-A path is written without its query: people put secrets there. A connection that came to a request has the line of its
-request; a handshake that failed has a line of its own that says why (M-06).
+Paths are logged without the query, which often contains secrets. A connection with requests is logged by its
+requests; a failed handshake gets its own line with the reason (M-06).
 """
 
 from holdfast.adapters.proxy.envoy_names import extension
@@ -28,7 +28,7 @@ HANDSHAKE = {
     "sni": "%REQUESTED_SERVER_NAME%",
     "client": "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%",
     "failure": "%DOWNSTREAM_TRANSPORT_FAILURE_REASON%",
-    "flags": "%RESPONSE_FLAGS%",  # NR: nobody here has that name
+    "flags": "%RESPONSE_FLAGS%",  # NR: no route for that name
 }
 FAILED = {
     "or_filter": {
@@ -51,7 +51,7 @@ def of_requests(path: str, listener: str) -> list[dict[str, object]]:
 
 
 def of_connections(path: str, listener: str) -> list[dict[str, object]]:
-    """Of those that are passed through without being opened."""
+    """For connections that are passed through without terminating TLS."""
     return [_written(path, {"kind": "connection", "listener": listener, **PASSED})]
 
 

@@ -1,4 +1,4 @@
-"""Waiting until the running Envoy says that it has what was written, or why not. Bounded, whatever it does."""
+"""Wait until the running Envoy reports the written versions, or the reason it refused them. Time-limited."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def lacking(expected: Mapping[str, str], versions: Mapping[str, str]) -> dict[st
 
 
 class Acknowledgement:
-    """Of one set: what the process was, and where its log ended, when the first file of it was written."""
+    """For one set: the process and the end of its log when the first file of the set was written."""
 
     def __init__(self, admin: Admin, process: EnvoyProcess) -> None:
         self._admin = admin
@@ -41,10 +41,10 @@ class Acknowledgement:
                 raise refused(why)
             self._check_alive()
             await asyncio.sleep(LOOK_S)
-        raise down(f"it did not take up {sorted(left)[0]} within {ACKNOWLEDGED_S:g} s")
+        raise down(f"it did not load {sorted(left)[0]} within {ACKNOWLEDGED_S:g} s")
 
     async def of_listeners(self) -> None:
-        """Those that changed wait for certificates and request routes before they take over."""
+        """Changed listeners wait for certificates and request routes before they become active."""
         until_s = _now_s() + ACKNOWLEDGED_S
         while _now_s() < until_s:
             if (await self._admin.gauges(f"^{WARMING}$")).get(WARMING) == 0:
@@ -53,7 +53,7 @@ class Acknowledgement:
         raise down(f"its listeners were not ready within {ACKNOWLEDGED_S:g} s")
 
     async def of_the_one_before(self, expected: Mapping[str, str]) -> None:
-        """As good as it gets: whoever comes next finds out by himself."""
+        """Best effort: the next apply verifies the state again."""
         until_s = _now_s() + BACK_S
         while _now_s() < until_s and self._process.envoy() is not None:
             try:
@@ -65,17 +65,17 @@ class Acknowledgement:
 
     def _check_alive(self) -> None:
         if self._process.envoy() != self._envoy:
-            raise down("it ended while it was told its routes")
+            raise down("it ended while its routes were being updated")
 
 
 def _now_s() -> float:
-    """Seconds of the loop: what is waited for here is a process, which no virtual clock moves."""
+    """The loop's time: the wait is for a process, which a virtual clock does not move."""
     return asyncio.get_running_loop().time()
 
 
 def refused(why: str) -> Failed:
     return Failed(
-        f"the proxy refused the new set of routes and goes on with the one before: {why}",
-        remedy="report this, with proxy/envoy.log of the agent's state directory",
+        f"the proxy refused the new routes and keeps the previous ones: {why}",
+        remedy="report this, and attach proxy/envoy.log from the agent's state directory",
         code="proxy_refused",
     )

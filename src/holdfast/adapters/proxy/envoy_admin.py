@@ -1,4 +1,4 @@
-"""Envoy's own word on what it has, asked over its admin socket. Every question is bounded."""
+"""Queries to Envoy's admin socket: loaded versions, gauges, server state. Each has a time limit."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from holdfast.errors import TryLater
 
-ANSWER_S = 3.0  # a process that reads two thousand services anew answers nobody for most of a second
+ANSWER_S = 3.0  # while it loads two thousand services, Envoy does not answer for most of a second
 ANSWER_BYTES_MAX = 64 << 20
 
 
@@ -18,14 +18,14 @@ class Admin:
         self._patience_s = patience_s
 
     async def versions(self) -> Mapping[str, str]:
-        """By statistic: the version of each file that is in force."""
+        """By statistic: the active version of each file."""
         return {one["name"]: one["value"] for one in await self._statistics("TextReadouts", "version_text$")}
 
     async def gauges(self, pattern: str) -> Mapping[str, int]:
         return {one["name"]: int(one["value"]) for one in await self._statistics("Gauges", pattern)}
 
     async def version(self) -> str:
-        """Product and version, "" until it serves."""
+        """Product and version; "" until it serves."""
         about = json.loads(await self._asked("/server_info"))
         words = str(about.get("version", "")).split("/")
         return f"envoy {words[1]}" if about.get("state") == "LIVE" and len(words) > 1 else ""
@@ -35,7 +35,7 @@ class Admin:
         return [one for one in json.loads(body).get("stats", []) if "name" in one]
 
     async def _asked(self, path: str) -> bytes:
-        """One question per connection: nothing is kept open between loops, agents and lives of Envoy."""
+        """One request per connection: no connection outlives a loop, an agent or an Envoy process."""
         try:
             return await asyncio.wait_for(self._exchanged(path), self._patience_s)
         except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as trouble:
@@ -63,7 +63,7 @@ async def _body(reader: asyncio.StreamReader) -> bytes:
 
 def down(why: str) -> TryLater:
     return TryLater(
-        f"the proxy of this node does not run: {why}",
-        remedy="it is started again by itself; if this stays, read proxy/envoy.log in the agent's state directory",
+        f"the proxy of this node is not running: {why}",
+        remedy="it restarts automatically; if this persists, read proxy/envoy.log in the agent's state directory",
         code="proxy_down",
     )

@@ -1,4 +1,4 @@
-"""What Envoy is started with: where its files are, and how it is asked. All else it reads while it runs. Pure."""
+"""Envoy's start configuration: file paths, admin socket, limits. It reads the rest while it runs. Pure."""
 
 import resource
 from collections.abc import Sequence
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from holdfast.adapters.proxy.envoy_names import extension, file_source
 
 CONNECTIONS_MAX = 50_000
-FILES_APART = 1_000  # for listeners, watches and the socket by which it is asked: those must not go first
-DRAIN_S = 600  # how long connections of a name that left, or got other settings, may go on
+FILES_APART = 1_000  # reserved for listeners, watches and the admin socket, which must not run out first
+DRAIN_S = 600  # how long connections of a removed or changed name may continue
 THREADS_MAX = 8
 
-# Statistics that we or a person look at. Envoy's others cost some 50 kB for each of two thousand services.
+# The statistics in use. Envoy's others cost about 50 kB for each of two thousand services.
 COUNTED_PREFIXES = ("cluster_manager.", "listener_manager.", "server.", "sds.")
 COUNTED_SUFFIXES = (
     "version_text",
@@ -30,7 +30,7 @@ COUNTED_SUFFIXES = (
 
 
 def _connections_max() -> int:
-    """Each may need a file to its backend as well; beyond that a new client is refused, and not kept waiting."""
+    """A connection may need a second file for its backend; beyond the limit a new client is refused at once."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if files == resource.RLIM_INFINITY:
         return CONNECTIONS_MAX
@@ -46,7 +46,7 @@ def bootstrap(clusters: str, listeners: str, admin_socket: str) -> dict[str, obj
     )
     return {
         "node": {"id": "holdfast", "cluster": "holdfast"},
-        # A socket in a directory that is closed to everybody else, never a port: whoever can ask may also shut it down.
+        # A socket in a private directory, never a port: the admin API can also shut Envoy down.
         "admin": {"address": {"pipe": {"path": admin_socket, "mode": 0o600}}},
         "dynamic_resources": {"cds_config": file_source(clusters), "lds_config": file_source(listeners)},
         "stats_config": {"stats_matcher": {"inclusion_list": {"patterns": patterns}}},
@@ -62,5 +62,5 @@ def command(binary: str, configuration: str, threads: int) -> Sequence[str]:
         *("--concurrency", str(max(1, min(threads, THREADS_MAX)))),
         *("--drain-time-s", str(DRAIN_S)),
         *("--file-flush-interval-msec", "1000"),
-        "--disable-hot-restart",  # two of one machine would meet at one socket
+        "--disable-hot-restart",  # otherwise two Envoys on one machine would share a socket
     )

@@ -1,4 +1,4 @@
-"""Backends as Envoy knows them: literal addresses, never a name that somebody could make point elsewhere. Pure."""
+"""Backends as Envoy clusters: IP addresses only, never DNS names, which an attacker could redirect. Pure."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,11 +11,11 @@ from holdfast.errors import Invalid
 from holdfast.ports.proxy import Backend, ProxyRoute, Upstream
 
 CONNECT_S = 2
-NEIGHBOUR_S = 1  # in the overlay
-# Far above what a node can do: what limits a service is its container, and Envoy's own 1,024 would answer 503 below it.
+NEIGHBOUR_S = 1  # for another node in the overlay
+# Far above a node's capacity: the container limits a service, and Envoy's default of 1,024 would answer 503 too early.
 MANY = 1_000_000
-# A connection of ours that nobody uses ends before a server ends it: a request that meets the end of its connection
-# cannot be repeated safely. Servers wait 2 s (gunicorn), 5 s (node) or longer.
+# We close an idle connection before the server does: a request that meets a closing connection cannot be repeated
+# safely. Servers close after 2 s (gunicorn), 5 s (node) or longer.
 IDLE_S = 1
 
 
@@ -38,7 +38,7 @@ def cluster(route: ProxyRoute) -> Raw:
     if len(route.backends) > 1:
         made |= {"lb_policy": "LEAST_REQUEST", "outlier_detection": _ejection(90)}
     elif route.public:
-        # A node that is gone: after three clients waited in vain, the next ones hear of it at once, for a while.
+        # For a lost node: after three failed connection attempts, requests fail at once for a while.
         panic = {"healthy_panic_threshold": {"value": 0}}
         made |= {"outlier_detection": _ejection(100), "common_lb_config": panic}
     if route.mode == "l7":
@@ -59,14 +59,14 @@ def literal(address: str) -> str:
         return str(ip_address(address))
     except ValueError:
         raise Invalid(
-            f"{address!r} is not an address: a proxy connects to addresses alone, it never asks for names",
-            remedy="report this, with the log of the agent",
+            f"{address!r} is not an IP address: a proxy backend must be an address, never a name",
+            remedy="report this, and attach the agent's log: journalctl -u holdfast-agent",
             code="invalid_backend",
         ) from None
 
 
 def _ejection(percent: int) -> dict[str, object]:
-    """Only what never reached a backend counts: what a service answers is its own affair."""
+    """Only failures to reach a backend count; the answers of a service do not."""
     return {
         "split_external_local_origin_errors": True,
         "consecutive_local_origin_failure": 3,
@@ -84,7 +84,7 @@ def _ejection(percent: int) -> dict[str, object]:
 
 def _protocol(route: ProxyRoute) -> dict[str, object]:
     if route.upstream is not None or route.protocol == "h2c":
-        # CONNECT carries a WebSocket from one of our proxies to the next; a container that speaks h2c may refuse it.
+        # CONNECT carries a WebSocket between two of our proxies; a container that speaks h2c may refuse it.
         spoken: dict[str, object] = {"http2_protocol_options": {"allow_connect": route.upstream is not None}}
         common: dict[str, object] = {"idle_timeout": "60s"}
     else:
@@ -97,7 +97,7 @@ def _protocol(route: ProxyRoute) -> dict[str, object]:
 
 
 def proving(upstream: Upstream) -> dict[str, object]:
-    """TLS to another node's proxy: that exact name, vouched for by that one authority, or no connection."""
+    """TLS to another node's proxy: only with exactly this name, signed by exactly this authority."""
     names = [{"san_type": "DNS", "matcher": {"exact": upstream.name}}]
     validation = {"trusted_ca": {"inline_string": upstream.authority}, "match_typed_subject_alt_names": names}
     return extension(

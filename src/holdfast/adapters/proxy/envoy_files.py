@@ -1,4 +1,4 @@
-"""The files Envoy reads: replaced whole, never half, and known again. Whoever else writes them is found out (M-07)."""
+"""The files that Envoy reads: replaced atomically; a change by another program is detected (M-07)."""
 
 import errno
 import hashlib
@@ -34,13 +34,13 @@ def secret_file(name: str) -> str:
 
 
 def statistic_of(file: str) -> str:
-    """Where Envoy says which version of this file it has."""
+    """The statistic in which Envoy reports the loaded version of this file."""
     stem = STATISTIC.get(file) or f"sds.{os.path.basename(file).removesuffix('.json')}"
     return f"{stem}.version_text"
 
 
 class Written(Struct, frozen=True):
-    """A file as we left it. `content` is a digest, `version` is unique: the same content twice is two versions."""
+    """A file as we wrote it. `content` is a digest; `version` is unique, even for the same content."""
 
     version: str
     content: str
@@ -54,7 +54,7 @@ def content_digest(content: bytes) -> str:
 
 
 def replace(path: str, body: bytes) -> os.stat_result:
-    """At once for everybody who looks, but not flushed: that takes longer than all the rest, and is done after."""
+    """Atomic for readers, but not flushed: a flush takes longer than everything else and is done afterwards."""
     try:
         with open(path + ".new", "wb", opener=_private) as file:
             file.write(body)
@@ -74,14 +74,15 @@ def _private(path: str, flags: int) -> int:
 
 def unwritable(path: str, trouble: OSError) -> Failed:
     return Failed(
-        f"{path} cannot be replaced: {trouble.strerror}; what was there is unchanged",
-        remedy=f"free space on the file system of {os.path.dirname(path)}, or mend it; it is tried again by itself",
+        f"cannot replace {path}: {trouble.strerror}; its old content is unchanged",
+        remedy=f"free space on the file system of {os.path.dirname(path)}, or repair it; the agent retries "
+        "automatically",
         code="no_space" if trouble.errno in (errno.ENOSPC, errno.EDQUOT) else "disk_failed",
     )
 
 
 class EnvoyFiles:
-    """`before` has, while a set is not acknowledged, what its files were like: the way back, also for a supervisor."""
+    """While a set is not acknowledged, `before` holds the previous files, for a rollback by us or the supervisor."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -89,7 +90,7 @@ class EnvoyFiles:
         self._unflushed: set[str] = set()
 
     def prepare(self) -> bool:
-        """Whether a folder was missing: whoever watched the one before watches nothing now."""
+        """True if a folder was missing: a process that watched the deleted one sees no more changes."""
         missing = [folder for folder in FOLDERS if not os.path.isdir(self.path(folder))]
         for folder in missing:
             self._disk.make_directory(self.path(folder))
@@ -112,7 +113,7 @@ class EnvoyFiles:
         return self._put(name, body, content_digest(body), "")
 
     def put_plain(self, name: str, document: dict[str, object]) -> None:
-        """Read at a start alone: not part of any set."""
+        """Read only at start: not part of any set."""
         body = msgspec.json.encode(document)
         with suppress(OSError), open(self.path(name), "rb") as file:
             if file.read() == body:
@@ -125,7 +126,7 @@ class EnvoyFiles:
         return Written(version, content, found.st_size, found.st_mtime_ns, found.st_ino)
 
     def flush(self) -> None:
-        """Routes survive a power cut by themselves. Certificates are copies: an agent that starts writes them anew."""
+        """Makes routes survive a power cut. Certificates are copies: a starting agent writes them again."""
         for name in sorted(self._unflushed):
             for path in (self.path(name), os.path.dirname(self.path(name))):
                 with suppress(OSError):
@@ -136,10 +137,10 @@ class EnvoyFiles:
                         os.close(handle)
         self._unflushed.clear()
 
-    # ---- known again
+    # ---- comparing
 
     def is_blank(self, name: str) -> bool:
-        """Not there, or it says that there is nothing."""
+        """Missing, or with an empty list of resources."""
         try:
             with open(self.path(name), "rb") as file:
                 return file.read(200).endswith(b'"resources":[]}')
@@ -155,7 +156,7 @@ class EnvoyFiles:
             found.st_mtime_ns == written.changed_ns and found.st_ino == written.inode and found.st_size == written.size
         )
 
-    # ---- the way back
+    # ---- rollback
 
     def _keep(self, name: str) -> None:
         kept = self.path(os.path.join(BEFORE, name))
@@ -163,7 +164,7 @@ class EnvoyFiles:
             os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
             os.link(self.path(name), kept)
         except (FileNotFoundError, FileExistsError):
-            return  # nothing was there; or it is kept already: the first of an unacknowledged set is the good one
+            return  # there was no file, or it is kept already: the first one of an unacknowledged set is the good one
         except OSError as trouble:
             raise unwritable(self.path(name), trouble) from trouble
 
@@ -178,7 +179,7 @@ class EnvoyFiles:
                 os.unlink(self.path(os.path.join(BEFORE, name)))
 
     def _kept(self) -> Iterable[str]:
-        """Clusters last: whoever goes back must not name what is gone already."""
+        """Clusters last: the restored files must not name a cluster that is gone."""
         return sorted(self._below(BEFORE), key=lambda name: (name == CLUSTERS, name))
 
     def _below(self, folder: str) -> Iterator[str]:

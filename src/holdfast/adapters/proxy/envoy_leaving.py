@@ -1,4 +1,4 @@
-"""Clusters that no route names any more: kept for what is under way to them, and dropped when that is over."""
+"""Clusters without a route: kept while requests or connections to them remain, then dropped."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from holdfast.ports.proxy import Backend, ProxyRoute
 
 LINGER_S_MAX = 3600.0
 UNDER_WAY = r"^cluster\..*\.upstream_(cx_active|rq_active|rq_pending_active)$"
-# Idle connections of requests are kept for the next one and mean nothing; those that were passed through are the use.
+# For requests, idle pooled connections do not count; for passed-through traffic each open connection counts.
 COUNTED = {True: ("upstream_cx_active",), False: ("upstream_rq_active", "upstream_rq_pending_active")}
 
 
@@ -24,7 +24,7 @@ def clusters(routes: Sequence[ProxyRoute], lingering: Mapping[str, Lingering]) -
 async def lingering(
     old: State | None, routes: Sequence[ProxyRoute], now_s: float, admin: Admin
 ) -> dict[str, Lingering]:
-    """Those that lose their last route with this set, and those of earlier sets that are still in use."""
+    """Clusters that lose their last route with this set, and those of earlier sets that are still in use."""
     if old is None:
         return {}
     wanted = {cluster_name(one) for one in routes}

@@ -1,4 +1,4 @@
-"""Where Envoy listens, and who is let in by which name: one filter chain per set of names. Pure."""
+"""Envoy's listeners: one filter chain per set of server names. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -25,16 +25,16 @@ from holdfast.adapters.proxy.envoy_requests import SILENT
 from holdfast.model import route as model
 from holdfast.ports.proxy import Listening, ProxyRoute
 
-NOBODY = "nobody.invalid"  # a name that is nobody's (RFC 6761): a listener without any chain is refused by Envoy
+NO_NAME = "nobody.invalid"  # a reserved name (RFC 6761), never requested: Envoy refuses a listener without a chain
 HTTP = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 OPENER = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
-FETCH_S = 2  # a certificate whose file is gone does not keep the other names from being served
+FETCH_S = 2  # a missing certificate file must not delay the other names for longer
 BUFFER_BYTES = 64 * 1024
 HEADERS_S = 10
 IDLE_S = 300
 STREAMS_MAX = 256
 
-# TLS 1.3 has authenticated ciphers only; of TLS 1.2 these are left, for clients of the public listener alone.
+# TLS 1.3 has only authenticated ciphers; of TLS 1.2 these are allowed, only on the public listener.
 CIPHERS = (
     "ECDHE-ECDSA-AES128-GCM-SHA256",
     "ECDHE-RSA-AES128-GCM-SHA256",
@@ -51,27 +51,27 @@ TLS: Mapping[str, Mapping[str, object]] = {
         "cipher_suites": list(CIPHERS),
     },
 }
-# What a client says about itself is not passed on. Envoy itself takes away what would steer it (x-envoy-…).
+# These headers of a client are not passed on. Envoy itself removes those that would control it (x-envoy-…).
 FORGED = ("forwarded", "x-real-ip", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-forwarded-prefix")
 FORGED_BY: Mapping[str, tuple[str, ...]] = {
-    INTERNAL: FORGED,  # the address is looked at: an edge may have put it there
+    INTERNAL: FORGED,  # x-forwarded-for is handled separately: an edge may have set it
     PUBLIC: (*FORGED, "x-forwarded-for"),
     PLAIN: (),
 }
-# What an edge lets in and adds to must fit through the worker behind it.
+# Requests that an edge accepts and extends must fit through the worker's limits.
 HEADERS_MAX = {INTERNAL: 200, PUBLIC: 100, PLAIN: 100}
 HEADERS_KB_MAX = {INTERNAL: 96, PUBLIC: 60, PLAIN: 60}
-HOPS = {INTERNAL: 1, PUBLIC: 0, PLAIN: 0}  # how many proxies before this one are believed
+HOPS = {INTERNAL: 1, PUBLIC: 0, PLAIN: 0}  # number of trusted proxies before this one
 
 
 class Spot(Struct, frozen=True):
-    """One address and port, and what is served there."""
+    """One listen address and port, and the kind of traffic it serves."""
 
     kind: str
     address: str
-    asked: int  # the port as routes name it
+    asked: int  # the port that routes name
     port: int  # the port that is bound
-    also_public: bool = False  # an edge answers to public names on its overlay address, too; never the other way round
+    also_public: bool = False  # an edge serves public names on its overlay address, too; never internal ones publicly
 
     @property
     def name(self) -> str:
@@ -103,7 +103,7 @@ def at(spot: Spot, routes: Sequence[ProxyRoute]) -> list[ProxyRoute]:
 
 
 class Shown(Struct, frozen=True):
-    """Where the certificate of a chain lies. One that is watched is read anew when it is renewed."""
+    """The path of a chain's certificate. A watched one is read again when it is renewed."""
 
     path: str
     watched: bool
@@ -111,13 +111,13 @@ class Shown(Struct, frozen=True):
 
 class Paths(Struct, frozen=True):
     tables: str  # folder of request routes, one file per kind
-    openers: str  # folder of what opens requests, one file per kind
+    openers: str  # folder of HTTP connection managers, one file per kind
     access_log: str
 
 
 def opener(spot: Spot, paths: Paths) -> Raw:
-    """What opens requests, once per listener: chains name it only, so that thousands of them stay small, and none is
-    replaced (which ends its connections) when this changes."""
+    """The HTTP connection manager, once per listener. Chains only refer to it, so that thousands of them stay small and
+    none is replaced (which closes its connections) when it changes."""
     return raw(_requests(spot, paths) | {"@type": OPENER})
 
 
@@ -133,9 +133,9 @@ def listener(
         "name": spot.name,
         "address": socket_address(spot.address, spot.port),
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
-        # An overlay may come up after the proxy. What is not there yet is listened to all the same.
+        # The overlay may come up after the proxy: listen even if the address does not exist yet.
         "freebind": True,
-        # Peers that vanished without a word are noticed: streams have no time limit of ours.
+        # TCP keep-alive (SO_KEEPALIVE) detects vanished peers: streams have no time limit.
         "socket_options": [{"level": 1, "name": 9, "int_value": 1, "state": "STATE_LISTENING"}],
     }
     if spot.kind == PLAIN:
@@ -158,12 +158,12 @@ def _chains(
             yield _opened(kind_of(route), route, shown(route), paths)
         elif route.backends:
             yield _passed(spot, route, paths)
-    yield raw({"name": NOBODY, "filter_chain_match": _match((NOBODY,)), "filters": [_closed()]})
+    yield raw({"name": NO_NAME, "filter_chain_match": _match((NO_NAME,)), "filters": [_closed()]})
 
 
 @lru_cache(CACHED)
 def _opened(kind: str, route: ProxyRoute, shown: Shown, paths: Paths) -> Raw:
-    """A public name is opened as a public one wherever it is asked for."""
+    """A public name is terminated as a public one on every listener."""
     source = file_source(f"{paths.openers}/{kind}.json")
     named = {"config_source": source, "type_urls": [f"type.googleapis.com/{HTTP}"]}
     return raw(
@@ -207,14 +207,14 @@ def _passed(spot: Spot, route: ProxyRoute, paths: Paths) -> Raw:
         max_connect_attempts=3,
         access_log=access_log.of_connections(paths.access_log, spot.name),
     )
-    names = tuple(dict.fromkeys((*route.hostnames, *route.aliases)))  # an edge passes the public name on as it came
+    names = tuple(dict.fromkeys((*route.hostnames, *route.aliases)))  # an edge keeps the public name when passing on
     return raw({"name": chain_name(route), "filter_chain_match": _match(names), "filters": [onward]})
 
 
 def _closed() -> dict[str, object]:
     return extension(
         "envoy.filters.network.direct_response", "extensions.filters.network.direct_response.v3.Config"
-    )  # with nothing to say: it closes
+    )  # with an empty response: it closes the connection
 
 
 def _requests(spot: Spot, paths: Paths) -> dict[str, object]:
@@ -229,7 +229,7 @@ def _requests(spot: Spot, paths: Paths) -> dict[str, object]:
         use_remote_address=True,
         xff_num_trusted_hops=HOPS[spot.kind],
         early_header_mutation_extensions=[_cleaning(spot.kind)] if FORGED_BY[spot.kind] else [],
-        # Nobody is so near that he may steer this proxy with headers of its own.
+        # No client address counts as internal, so that no client can control this proxy with x-envoy headers.
         internal_address_config={"cidr_ranges": [{"address_prefix": "255.255.255.255", "prefix_len": 32}]},
         server_header_transformation="PASS_THROUGH",
         generate_request_id=False,
@@ -237,7 +237,7 @@ def _requests(spot: Spot, paths: Paths) -> dict[str, object]:
         stream_idle_timeout="0s",
         common_http_protocol_options={
             "idle_timeout": f"{IDLE_S}s",
-            # To a CGI `X_Forwarded_For` is `X-Forwarded-For`: whoever is outside does not get around the cleaning.
+            # A CGI reads `X_Forwarded_For` as `X-Forwarded-For`: outside clients must not bypass the removal.
             "headers_with_underscores_action": "ALLOW" if spot.kind == INTERNAL else "DROP_HEADER",
             "max_headers_count": HEADERS_MAX[spot.kind],
         },
@@ -265,7 +265,7 @@ def _cleaning(kind: str) -> dict[str, object]:
 
 
 def _silent() -> dict[str, object]:
-    """502 for a backend that is not there or does not answer (M-86), in words that give no address away."""
+    """502 for a backend that is missing or does not answer (M-86), with a body that reveals no address."""
     unanswered = {"response_flag_filter": {"flags": ["UH", "UF", "NC", "UC", "UR", "LR", "URX"]}}
     ours = {
         "status_code_filter": {"comparison": {"op": "EQ", "value": {"default_value": 503, "runtime_key": "silent"}}}
@@ -278,7 +278,7 @@ def _silent() -> dict[str, object]:
 
 
 def claimed_twice(spots: Sequence[Spot], routes: Sequence[ProxyRoute]) -> str:
-    """The first name that two routes of one listener have; Envoy would refuse the whole set without naming it well."""
+    """The first name claimed by two routes of one listener; Envoy would refuse the set with an unclear message."""
     for spot in spots:
         seen: dict[str, str] = {}
         for route in at(spot, routes):
@@ -290,6 +290,6 @@ def claimed_twice(spots: Sequence[Spot], routes: Sequence[ProxyRoute]) -> str:
 
 
 def _asked_too(spot: Spot, route: ProxyRoute) -> tuple[str, ...]:
-    """Further names that this listener tells apart: by Host among requests of its own kind, by SNI where it passes on.
-    An edge that runs the service itself has its public name twice: to be opened, and for the Host it passes on."""
+    """Further names that this listener distinguishes: by Host for requests of its own kind, by SNI when passing on. An
+    edge that also runs the service has its public name twice: to terminate it, and as the Host that it passes on."""
     return route.aliases if spot.kind == kind_of(route) and not (route.mode == "l7" and spot.also_public) else ()

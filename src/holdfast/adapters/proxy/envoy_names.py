@@ -1,4 +1,4 @@
-"""How routes, clusters, chains and secrets are called in Envoy: names that say what they stand for. Pure."""
+"""Names of routes, clusters, chains and secrets in Envoy, derived from their content. Pure."""
 
 import hashlib
 from collections.abc import Iterable
@@ -8,10 +8,10 @@ import msgspec
 
 from holdfast.ports.proxy import ProxyRoute
 
-INTERNAL, PUBLIC, PLAIN = "internal", "public", "plain"  # kinds of listeners; each has request routes of its own
+INTERNAL, PUBLIC, PLAIN = "internal", "public", "plain"  # kinds of listeners; each has its own request routes
 
 
-CACHED = 8192  # routes: a set is built from its parts, and all but one of two thousand are those of the set before
+CACHED = 8192  # routes: usually all but one of two thousand are unchanged from the previous set
 
 
 def digest(value: object, characters: int = 12) -> str:
@@ -36,14 +36,14 @@ def place_of(route: ProxyRoute) -> str:
 
 @lru_cache(CACHED)
 def cluster_name(route: ProxyRoute) -> str:
-    """Other backends are another cluster: a switch is a flip between two that both exist, never a change of one."""
+    """Other backends make another cluster: a switch goes from one existing cluster to another, never in place."""
     inside = (route.mode, route.public, sorted(route.backends), route.protocol, route.upstream)
     return f"{place_of(route)}/{digest(inside)}"
 
 
 @lru_cache(CACHED)
 def secret_name(route: ProxyRoute) -> str:
-    """Of what the certificate is for, not of the certificate: a renewal is new content under the same name."""
+    """Derived from what the certificate is for, not from its content: a renewal keeps the name."""
     return digest((kind_of(route), route.listener, sorted(route.hostnames)), 24)
 
 
@@ -60,7 +60,7 @@ def extension(name: str, package: str, **fields: object) -> dict[str, object]:
 
 
 def file_source(path: str, **fields: object) -> dict[str, object]:
-    """Where Envoy reads something from, and reads it anew whenever another file is moved there."""
+    """A file that Envoy reads, and reads again whenever another file is moved in its place."""
     return {"path_config_source": {"path": path}, "resource_api_version": "V3", **fields}
 
 

@@ -1,4 +1,4 @@
-"""The process of this node's Envoy as an agent sees it: kept by a supervisor that outlives the agent."""
+"""The node's Envoy process as the agent sees it: run by a supervisor that outlives the agent."""
 
 import asyncio
 import fcntl
@@ -28,7 +28,8 @@ class EnvoyProcess:
         self._child: subprocess.Popen[bytes] | None = None
 
     def envoy(self) -> Process | None:
-        return self._living(supervisor.noted(self._path(supervisor.CHILD)) or supervisor.running(self._directory))
+        pid, started = supervisor.noted_start(self._path(supervisor.CHILD))
+        return Process(pid, started) if pid else self._living(supervisor.running(self._directory))
 
     def supervised(self) -> bool:
         try:
@@ -41,11 +42,10 @@ class EnvoyProcess:
             return True
         finally:
             os.close(handle)
-        return bool(supervisor.watching(self._directory))  # the lock may be another file than it holds
+        return bool(supervisor.watching(self._directory))  # the lock file may have been replaced
 
-    async def ended(self, at_most_s: float) -> None:
-        """Until Envoy ends, or the time is over."""
-        process = self.envoy()
+    async def ended(self, process: Process | None, at_most_s: float) -> None:
+        """Wait until this Envoy ends or the time is over."""
         try:
             handle = os.pidfd_open(process.pid) if process is not None else None
         except OSError:
@@ -63,16 +63,16 @@ class EnvoyProcess:
             os.close(handle)
 
     def want(self, command: Sequence[str], socket: str) -> None:
-        """What a supervisor shall run. One that runs already goes on with it until it ends by itself."""
+        """Set the command that the supervisor runs. A running Envoy keeps its command until it ends."""
         wanted = json.dumps({"command": list(command), "sockets": [socket]}).encode()
         disk = PosixDisk()
         if disk.read(self._path(supervisor.RUN), 1 << 20) != wanted:
             disk.replace(self._path(supervisor.RUN), wanted)
 
     def keep(self) -> None:
-        """A supervisor, if there is none: it takes over an Envoy that lives, and starts one else."""
+        """Start a supervisor if there is none: it adopts a running Envoy or starts one."""
         if self._child is not None:
-            self._child.poll()  # buries it if it died
+            self._child.poll()  # reaps it if it died
         if self.supervised() or not self._supervise:
             return
         with open(self._path(supervisor.LOG), "ab", opener=_private) as log:
@@ -82,18 +82,18 @@ class EnvoyProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # it outlives the agent, and a Ctrl-C at the agent's terminal
+                start_new_session=True,  # it outlives the agent and ignores Ctrl-C in the agent's terminal
             )
 
     async def end(self) -> None:
-        """Both of them, whoever started them; afterwards nothing runs here."""
+        """End supervisor and Envoy, even if another agent started them; afterwards none of them runs."""
         with suppress(OSError):
             os.unlink(self._path(supervisor.RUN))
         watching = self._living(supervisor.watching(self._directory))
         if watching is not None:
             send(watching, signal.SIGTERM)
             await self._gone(watching)
-        envoy = self.envoy()  # of a supervisor that was not there any more
+        envoy = self.envoy()  # it may have lost its supervisor
         if envoy is not None:
             send(envoy, signal.SIGTERM)
             await self._gone(envoy)
@@ -109,7 +109,7 @@ class EnvoyProcess:
             await asyncio.sleep(LOOK_S)
         send(process, signal.SIGKILL)
 
-    # ---- its last words
+    # ---- its log
 
     def log_size(self) -> int:
         try:
@@ -138,7 +138,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def rejection(log: str) -> str:
-    """Envoy's reason for refusing a file, "" if it refused none."""
+    """Envoy's reason for refusing a file; "" if it refused none."""
     for line in log.splitlines():
         for mark in ("config update rejected: ", "config update failure: "):
             if mark in line:

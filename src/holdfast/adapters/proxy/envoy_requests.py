@@ -1,4 +1,4 @@
-"""Which request goes where, by its Host: one table per kind of listener, so that none shows what another has. Pure."""
+"""Envoy's request routes by Host: one table per kind of listener, so none reveals another's names. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -19,12 +19,12 @@ from holdfast.adapters.proxy.envoy_names import (
 from holdfast.model.route import HTTPS, known_path
 from holdfast.ports.proxy import ProxyRoute
 
-EDGE = "x-holdfast-edge"  # of a request that an edge passes on; it ends at the worker's proxy
+EDGE = "x-holdfast-edge"  # marks a request that an edge passes on; the worker's proxy removes it
 CHALLENGE = "/.well-known/acme-challenge/"
 SILENT = "The service behind this name does not answer.\n"
 UNKNOWN = "There is no service with this name here.\n"
 DIRECT, PASSED_ON = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%"
-# What never reached a service cannot have had an effect there, so it may be sent again.
+# A request that never reached a service had no effect there, so it may be sent again.
 AGAIN = {"retry_on": "connect-failure,refused-stream,reset-before-request", "num_retries": 2}
 ELSEWHERE = {
     "retry_host_predicate": [
@@ -35,7 +35,7 @@ ELSEWHERE = {
 
 
 def tables(routes: Sequence[ProxyRoute], challenges: Mapping[str, str], https: int) -> dict[str, Raw]:
-    """By kind of listener. `https` is the port that plain requests are sent to."""
+    """By kind of listener. `https` is the port that plain requests are redirected to."""
     by_kind = {
         kind: [one for one in routes if one.mode == "l7" and kind_of(one) == kind] for kind in (INTERNAL, PUBLIC)
     }
@@ -52,7 +52,7 @@ def _table(kind: str, hosts: list[Raw]) -> Raw:
         "virtual_hosts": hosts,
     }
     made["request_headers_to_remove"] = ["x-envoy-external-address", *([EDGE] if kind == INTERNAL else [])]
-    if kind != PLAIN:  # both listeners speak TLS alone, and Host is kept on every hop
+    if kind != PLAIN:  # both listeners serve only TLS, and every hop keeps the Host
         made["request_headers_to_add"] = [
             _set("x-forwarded-proto", "https"),
             _set("x-forwarded-host", "%REQ(:AUTHORITY)%"),
@@ -61,8 +61,8 @@ def _table(kind: str, hosts: list[Raw]) -> Raw:
 
 
 def _hosts(routes: Iterable[ProxyRoute]) -> list[Raw]:
-    """Last comes who has no name here. An edge that asks for a service which just left hears that it does not answer:
-    so does its own client (M-86)."""
+    """The last entry answers unknown names. An edge that requests a service which just left gets 502, and so does its
+    client (M-86)."""
     left = {"match": {"prefix": "/", "headers": [{"name": EDGE, "present_match": True}]}, **_silence()}
     unknown = {**_refusing(), "routes": [left, *_refusal()]}
     return [*(host for route in routes for host in _of(route)), raw(unknown)]
@@ -70,14 +70,14 @@ def _hosts(routes: Iterable[ProxyRoute]) -> list[Raw]:
 
 @lru_cache(CACHED)
 def _of(route: ProxyRoute) -> tuple[Raw, ...]:
-    """Whoever asks by a name of this listener's own comes directly: his address is the one that counts, whatever he
-    says. Requests for other names were passed on by an edge, which vouches for one address."""
+    """A request for one of this listener's own names comes directly from the client: its socket address counts, not its
+    headers. Requests for aliases were passed on by an edge, which vouches for the client's address."""
     direct = _host(f"{place_of(route)} direct", route.hostnames, DIRECT, route)
     passed_on = [name for name in route.aliases if name not in route.hostnames]
     if not passed_on:
         return (raw(direct),)
     behind = _host(f"{place_of(route)} passed on", passed_on, PASSED_ON, route)
-    # An edge asks before it leads here.
+    # An edge checks this path before it routes here.
     path = known_path(route.service, route.component, route.route)
     known = {"match": {"path": path}, "direct_response": {"status": 204}}
     return raw(direct), raw({**behind, "routes": [known, {"match": {"prefix": "/"}, **_target(route)}]})
@@ -96,13 +96,13 @@ def _host(name: str, names: Sequence[str], client: str, route: ProxyRoute) -> di
 def _target(route: ProxyRoute) -> dict[str, object]:
     if not route.backends:
         return _silence()
-    # No limit of ours on how long an answer may take: streams, sockets and calls of all lengths pass here.
+    # No time limit on answers: streams, WebSockets and long calls pass here.
     again = AGAIN if len(route.backends) == 1 else {**AGAIN, **ELSEWHERE}
     return {"route": {"cluster": cluster_name(route), "timeout": "0s", "retry_policy": again}}
 
 
 def _plain(names: Sequence[str], challenges: Mapping[str, str], https: int) -> list[Raw]:
-    """Challenges are answered for every name: the first certificate is ordered before there is a route."""
+    """Challenges are answered for every name: the first certificate is ordered before the route exists."""
     answers = [
         {"match": {"path": CHALLENGE + token}, "direct_response": {"status": 200, "body": {"inline_string": content}}}
         for token, content in sorted(challenges.items())

@@ -1,8 +1,8 @@
-"""Certificates as Envoy is given them: renewed under the same name without touching a chain, while there is room.
+"""Certificates for Envoy: as watched secret files, or as plain files when watches are scarce.
 
-Envoy spends one inotify instance on each file of secrets it watches, and dies when the kernel has none left (128 per
-user is usual). Beyond a share of them certificates are named in the chains themselves: a renewal then is another chain,
-and connections of the old one may go on for as long as connections of any chain that left.
+Envoy uses one inotify instance for each watched secret file, and dies when the kernel has none left (128 per user is
+usual). Beyond a share of them, chains name the certificate file directly: a renewal then makes another chain, and the
+old chain's connections drain like those of any removed chain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from holdfast.adapters.proxy.refusals import no_certificate
 from holdfast.ports.proxy import ProxyRoute, Servable
 
 INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
-SHARE = 8  # of all instances of this user, one in so many
+SHARE = 8  # use at most 1/8 of this user's inotify instances
 WATCHED_MAX = 256
 
 
@@ -31,7 +31,7 @@ class Secrets:
         self._watched_max = room() if watched_max is None else watched_max
 
     def watched(self, routes: Sequence[ProxyRoute]) -> set[str]:
-        """The files that Envoy reads by itself when they are renewed."""
+        """The files that Envoy watches and reads again after a renewal."""
         names = sorted({secret_name(one) for one in routes if one.mode == "l7"})
         return {secret_file(name) for name in names[: self._watched_max]}
 
@@ -42,8 +42,8 @@ class Secrets:
         had: Had,
         written: dict[str, Written],
     ) -> dict[ProxyRoute, Shown]:
-        """Writes what is new, notes everything in `written`, and tells where each chain finds its own. None for
-        certificates: all of them are there already."""
+        """Writes new certificates, records all of them in `written`, and returns each chain's file. None for
+        certificates: all of them are written already."""
         watched = self.watched(routes)
         found = {}
         for route in routes:
@@ -65,7 +65,7 @@ class Secrets:
         return had.same(name, content) or self._files.put(name, content, flushed=False)
 
     def _put_named(self, route: ProxyRoute, name: str, proof: Servable | None, had: Had) -> Written:
-        """Named by its digest: what lies there is what belongs there."""
+        """The name contains the digest, so an existing file has the right content."""
         if (kept := had.whatever(name)) is not None:
             return kept
         if proof is None:

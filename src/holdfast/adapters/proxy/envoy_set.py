@@ -1,4 +1,4 @@
-"""One whole set of routes on its way into Envoy: clusters, then certificates and request routes, then listeners."""
+"""One complete set of routes for Envoy: clusters, then certificates and request routes, then listeners."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -23,14 +23,14 @@ from holdfast.ports.proxy import Listening, ProxyRoute
 
 
 class RouteSet(Struct, frozen=True):
-    """What was asked for, cut down to what this machine lets us serve: a port may be somebody else's."""
+    """The requested routes, reduced to the ports that this machine can offer: another process may hold one."""
 
     listening: Listening
-    routes: tuple[ProxyRoute, ...]  # all that were asked for
+    routes: tuple[ProxyRoute, ...]  # all requested ones
     spots: tuple[Spot, ...]  # where it listens
-    taken: Mapping[Spot, str]  # where it cannot, and why
+    taken: Mapping[Spot, str]  # where it cannot listen, and why
     https: int
-    served: tuple[ProxyRoute, ...]  # those of a port that is ours
+    served: tuple[ProxyRoute, ...]  # those whose port is available
 
     def clusters(self, lingering: Mapping[str, Lingering]) -> bytes:
         return listed(envoy_leaving.clusters(self.served, lingering))
@@ -40,7 +40,7 @@ class RouteSet(Struct, frozen=True):
         return {TABLES[kind]: listed([table]) for kind, table in found.items()}
 
     def openers(self, files: EnvoyFiles) -> dict[str, bytes]:
-        """Of the listeners that open requests; all of one kind do it alike."""
+        """Of the listeners that terminate HTTP; all of one kind share one."""
         spots = {spot.kind: spot for spot in self.spots if spot.kind != PLAIN and spot.asked == HTTPS}
         return {OPENERS[kind]: listed([envoy_listeners.opener(spot, _paths(files))]) for kind, spot in spots.items()}
 
@@ -49,13 +49,13 @@ class RouteSet(Struct, frozen=True):
         return listed(raw(one) for one in made)
 
     def read(self) -> set[str]:
-        """What somebody reads of tables and openers: of kinds with a listener that opens requests."""
+        """The tables and openers in use: of kinds with a listener that terminates HTTP."""
         kinds = {kind_of(one) for one in self.served if one.mode == "l7"}
         plain = {TABLES[PLAIN]} if any(spot.kind == PLAIN for spot in self.spots) else set()
         return plain | {file for kind in kinds for file in (TABLES[kind], OPENERS[kind])}
 
     def trouble(self, challenges: Mapping[str, str]) -> TryLater | None:
-        """The first port that somebody else has and that something of this set needs."""
+        """The error for the first unavailable port that this set needs."""
         for spot, why in self.taken.items():
             if envoy_listeners.at(spot, self.routes) or (spot.kind == PLAIN and challenges):
                 return ports_taken.port_taken(spot.address, spot.port, why)
@@ -65,11 +65,11 @@ class RouteSet(Struct, frozen=True):
 def gathered(
     listening: Listening, routes: Sequence[ProxyRoute], ports: Mapping[int, int], refused: Collection[Spot] = ()
 ) -> RouteSet:
-    """`refused` are listeners that the proxy could not open although nothing spoke against it."""
+    """`refused` are listeners that the proxy could not open although the check found the port free."""
     ordered = tuple(sorted(routes, key=_place))
     spots = envoy_listeners.spots(listening, ports)
     if twice := envoy_listeners.claimed_twice(spots, ordered):
-        raise Invalid(f"two routes claim {twice}", remedy="give one of them another name", code="hostname_taken")
+        raise Invalid(f"two routes claim {twice}", remedy="rename one of them", code="hostname_taken")
     taken = {spot: why for spot in spots if (why := ports_taken.complaint(spot.address, spot.port))}
     taken |= dict.fromkeys(refused, ports_taken.TAKEN)
     left = tuple(spot for spot in spots if spot not in taken)
@@ -87,7 +87,7 @@ def _place(route: ProxyRoute) -> tuple[str, str, str, bool]:
 
 
 class Having:
-    """What lies on the disk as we left it and is in force as Envoy says: need not be said again."""
+    """Files that are unchanged on disk and loaded by Envoy: they need not be written again."""
 
     def __init__(self, files: Mapping[str, Written], versions: Mapping[str, str], on_disk: EnvoyFiles) -> None:
         self._files = files

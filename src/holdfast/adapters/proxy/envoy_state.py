@@ -1,4 +1,4 @@
-"""What the running proxy has acknowledged, on the disk: so that the next agent knows it without asking for it anew."""
+"""The set of routes that the running proxy acknowledged, on disk, so that the next agent knows it."""
 
 import os
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ STATE_BYTES_MAX = 64 << 20
 
 
 class Lingering(Struct, frozen=True):
-    """A cluster that no route names any more; what is under way to it may end in peace."""
+    """A cluster without a route; requests and connections to it may still finish."""
 
     cluster: Raw
     backends: tuple[Backend, ...]
@@ -25,9 +25,9 @@ class Lingering(Struct, frozen=True):
 
 class State(Struct, frozen=True):
     listening: Listening
-    routes: tuple[ProxyRoute, ...]  # those that are served: without the ones of a port that somebody else has
+    routes: tuple[ProxyRoute, ...]  # those that are served: without routes whose port another process holds
     files: Mapping[str, Written]
-    expected: Mapping[str, str]  # what Envoy says of its versions while all of this is in force
+    expected: Mapping[str, str]  # the versions that Envoy reports while all of this is loaded
     lingering: Mapping[str, Lingering] = {}
 
 
@@ -38,7 +38,7 @@ class StateFile:
         self._read: tuple[tuple[int, int, int], State | None] | None = None
 
     def load(self) -> State | None:
-        """None if there is none or it is not ours: then nothing is known, and everything is said again."""
+        """None if it is missing or unreadable: then nothing is known, and the next set is written completely."""
         try:
             found = os.stat(self._path)
         except OSError:
@@ -55,7 +55,7 @@ class StateFile:
             return None
 
     def save(self, state: State) -> None:
-        """Not flushed: without it nothing is known, and everything is said again."""
+        """Not flushed: without it the next set is written completely."""
         replace(self._path, msgspec.json.encode(state))
         found = os.stat(self._path)
         self._read = ((found.st_ino, found.st_size, found.st_mtime_ns), state)

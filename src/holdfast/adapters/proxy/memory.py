@@ -1,4 +1,4 @@
-"""A proxy that only remembers: for tests, and for nodes without one, where containers answer on their own ports."""
+"""A proxy in memory: for tests, and for nodes without a proxy, whose containers serve their own ports."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 from holdfast.ports.clock import Clock
 from holdfast.ports.proxy import Backend, Listening, ProxyRoute, Servable
 
-KEPT = 1000  # applied sets; a daemon that never ends must not grow with them
+KEPT = 1000  # applied sets; bounds the memory of a long-running daemon
 
 
 class Applied(Struct, frozen=True):
@@ -26,14 +26,14 @@ class MemoryProxy:
         self._clock = clock
         self._routes: tuple[ProxyRoute, ...] = ()
         self.applied: deque[Applied] = deque(maxlen=KEPT)
-        self.troubles: list[HoldfastError] = []  # raised by apply instead, one per attempt, until none is left
+        self.troubles: list[HoldfastError] = []  # raised by apply instead, one per attempt
         self.waited_for: list[Backend] = []
         self.listening: Listening | None = None
-        self.forgotten = False  # as when its note of what it was told is lost
+        self.forgotten = False  # simulates the loss of its state file
         self._stirred = asyncio.Event()
 
     def lose(self) -> None:
-        """As after a crash of the proxy: it is there again and knows nothing."""
+        """As after a crash of the proxy: it runs again, without routes."""
         self._routes = ()
         self._stirred.set()
 
@@ -72,7 +72,7 @@ class MemoryProxy:
         self.applied.append(Applied(self._clock.now_s(), self._routes, dict(certificates), dict(challenges)))
 
     async def drained(self, gone: Sequence[Backend], at_most_s: float) -> None:
-        """Nothing runs through it, so there is nothing to wait for."""
+        """No requests pass through it, so it returns at once."""
         self.waited_for = [*self.waited_for, *gone][-KEPT:]
 
     async def changed(self, at_most_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""Whether somebody else listens where the proxy shall. Found out before it is told, so that the rest is served."""
+"""Check whether another process holds a port before Envoy is configured, so that other ports are served."""
 
 import errno
 import socket
@@ -9,11 +9,11 @@ from holdfast.adapters.proxy.envoy_listeners import Spot
 from holdfast.errors import TryLater
 
 IP_FREEBIND = 15
-TAKEN = "somebody else listens there"
+TAKEN = "another process listens on it"
 
 
 def complaint(address: str, port: int) -> str:
-    """Why the proxy could not listen there; "" if it can, also because it does. Its own sockets may be shared by it."""
+    """Why the proxy cannot listen there; "" if it can or already does, since it may share its own sockets."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -23,12 +23,12 @@ def complaint(address: str, port: int) -> str:
         try:
             tried.bind((address, port))
         except OSError as trouble:
-            return TAKEN if trouble.errno == errno.EADDRINUSE else ""  # whoever may not try learns it from the proxy
+            return TAKEN if trouble.errno == errno.EADDRINUSE else ""  # for other errors Envoy's own message is used
     return ""
 
 
 def named(refusal: str, spots: Sequence[Spot]) -> Spot | None:
-    """The listener that Envoy says it could not open."""
+    """The listener that Envoy reports it could not open."""
     if "cannot bind" not in refusal:
         return None
     return next((spot for spot in spots if f"{spot.address}:{spot.port}'" in refusal), None)
@@ -37,6 +37,6 @@ def named(refusal: str, spots: Sequence[Spot]) -> Spot | None:
 def port_taken(address: str, port: int, why: str) -> TryLater:
     return TryLater(
         f"the proxy cannot listen on {address} port {port}: {why}",
-        remedy=f"find out who does with: ss -ltnp 'sport = :{port}', and end it or move it to another port",
+        remedy=f"find that process with `ss -ltnp 'sport = :{port}'`, and stop it or move it to another port",
         code="proxy_port_taken",
     )

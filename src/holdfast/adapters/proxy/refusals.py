@@ -1,4 +1,4 @@
-"""What every proxy refuses, in the same words."""
+"""Errors that all proxy adapters share."""
 
 from collections.abc import Collection
 
@@ -6,9 +6,9 @@ from holdfast.errors import Failed
 
 
 def no_certificate(lacking: Collection[str]) -> Failed:
-    """Of every adapter: no route without a certificate that was judged (I-16)."""
+    """No route without a verified certificate (I-16)."""
     return Failed(
-        f"{len(lacking)} routes name a certificate that nobody handed over",
-        remedy="report this, with the log of the agent",
+        f"{len(lacking)} routes name a certificate that the agent did not provide",
+        remedy="report this, and attach the agent's log: journalctl -u holdfast-agent",
         code="no_certificate",
     )

@@ -1,8 +1,8 @@
-"""Keeps one Envoy running in a directory, whoever else lives or dies. Its own process, of the standard library alone.
+"""Keep one Envoy running in a directory, independent of the agent. A process that needs only the standard library.
 
-`python supervisor.py DIRECTORY`. What it runs is said in DIRECTORY/run.json; SIGTERM ends what it runs and itself. One
-per directory: the second finds the lock held and leaves. An Envoy that an earlier supervisor started is taken over, not
-doubled, even if somebody took all files away: then it is known by its arguments.
+`python supervisor.py DIRECTORY`. DIRECTORY/run.json names the command; SIGTERM ends Envoy and the supervisor. One per
+directory: a second supervisor finds the lock held and exits. An Envoy of an earlier supervisor is adopted, not started
+a second time; if its files were deleted, it is recognised by its arguments.
 """
 
 import fcntl
@@ -19,20 +19,20 @@ from contextlib import suppress
 
 LOCK, RUN, CHILD, BEFORE = "supervisor.lock", "run.json", "envoy.pid", "before"
 BOOTSTRAP = "bootstrap.json"
-COMMAND = "holdfast-proxy"  # its name among the commands of a machine
+COMMAND = "holdfast-proxy"  # the name of its installed command
 ACCESS_LOG, LOG = "access.log", "envoy.log"
 LOG_BYTES_MAX = 10_000_000
 LOGS_KEPT = 3
 LOCK_BYTES = 40
-LOCK_TRIES, LOCK_PAUSE_S = 20, 0.1  # somebody may only be looking whether it is held
+LOCK_TRIES, LOCK_PAUSE_S = 20, 0.1  # another process may hold the lock briefly to test it
 TICK_S = 0.5
 PAUSE_FIRST_S, PAUSE_LONGEST_S = 0.05, 5.0
-SETTLED_S = 10.0  # who lived that long did not die of its start
+SETTLED_S = 10.0  # an Envoy that ran this long did not fail at its start
 END_S = 3.0
 
 
 def started(pid: int) -> int:
-    """When a living process was started, in ticks since the machine was: with it a number is one process alone."""
+    """Start time of a running process in clock ticks since boot: pid and start time identify a process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -49,29 +49,34 @@ def note(path: str, pid: int) -> None:
 
 def noted(path: str) -> int:
     """The process of that file if it still lives, else 0."""
+    return noted_start(path)[0]
+
+
+def noted_start(path: str) -> tuple[int, int]:
+    """The process of that file and the moment of its start if it still lives, else (0, 0)."""
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, "rb") as file:
             pid, then = map(int, file.read().split())
     except (OSError, ValueError):
-        return 0
-    return pid if then and started(pid) == then else 0
+        return 0, 0
+    return (pid, then) if then and started(pid) == then else (0, 0)
 
 
 def running(directory: str) -> int:
-    """An Envoy of this directory that no file tells of."""
+    """A running Envoy of this directory, found without its pid file."""
     return _with_arguments(os.path.join(directory, BOOTSTRAP), "--config-path")
 
 
 def watching(directory: str) -> int:
-    """The supervisor of this directory: by what it wrote into its lock or, if somebody took that away, by its own
-    arguments, as an agent or as a unit starts it."""
+    """The supervisor of this directory: from its lock file or, if that was deleted, by its arguments, as an agent or a
+    systemd unit starts it."""
     by_lock = noted(os.path.join(directory, LOCK))
     return by_lock or _with_arguments(os.path.abspath(__file__), directory) or _with_arguments(COMMAND, directory)
 
 
 def _with_arguments(*wanted: str) -> int:
-    """Words as they are, or the last part of a path. Of this process's own machine or namespace: another one may have
-    a directory of the same name."""
+    """Matches whole arguments or the last part of a path. Only in this process's pid namespace: another one may have a
+    directory of the same name."""
     words, ours = {os.fsencode(word) for word in wanted}, os.readlink("/proc/self/ns/pid")
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != os.getpid():
@@ -84,7 +89,7 @@ def _with_arguments(*wanted: str) -> int:
 
 
 def spawn(command: list[str], log: int) -> int:
-    """A process that is nobody's child: Envoy asks the kernel to be ended with its parent, and shall outlive us."""
+    """Start it as an orphan: Envoy asks the kernel to be killed with its parent, but must outlive us."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     between = os.fork()
     if between == 0:
@@ -108,7 +113,7 @@ def _become(command: list[str], log: int, parent: int) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         for number, handle in enumerate((nothing, log, log)):
             os.dup2(handle, number)
-        while os.getppid() == parent:  # not before it is nobody's
+        while os.getppid() == parent:  # wait until the parent is gone
             time.sleep(0.001)
         os.execv(command[0], command)  # noqa: S606 (an argument list, never a shell)
     except OSError as trouble:
@@ -116,7 +121,7 @@ def _become(command: list[str], log: int, parent: int) -> None:
 
 
 def lock(directory: str) -> bool:
-    """Held until this process is gone; children do not inherit it."""
+    """Held until this process ends; children do not inherit it."""
     handle = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(LOCK_TRIES):
         try:
@@ -125,7 +130,7 @@ def lock(directory: str) -> bool:
             time.sleep(LOCK_PAUSE_S)
         else:
             if not _same_file(handle, os.path.join(directory, LOCK)):
-                return False  # the proxy was taken away while we waited
+                return False  # the directory was removed while we waited
             os.pwrite(handle, f"{os.getpid()} {started(os.getpid())}\n".encode().ljust(LOCK_BYTES), 0)
             return True
     return False
@@ -160,7 +165,7 @@ class Supervisor:
         self._end()
 
     def _read_order(self) -> None:
-        """Without one, or with half of one, the last one counts: to end is said by a signal, never by silence."""
+        """If it is missing or incomplete, the last one stays: only a signal ends Envoy, never a missing file."""
         with suppress(OSError, ValueError, KeyError, TypeError), open(self._path(RUN), encoding="utf-8") as file:
             found = json.load(file)
             self._command, self._sockets = list(found["command"]), list(found["sockets"])
@@ -177,12 +182,12 @@ class Supervisor:
                 pid = spawn(self._command, log.fileno())
         except OSError:
             return 0
-        with suppress(OSError):  # a full disk: it is known by its arguments
+        with suppress(OSError):  # on a full disk it is recognised by its arguments
             note(self._path(CHILD), pid)
         return pid
 
     def _undo(self) -> None:
-        """What was written and never acknowledged may be what ended it: begin with the files of before."""
+        """An unacknowledged set may have caused the crash: start with the previous files."""
         before = self._path(BEFORE)
         for folder, _, names in os.walk(before):
             for name in names:
@@ -191,7 +196,7 @@ class Supervisor:
                     os.rename(kept, self._path(os.path.relpath(kept, before)))
 
     def _watch(self, pid: int) -> None:
-        """Until it is gone, or both shall end."""
+        """Until it ends, or the supervisor must end."""
         try:
             handle = os.pidfd_open(pid)
         except OSError:
@@ -227,7 +232,7 @@ class Supervisor:
                 self._shift(ACCESS_LOG)
                 self._ask_to_reopen()
         with suppress(OSError):
-            if os.path.getsize(self._path(LOG)) > LOG_BYTES_MAX:  # held open by Envoy, so its content moves, not itself
+            if os.path.getsize(self._path(LOG)) > LOG_BYTES_MAX:  # Envoy keeps it open, so its content is copied away
                 self._shift(LOG, copied=True)
 
     def _shift(self, name: str, copied: bool = False) -> None:
@@ -261,7 +266,7 @@ def main(directory: str) -> int:
         return 0
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # every connection is two files of Envoy
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # every connection needs two files in Envoy
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     kept = Supervisor(directory, reading)

@@ -1,1 +1,1 @@
-"""Public authorities that sign certificates for names they have seen us answer for: ACME, and one in memory."""
+"""Public certificate authorities: ACME, and one in memory for tests."""

@@ -1,7 +1,7 @@
-"""Orders from an authority that speaks ACME (RFC 8555), proven over HTTP-01. The account's key stays on this node.
+"""Order certificates by ACME (RFC 8555) with HTTP-01 challenges. The account's key stays on this node.
 
-The library is synchronous and takes long to import, so every step runs in a thread of its own; between the steps the
-order can be cancelled, and it is never longer under way than it was told.
+The library is synchronous and slow to import, so every step runs in a thread; an order can be cancelled between the
+steps and has a time limit.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ REQUEST_S = 10.0  # of one connection or one read
 _FILE_BYTES_MAX = 64 * 1024
 PAUSE_S, _PAUSE_S_MAX = 0.25, 3.0
 _STUMBLES_MAX = 3
-_ASKED_S_MAX = 30.0  # what an authority may ask us to wait between two looks
+_ASKED_S_MAX = 30.0  # the longest wait between two polls that an authority may request
 
 
 class AcmeAuthority:
     def __init__(self, directory: str, disk: Disk, pause_s: float = PAUSE_S) -> None:
         self._directory = directory
         self._disk = disk
-        self._counter = asyncio.Lock()  # some authorities fail when one account is made, or orders, twice at a time
-        self._pause_s = pause_s  # before the second look; every further one waits longer
+        self._counter = asyncio.Lock()  # some authorities fail on concurrent registrations or orders of one account
+        self._pause_s = pause_s  # before the second poll; every further pause is longer
 
     async def order(
         self, settings: Acme, names: Sequence[str], answer: Answer, at_most_s: float
@@ -50,7 +50,7 @@ class AcmeAuthority:
         except TimeoutError:
             raise TryLater(
                 f"the authority {settings.directory} did not sign for {', '.join(names)} within {at_most_s:g}s",
-                remedy="look whether it can be reached from this edge; it is asked again by itself",
+                remedy="check that this edge can reach it; the agent retries automatically",
                 code="acme_slow",
             ) from None
 
@@ -66,7 +66,7 @@ class AcmeAuthority:
                     await self._step(visit.ready)
                     await self._until(visit, visit.proven)
                 finally:
-                    with suppress(HoldfastError):  # what is answered for too long harms nobody
+                    with suppress(HoldfastError):  # a challenge that is answered for too long is harmless
                         await answer({})
             await self._until(visit, visit.finalized)
             return await self._step(visit.chain), request.private
@@ -74,14 +74,14 @@ class AcmeAuthority:
             visit.close()
 
     async def _until(self, visit: "Visit", done: Callable[[], bool]) -> None:
-        """Look, wait a little longer each time, look again. The order's own time is the bound."""
+        """Poll with growing pauses. The order's time limit is the bound."""
         pause_s = self._pause_s
         while not await self._step(done):
             await asyncio.sleep(min(max(pause_s, visit.asked_s), _ASKED_S_MAX))
             pause_s = min(pause_s * 2, _PAUSE_S_MAX)
 
     async def _step(self, work: Callable[[], T]) -> T:
-        """Every step can be repeated, and is when the authority stumbles over itself; not for ever."""
+        """Every step can be repeated; it is repeated a few times while the authority reports a temporary error."""
         for attempt in range(_STUMBLES_MAX):
             try:
                 return await _in_thread(work)
@@ -94,7 +94,7 @@ class AcmeAuthority:
     # ---- files
 
     def _account_key(self) -> bytes:
-        """Made anew if it is gone or damaged: an account is worth nothing but the orders under way."""
+        """Created again if it is missing or damaged: an account matters only for pending orders."""
         path = os.path.join(self._directory, ACCOUNT_KEY)
         with suppress(HoldfastError):
             kept = self._disk.read(path, _FILE_BYTES_MAX)
@@ -106,7 +106,7 @@ class AcmeAuthority:
         return made
 
     def _believed(self, settings: Acme) -> str:
-        """The path of the authorities that may vouch for the authority's own server."""
+        """The path of the CA certificates that verify the authority's server."""
         if not settings.ca:
             machine = ssl.get_default_verify_paths()
             return machine.cafile or machine.capath or ""
@@ -124,7 +124,7 @@ def _begun(settings: Acme, account: bytes, believed: str) -> "Visit":
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """A daemon thread: one that hangs in a request holds neither the caller nor the end of this process."""
+    """A daemon thread: a request that hangs blocks neither the caller nor the end of this process."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
@@ -141,9 +141,9 @@ async def _in_thread(work: Callable[[], T]) -> T:
         trouble: BaseException | None = None
         try:
             value = work()
-        except BaseException as caught:  # handed on to whoever awaits it
+        except BaseException as caught:  # re-raised in the awaiting task
             trouble = caught
-        with suppress(RuntimeError):  # the loop is over; nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, so no task waits
             loop.call_soon_threadsafe(settle, value, trouble)
 
     threading.Thread(target=run, name="acme", daemon=True).start()

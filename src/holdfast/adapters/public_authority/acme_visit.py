@@ -1,4 +1,4 @@
-"""One visit to an ACME server, step by step, by the `acme` library. Synchronous; every step is one or two requests."""
+"""One session with an ACME server, step by step, by the `acme` library. Synchronous; a step is 1-2 requests."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,12 +22,12 @@ from holdfast.adapters.public_authority import acme_words as words
 from holdfast.model.fleet import Acme
 
 ANSWER_BYTES_MAX = 256 * 1024
-LOOKS_MAX = 4  # in vain, before an order is given up
+LOOKS_MAX = 4  # failed validation attempts before an order is given up
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,256}\Z")
 
 
 class Request(Struct, frozen=True):
-    tokens: Mapping[str, str]  # to be answered on port 80; none if the authority still knows us from last time
+    tokens: Mapping[str, str]  # to be served on port 80; empty if the authority still has valid authorizations
     private: bytes
 
     def __repr__(self) -> str:
@@ -35,7 +35,7 @@ class Request(Struct, frozen=True):
 
 
 class _Answers(HTTPAdapter):
-    """Bounds what an answer may be, and remembers what the library forgets: the status, and when to come back."""
+    """Bounds the size of answers, and keeps what the library drops: the status and Retry-After."""
 
     status = 0
     retry_after_s = 0.0
@@ -45,7 +45,7 @@ class _Answers(HTTPAdapter):
         response = super().send(*given, **named)
         content = response.raw.read(ANSWER_BYTES_MAX + 1, decode_content=True)
         if len(content) > ANSWER_BYTES_MAX:
-            raise requests.exceptions.ContentDecodingError(f"it answers with more than {ANSWER_BYTES_MAX:,} bytes")
+            raise requests.exceptions.ContentDecodingError(f"its answer exceeds {ANSWER_BYTES_MAX:,} bytes")
         response._content = content
         self.status = response.status_code
         self.retry_after_s = _seconds(response.headers.get("Retry-After", ""))
@@ -53,10 +53,10 @@ class _Answers(HTTPAdapter):
 
 
 class _NoPlain(HTTPAdapter):
-    """Every address after the first is the authority's word: none of them leads out of TLS."""
+    """The authority supplies every URL after the first: refuse any without TLS."""
 
     def send(self, *given: Any, **named: Any) -> requests.Response:
-        raise requests.exceptions.InvalidSchema("it leads to an address without TLS")
+        raise requests.exceptions.InvalidSchema("it refers to a URL without TLS")
 
 
 def _seconds(text: str) -> float:
@@ -72,7 +72,7 @@ class Visit:
         self._net = client.ClientNetwork(
             self._key,
             alg=ES256,
-            verify_ssl=believed or True,  # type: ignore[arg-type]  # handed to requests as it is: a path may stand here
+            verify_ssl=believed or True,  # type: ignore[arg-type]  # passed to requests, which accepts a path
             user_agent=f"holdfast/{__version__}",
             timeout=request_s,  # type: ignore[arg-type]
         )
@@ -82,12 +82,12 @@ class Visit:
 
     @property
     def asked_s(self) -> float:
-        """How long the authority asked to be left alone."""
+        """The delay that the authority requested (Retry-After)."""
         return self.answers.retry_after_s
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Whatever the library raises in a step leaves it as a trouble of ours, in the authority's own words."""
+        """Converts any exception of the library into our error, with the authority's own message."""
         try:
             yield
         except Exception as trouble:
@@ -104,7 +104,7 @@ class Visit:
             self._net.account = self._registered(wanted)
 
     def _registered(self, wanted: messages.NewRegistration) -> messages.RegistrationResource:
-        """An account that is there already is answered with its address; that is all that is needed of it."""
+        """For an existing account the server returns its URL, which is all that is needed."""
         try:
             return self._client.new_account(wanted)
         except ConflictError as known:
@@ -126,16 +126,16 @@ class Visit:
 
     def _challenge(self, asked: messages.AuthorizationResource, names: tuple[str, ...]) -> messages.ChallengeBody:
         if asked.body.identifier.value not in names:
-            raise words.nonsense(self.where, f"it asks about {asked.body.identifier.value}, which nobody ordered")
+            raise words.nonsense(self.where, f"it asks about {asked.body.identifier.value}, which was not ordered")
         for one in asked.body.challenges:
             if isinstance(one.chall, challenges.HTTP01):
                 if _TOKEN.match(one.chall.encode("token")) is None:
-                    raise words.nonsense(self.where, "its token is none")
+                    raise words.nonsense(self.where, "its challenge token is malformed")
                 return one
         raise words.refused(self.where, f"it does not offer HTTP-01 for {asked.body.identifier.value}")
 
     def ready(self) -> None:
-        """Whoever looks now finds the answers."""
+        """Tell the authority that the challenges can be fetched now."""
         with self._told():
             for one in self._pending:
                 self._client.answer_challenge(one, one.chall.response(self._key))
@@ -147,17 +147,17 @@ class Visit:
                 self._check(one)
             if any(_why(one) for one in seen if not _valid(one)):
                 self._looks_left -= 1
-                self.ready()  # some authorities look once, say what they missed, and wait to be asked again
+                self.ready()  # some authorities check once, report the failure, and wait for another request
             return all(_valid(one) for one in seen)
 
     def _check(self, seen: messages.AuthorizationResource) -> None:
         under_way = seen.body.status in (messages.STATUS_PENDING, messages.STATUS_PROCESSING)
         if _valid(seen) or (under_way and (self._looks_left > 0 or not _why(seen))):
             return
-        raise words.refused(self.where, f"{seen.body.identifier.value}: {_why(seen) or 'it gives no reason'}")
+        raise words.refused(self.where, f"{seen.body.identifier.value}: {_why(seen) or 'it gave no reason'}")
 
     def finalized(self) -> bool:
-        """Asked to sign as soon as it is ready, then looked at until there is a certificate."""
+        """Finalize the order once it is ready, then poll until there is a certificate."""
         with self._told():
             body = self._order.body
             if body.status in (messages.STATUS_PENDING, messages.STATUS_PROCESSING):
@@ -166,7 +166,7 @@ class Visit:
                 body = self._client.begin_finalization(self._order.update(body=body)).body
             self._order = self._order.update(body=body)
             if body.status == messages.STATUS_INVALID:
-                raise words.refused(self.where, words.of(body.error) if body.error else "it gives no reason")
+                raise words.refused(self.where, words.of(body.error) if body.error else "it gave no reason")
             return body.status == messages.STATUS_VALID and body.certificate is not None
 
     def chain(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What went wrong at an ACME server, in its own words, as one of two kinds: asked again soon, or refused."""
+"""Translate ACME errors into ours, with the authority's own message: retried soon, or refused."""
 
 import requests
 from acme import errors, messages
@@ -8,9 +8,9 @@ from holdfast.adapters.public_authority.terms import BUSY
 from holdfast.errors import Failed, HoldfastError, Limited, TryLater
 
 _CHARS_MAX = 300
-_RATE_LIMIT_S = 3600.0  # if the authority does not say how long
+_RATE_LIMIT_S = 3600.0  # if the authority gives no delay
 
-# Of the problem documents of RFC 8555 6.7, those that say nothing about what was ordered.
+# Problem types of RFC 8555 6.7 that are temporary and unrelated to the order.
 _PASSING = {"badNonce", "serverInternal"}
 
 
@@ -29,19 +29,19 @@ def told(trouble: Exception, where: str, status: int, retry_after_s: float) -> H
 def _not_reached(trouble: requests.exceptions.RequestException, where: str) -> HoldfastError:
     if isinstance(trouble, requests.exceptions.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(trouble):
         return Failed(
-            f"the authority {where} does not prove to be who it says: {_plain(str(trouble))}",
-            remedy="for an authority of your own, put its root certificate into ca of [acme] in fleet.toml",
+            f"the certificate of the authority {where} cannot be verified: {_plain(str(trouble))}",
+            remedy="for your own authority, put its root certificate into `ca` of [acme] in fleet.toml",
             code="acme_unproven",
         )
     return TryLater(
         f"the authority {where} cannot be reached: {_plain(_innermost(trouble))}",
-        remedy="look whether this edge reaches it: curl -v its directory; it is asked again by itself",
+        remedy=f"check the connection from this edge: curl -v {where}; the agent retries automatically",
         code="acme_unreachable",
     )
 
 
 def _innermost(trouble: BaseException) -> str:
-    """Libraries wrap each other's words; the last one says what happened."""
+    """Libraries nest exceptions; the innermost one names the cause."""
     inner = getattr(trouble, "reason", None) or next(iter(trouble.args), None)
     return _innermost(inner) if isinstance(inner, BaseException) else str(trouble) or type(trouble).__name__
 
@@ -49,20 +49,20 @@ def _innermost(trouble: BaseException) -> str:
 def _problem(trouble: messages.Error, where: str, status: int, retry_after_s: float) -> HoldfastError:
     if trouble.code == "rateLimited" or status == 429:
         return Limited(
-            f"the authority {where} was asked too often: {of(trouble)}",
-            remedy="wait; it is asked again by itself when it said. What is kept stays in use",
+            f"the authority {where} limits the rate of requests: {of(trouble)}",
+            remedy="wait; the agent retries when the authority allows it. The current certificate stays in use",
             code="acme_rate_limited",
             retry_after_s=retry_after_s or _RATE_LIMIT_S,
         )
     if trouble.code in _PASSING or status >= 500:
         return TryLater(
-            f"the authority {where} is in trouble: {of(trouble)}",
-            remedy="wait; it is asked again by itself",
+            f"the authority {where} has a temporary error: {of(trouble)}",
+            remedy="wait; the agent retries automatically",
             code=BUSY,
         )
     if trouble.code == "externalAccountRequired":
         return Failed(
-            f"the authority {where} wants an account that was made elsewhere, which is not supported: {of(trouble)}",
+            f"the authority {where} requires an external account, which is not supported: {of(trouble)}",
             remedy="choose another authority in [acme] of fleet.toml",
             code="acme_refused",
         )
@@ -72,23 +72,23 @@ def _problem(trouble: messages.Error, where: str, status: int, retry_after_s: fl
 def refused(where: str, why: str) -> Failed:
     return Failed(
         f"the authority {where} refused: {why}",
-        remedy="let the public name lead to this edge, and port 80 be open to the world; it is asked again by itself",
+        remedy="point the public name at this edge and open port 80 to the internet; the agent retries automatically",
         code="acme_refused",
     )
 
 
 def nonsense(where: str, why: str) -> TryLater:
     return TryLater(
-        f"the authority {where} answers what no authority should: {_plain(why)}",
-        remedy="look whether directory in [acme] of fleet.toml is right; it is asked again by itself",
+        f"the authority {where} sent an invalid answer: {_plain(why)}",
+        remedy="check `directory` in [acme] of fleet.toml; the agent retries automatically",
         code="acme_nonsense",
     )
 
 
 def of(problem: messages.Error) -> str:
-    """The authority's own words: they end up in reports and on terminals, so they are short and printable."""
+    """The authority's own message, short and printable, since it appears in reports and on terminals."""
     kind = str(problem.typ or "").rsplit(":", maxsplit=1)[-1]
-    said = [f"{kind}: {problem.detail or problem.title or problem.description or 'no words'}"]
+    said = [f"{kind}: {problem.detail or problem.title or problem.description or 'no details'}"]
     said += [str(one.detail) for one in problem.subproblems or () if one.detail]
     return _plain("; ".join(said))
 

@@ -1,4 +1,4 @@
-"""A public authority in memory, for tests and simulation: it looks at what is answered, and can be made to refuse."""
+"""A public authority in memory, for tests and simulation: checks the challenges, can be made to refuse."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,7 +11,7 @@ from holdfast.ports.public_authority import Answer
 
 ROOT, INTERMEDIATE = "root key of the public authority", "intermediate key of the public authority"
 
-# Fetches http://NAME/.well-known/acme-challenge/TOKEN, as the authority would; None if nobody answers.
+# Fetches http://NAME/.well-known/acme-challenge/TOKEN as the authority would; None if there is no answer.
 Look = Callable[[str, str], str | None]
 
 
@@ -21,7 +21,7 @@ class MemoryPublicAuthority:
         self._look = look
         self._days = days
         self._made = 0
-        self.troubles: list[HoldfastError] = []  # raised by order instead, one per attempt, until none is left
+        self.troubles: list[HoldfastError] = []  # raised by order instead, one per attempt
         self.orders: list[tuple[str, ...]] = []
         self.answers: list[Mapping[str, str]] = []
 
@@ -47,7 +47,7 @@ class MemoryPublicAuthority:
             if self._look is not None and self._look(name, token) != expected:
                 raise Failed(
                     f"the authority refused {name}: it did not find the challenge there",
-                    remedy=f"let {name} lead to this edge, and port 80 be open",
+                    remedy=f"point {name} at this edge and open port 80",
                     code="acme_refused",
                 )
 

@@ -1,16 +1,16 @@
-"""How we stand with a public authority: what has to be agreed before anything is asked, and when it is only busy."""
+"""The check that the operator agreed to an authority's terms, and the code for a busy authority."""
 
 from holdfast.errors import Failed
 from holdfast.model.fleet import Acme
 
-BUSY = "acme_busy"  # a code: what the next moment may mend, such as two orders that came in each other's way
+BUSY = "acme_busy"  # a code for temporary errors, such as two orders that interfere with each other
 
 
 def check_terms(settings: Acme) -> None:
-    """Nobody agrees for the operator: it is written and signed in the fleet file, or nothing is ordered."""
+    """Only the operator agrees, in the signed fleet file; without that nothing is ordered."""
     if not settings.terms_agreed:
         raise Failed(
-            f"the terms of the authority {settings.directory} are not agreed to",
-            remedy="read them, then set terms_agreed = true in [acme] of fleet.toml and holdfast apply",
+            f"terms_agreed is not set for the authority {settings.directory}",
+            remedy="read its terms, then set terms_agreed = true in [acme] of fleet.toml and run: holdfast apply",
             code="acme_terms",
         )

@@ -1,1 +1,1 @@
-"""Randomness: the system's, and a stream that repeats itself for tests."""
+"""Random bytes: from the system, or a repeatable sequence for tests."""

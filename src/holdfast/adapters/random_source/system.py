@@ -1,4 +1,4 @@
-"""The randomness of the machine: the kernel's generator, never blocking once the machine has booted."""
+"""Random bytes from the kernel's generator; never blocks once the machine has booted."""
 
 import os
 

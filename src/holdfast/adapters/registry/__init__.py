@@ -1,1 +1,1 @@
-"""Registries that say which digest an image tag stands for: any OCI registry, or a dictionary."""
+"""Registries that resolve image tags to digests: any OCI registry, or a dictionary."""

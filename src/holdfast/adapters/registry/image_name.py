@@ -1,4 +1,4 @@
-"""Image references and addresses as docker reads them: who is asked, and may it be asked in plain text. Pure."""
+"""Parse image references and registry URLs, and decide where plain HTTP is allowed. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _parameter = re.compile(r'([a-z]+)="([^"]*)"', re.IGNORECASE)
 
 
 class Image(Struct, frozen=True):
-    """A reference as docker reads it: `host` is what people write, and the key of credentials."""
+    """A reference as docker reads it: `host` is the written form, which is also the key of credentials."""
 
     host: str
     name: str
@@ -27,7 +27,7 @@ class Origin(Struct, frozen=True):
 
 
 def parse(reference: str) -> Image | None:
-    """None for what is no tag in a registry: malformed, or pinned by digest, so that there is nothing to ask."""
+    """None if it is not a tag in a registry: malformed, or pinned by digest, which needs no request."""
     first, slash, rest = reference.partition("/")
     named = bool(slash) and ("." in first or ":" in first or first == "localhost")
     host, path = (first, rest) if named else (HUB, reference)
@@ -48,7 +48,7 @@ def origin_of(image: Image) -> Origin:
 
 
 def may_be_plain(host: str) -> bool:
-    """This machine, or an address of the overlay, which encrypts by itself. Never a name that DNS could bend."""
+    """This machine, or an overlay address, where the overlay encrypts. Never a name, which DNS could redirect."""
     numbers = _ipv4(host)
     return is_loopback(host) or (numbers[:1] == (100,) and 64 <= numbers[1] <= 127)
 
@@ -74,7 +74,7 @@ def challenge(values: Sequence[str], scheme: str) -> dict[str, str] | None:
 
 
 def parsed_url(url: str) -> tuple[Origin, str] | None:
-    """Where a URL leads and what to ask there; None unless it is https, or http to where plain text may go."""
+    """Origin and target of a URL; None unless it is https, or http to a host where plain HTTP is allowed."""
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)

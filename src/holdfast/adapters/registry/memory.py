@@ -1,4 +1,4 @@
-"""A registry in memory: knows what it was told, under exactly the reference it was told."""
+"""A registry in memory: resolves exactly the references that were pushed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 class MemoryRegistry:
     def __init__(self, digests: Mapping[str, str] | None = None) -> None:
         self._digests = dict(digests or {})
-        self.down = False  # a registry that is down answers for nothing
+        self.down = False  # simulates an unreachable registry
 
     def push(self, reference: str, digest: str) -> None:
         self._digests[reference] = digest

@@ -1,6 +1,6 @@
-"""Image tags asked of their registries over the OCI distribution API. Never raises for a registry's sake, logs nothing.
+"""Resolve image tags through the OCI distribution API. Never raises for a failing registry; logs nothing.
 
-The network modules are imported inside the call: they cost 40 ms, and most commands ask no registry.
+The network modules are imported inside the call: they cost 40 ms, and most commands need no registry.
 """
 
 import io
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 THREADS_MAX = 8
 CONNECT_S = 2.0
 REFERENCE_S = 3.0
-RESOLVE_S = 4.5  # half a second below what callers are promised, for starting threads on a busy machine
-MANIFEST_BYTES_MAX = 4 * 1024 * 1024  # what the specification asks registries to accept
+RESOLVE_S = 4.5  # half a second below the promised limit, for starting threads on a busy machine
+MANIFEST_BYTES_MAX = 4 * 1024 * 1024  # the size that the specification requires registries to accept
 ANSWER_BYTES_MAX = MANIFEST_BYTES_MAX + 256 * 1024  # with status line and headers
 TOKEN_BYTES_MAX = 64 * 1024
 
@@ -52,7 +52,7 @@ _token = re.compile(r"[A-Za-z0-9._~+/=-]+\Z")
 
 class OciRegistry:
     def __init__(self, auth_files: Sequence[str] | None = None) -> None:
-        """The files are read when a registry asks who we are; without a list, those that podman and docker use."""
+        """The files are read when a registry requires credentials; the default is those of podman and docker."""
         self._auth_files = auth_files
 
     def resolve(self, references: Sequence[str]) -> Mapping[str, str]:
@@ -64,39 +64,39 @@ class OciRegistry:
         files = usual_auth_files(os.environ) if self._auth_files is None else self._auth_files
         errand = _Errand(images, files)
         threads = [threading.Thread(target=errand.run, daemon=True) for _ in images][:THREADS_MAX]
-        with suppress(RuntimeError):  # no more threads to be had: those that started do the work
+        with suppress(RuntimeError):  # no more threads available: those that started do the work
             for thread in threads:
                 thread.start()
         for thread in threads:
             if thread.ident is not None:
-                # Not waited for beyond this: looking up a name cannot be interrupted, and a daemon thread dies alone.
+                # Not joined for longer: a DNS lookup cannot be interrupted, and a daemon thread needs no join.
                 thread.join(max(0.0, errand.until_s - time.monotonic()))
         return errand.answers.copy()
 
 
 class _Trouble(Exception):
-    """The registry did not answer in a way that counts. Carries nothing: nobody is told more than «left out»."""
+    """The registry gave no valid answer. Carries no message: the reference is only left out."""
 
 
 class _Errand:
-    """One `resolve`: what is still to be asked, what was answered, and until when anybody may talk."""
+    """One `resolve`: the open references, the answers, and the deadline."""
 
     def __init__(self, images: Mapping[str, Image], auth_files: Sequence[str]) -> None:
         self.until_s = time.monotonic() + RESOLVE_S
         self.answers: dict[str, str] = {}
         self._auth_files = auth_files
         self._waiting = deque(images.items())
-        self.down: set[Origin] = set()  # so that ten images of a dead registry cost one wait, not ten
+        self.down: set[Origin] = set()  # so that ten images of an unreachable registry cost one timeout, not ten
 
     def run(self) -> None:
         while self._waiting and time.monotonic() < self.until_s:
-            with suppress(Exception):  # whatever went wrong, this reference stays out and the next has its turn
+            with suppress(Exception):  # on any error this reference is left out and the next one is tried
                 reference, image = self._waiting.popleft()
                 call = _Call(image, self)
                 try:
                     self.answers[reference] = call.digest()
                 finally:
-                    if time.monotonic() >= call.until_s:  # too slow for one image is too slow for its others
+                    if time.monotonic() >= call.until_s:  # too slow for one image: skip the registry's other images
                         self.down.add(call.origin)
 
     def basic(self, image: Image) -> str | None:
@@ -110,7 +110,7 @@ class _Errand:
 
 
 class _Call:
-    """Everything said about one image, on one allowance of time."""
+    """All requests about one image, with one deadline."""
 
     def __init__(self, image: Image, errand: _Errand) -> None:
         self._image = image
@@ -120,7 +120,7 @@ class _Call:
         self._authorization: str | None = None
 
     def digest(self) -> str:
-        """HEAD costs the registry no transfer and, at some, no quota; GET is for those that do not say it there."""
+        """HEAD transfers no body and, at some registries, costs no quota; GET is for registries without the header."""
         with self._manifest("HEAD") as response:
             said = response.headers.get("Docker-Content-Digest")
             if response.status == 200 and said is not None:
@@ -145,7 +145,7 @@ class _Call:
                 yield response
             return
         origin, target = self._redirected(location or "")
-        authorization = self._authorization if origin == self.origin else None  # meant for nobody else
+        authorization = self._authorization if origin == self.origin else None  # never sent to another origin
         with self._ask(method, origin, target, authorization) as response:
             yield response
 
@@ -158,9 +158,9 @@ class _Call:
         return found
 
     def _authorized(self, challenges: Sequence[str]) -> str:
-        """A bearer token, anonymous if we have no credentials; or the credentials themselves if those are asked for.
+        """A bearer token, anonymous if we have no credentials; or the credentials themselves if Basic is requested.
 
-        A password, and what it buys, crosses the network under TLS or not at all.
+        Passwords and tokens are sent only over TLS or to loopback.
         """
         safe = self.origin.secure or is_loopback(self.origin.host)
         basic = self._errand.basic(self._image) if safe else None
@@ -182,7 +182,7 @@ class _Call:
         if not realm.secure and not (is_loopback(realm.host) and realm.host == self.origin.host):
             raise _Trouble
         scope = bearer.get("scope", "")
-        if not scope.endswith(":pull"):  # never more than reading, whatever a registry proposes
+        if not scope.endswith(":pull"):  # only read access, even if the registry proposes more
             scope = f"repository:{self._image.name}:pull"
         asked = {"service": bearer["service"]} if "service" in bearer else {}
         target += ("&" if "?" in target else "?") + urlencode({**asked, "scope": scope})
@@ -202,7 +202,7 @@ class _Call:
 
         headers = {**_HEADERS, "Authorization": authorization} if authorization else _HEADERS
         connection = HTTPConnection(origin.host, origin.port)
-        connection.default_port = 443 if origin.secure else 80  # else the Host header would name the usual port
+        connection.default_port = 443 if origin.secure else 80  # keeps the default port out of the Host header
         with closing(self._connected(origin)) as wire, closing(connection):
             connection.sock = cast("socket.socket", _Wire(wire, self.until_s))
             connection.request(method, target, headers=headers)
@@ -215,7 +215,7 @@ class _Call:
         if origin in self._errand.down:
             raise _Trouble
         until_s = min(self.until_s, time.monotonic() + CONNECT_S)
-        with suppress(OSError):  # the name is not known, or nobody will say
+        with suppress(OSError):  # the name cannot be resolved
             for family, kind, _, _, address in socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM):
                 wire = socket.socket(family, kind)
                 try:
@@ -224,14 +224,14 @@ class _Call:
                     wire.settimeout(_left_s(until_s))
                     return self._errand.tls.wrap_socket(wire, server_hostname=origin.host) if origin.secure else wire
                 except (OSError, _Trouble):
-                    wire.close()  # perhaps the next address answers
-        if time.monotonic() < self.until_s:  # it had its full time; this image's own time was not what ran out
+                    wire.close()  # the next address may answer
+        if time.monotonic() < self.until_s:  # the connect limit ran out, not this image's own limit
             self._errand.down.add(origin)
         raise _Trouble
 
 
 class _Wire:
-    """A socket that gives up at one moment, however slowly the other side drips, and after so many bytes."""
+    """A socket with a total deadline, however slowly the peer sends, and a limit of bytes."""
 
     def __init__(self, wire: "socket.socket", until_s: float) -> None:
         self._wire = wire
@@ -246,7 +246,7 @@ class _Wire:
         return io.BufferedReader(_Inflow(self._wire, self._until_s))
 
     def close(self) -> None:
-        """Not yet: http.client closes as soon as it has read the headers, and the body is still to come."""
+        """Does nothing: http.client closes after the headers, while the body is still to come."""
 
 
 class _Inflow(io.RawIOBase):
@@ -281,14 +281,14 @@ def _checked(digest: str) -> str:
 
 
 def _digest_of_body(response: "HTTPResponse") -> str:
-    """Hashed by us, and believed only if the registry says the same, or says nothing but where the body ends."""
+    """Our own hash, accepted if the registry reports the same, or reports none and marks the end of the body."""
     kind = (response.headers.get("Content-Type") or "").partition(";")[0].strip()
     content = response.read(MANIFEST_BYTES_MAX + 1)
     if response.status != 200 or kind not in MANIFEST_TYPES or len(content) > MANIFEST_BYTES_MAX:
-        raise _Trouble  # a login page is no manifest
+        raise _Trouble  # for example a login page
     digest = f"sha256:{sha256(content).hexdigest()}"
     said = response.headers.get("Docker-Content-Digest")
-    whole = response.chunked or response.length == 0  # a body that merely stops may have been cut short
+    whole = response.chunked or response.length == 0  # a body that just stops may be truncated
     if said != digest and not (said is None and whole):
         raise _Trouble
     return digest

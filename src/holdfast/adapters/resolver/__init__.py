@@ -1,1 +1,1 @@
-"""Whoever asks DNS servers."""
+"""DNS resolvers: dnspython, or scripted answers for tests."""

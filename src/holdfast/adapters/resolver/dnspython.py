@@ -1,4 +1,4 @@
-"""DNS questions asked with dnspython. Nothing is cached: whoever asks wants to know how it is now."""
+"""Resolve names with dnspython. Nothing is cached: callers need the current state."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ class DnspythonResolver:
         self._port = port
 
     async def addresses(self, name: str, servers: Sequence[str], at_most_s: float) -> tuple[str, ...]:
-        asked = ", ".join(servers) or "the machine's own DNS servers"
+        asked = ", ".join(servers) or "the machine's DNS servers"
         try:
             resolver = self._resolver(servers, at_most_s)
             found = await asyncio.gather(*(_ask(resolver, name, kind) for kind in ("A", "AAAA")))
         except (dns.name.LabelTooLong, dns.name.NameTooLong, dns.name.EmptyLabel):
-            return ()  # no name at all
+            return ()  # not a valid name
         except (dns.exception.DNSException, OSError) as trouble:
             raise TryLater(
-                f"nobody says where {name} leads: {asked} gave no answer ({type(trouble).__name__})",
-                remedy=f"ask yourself: dig {name}" + (f" @{servers[0]}" if servers else ""),
+                f"cannot resolve {name}: no answer from {asked} ({type(trouble).__name__})",
+                remedy=f"check it yourself: dig {name}" + (f" @{servers[0]}" if servers else ""),
                 code="dns_down",
             ) from trouble
         return tuple(sorted(address for part in found for address in part))
@@ -36,7 +36,7 @@ class DnspythonResolver:
             resolver.nameservers = list(servers)
             resolver.port = self._port
         resolver.lifetime = at_most_s
-        resolver.timeout = at_most_s / max(1, len(resolver.nameservers))  # the last of them is asked, too
+        resolver.timeout = at_most_s / max(1, len(resolver.nameservers))  # leaves time for the last server, too
         return resolver
 
 

@@ -1,4 +1,4 @@
-"""Answers that were told beforehand, for tests."""
+"""A resolver with scripted answers, for tests."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from holdfast.errors import TryLater
 
 
 class MemoryResolver:
-    """`known` has the records of each server, by its address; "" is what the machine itself would hear."""
+    """`known` has the records of each server, by its address; "" stands for the machine's own resolver."""
 
     def __init__(self) -> None:
         self.known: dict[str, Mapping[str, Sequence[str]]] = {}
@@ -18,7 +18,7 @@ class MemoryResolver:
             if server in self.known:
                 return tuple(sorted(self.known[server].get(name.rstrip(".").lower(), ())))
         raise TryLater(
-            f"nobody says where {name} leads: {', '.join(servers) or 'no DNS server'} gave no answer",
-            remedy=f"ask yourself: dig {name}",
+            f"cannot resolve {name}: no answer from {', '.join(servers) or 'any DNS server'}",
+            remedy=f"check it yourself: dig {name}",
             code="dns_down",
         )

@@ -1,1 +1,1 @@
-"""What runs containers: podman, and a twin in memory."""
+"""Container runtimes: podman, and one in memory for tests."""

@@ -1,4 +1,4 @@
-"""What podman is told to make a container: our spec in its words. Pure."""
+"""Translate our container spec into podman's create request. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,13 +10,13 @@ from holdfast.ports.runtime import CreateContainer
 RESTARTS_MAX = 5
 CPU_PERIOD_US = 100_000
 LOG_BYTES_MAX = 32 << 20
-# With raw sockets a container reaches what listens on the loopback of its host (route_localnet, which published ports
-# need); the other two are of no use in here. Later releases of podman give none of them.
+# With raw sockets a container could reach services on the host's loopback (route_localnet, which published ports
+# need); the other two are useless in a container. Later releases of podman grant none of them.
 DROPPED = ("CAP_NET_RAW", "CAP_MKNOD", "CAP_AUDIT_WRITE")
 
 
 def body(made: CreateContainer, limits: Mapping[str, int]) -> dict[str, Any]:
-    """`limits` are said outright: podman 4.3 swaps soft and hard of what containers.conf has for callers of its API."""
+    """`limits` are set explicitly: for API callers podman 4.3 swaps the soft and hard limits of containers.conf."""
     spec = made.spec
     asked: dict[str, Any] = {
         "name": made.name,
@@ -30,18 +30,18 @@ def body(made: CreateContainer, limits: Mapping[str, int]) -> dict[str, Any]:
         "cap_drop": list(DROPPED),
         "resource_limits": _resources(spec.cpu_millicores, spec.memory_bytes),
         "r_limits": [{"type": kind, "soft": most, "hard": most} for kind, most in sorted(limits.items())],
-        # A directory that an image calls a volume lives and goes with the container: what must stay is declared.
+        # A directory that the image declares as a volume is deleted with the container: data to keep must be declared.
         "image_volume_mode": "ignore",
         "sdnotifyMode": "ignore",
-        # Of the driver that is the machine's usual one; where that writes a file, a container cannot fill the disk.
+        # For the machine's default log driver; if that one writes a file, a container cannot fill the disk.
         "log_configuration": {"size": LOG_BYTES_MAX},
         **_restart(made.restart),
     }
     if spec.command:
         asked["command"] = list(spec.command)
     if spec.network:
-        # Asks the network's own DNS server, which knows the siblings and passes everything else to those of the
-        # machine. With servers of its own a container would not find its siblings (podman 4.3).
+        # It uses the network's own DNS server, which knows the sibling containers and forwards other names to the
+        # machine's servers. With DNS servers of its own a container would not find its siblings (podman 4.3).
         asked["networks"] = {spec.network: {"aliases": [spec.component]}}
     elif made.dns:
         asked["dns_server"] = list(made.dns)
@@ -51,7 +51,7 @@ def body(made: CreateContainer, limits: Mapping[str, int]) -> dict[str, Any]:
 def sealed(
     asked: dict[str, Any], made: CreateContainer, image: sealed_env.Image, secret: str, program: str
 ) -> dict[str, Any]:
-    """The same container, with the secret variables in a file that podman calls `secret`."""
+    """The same container, with the secret variables in a file; `secret` is its name in podman."""
     more = sealed_env.additions(image, made.spec.command, secret)
     return {**asked, **more, "mounts": [*asked["mounts"], sealed_env.mount(program)]}
 

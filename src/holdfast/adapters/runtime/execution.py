@@ -1,5 +1,7 @@
-"""A command inside a running container, by podman's own command line: for what is run through its REST interface podman
-4.3 keeps two processes for five minutes each, and a health check runs every second."""
+"""Run a command inside a container with podman's command line.
+
+The REST interface of podman 4.3 keeps two processes alive for five minutes per command; health checks run every second.
+"""
 
 import asyncio
 import os
@@ -13,7 +15,7 @@ from holdfast.ports.runtime import Finished
 OUTPUT_BYTES_MAX = 64 * 1024
 PIECE_BYTES = 16 * 1024
 TIMED_OUT = 124  # the code of coreutils' timeout
-MARK = "HOLDFAST_EXEC"  # a variable of the command, by which it and its children are found again
+MARK = "HOLDFAST_EXEC"  # an environment variable that identifies the command and its children
 
 
 class Execution:
@@ -28,7 +30,7 @@ class Execution:
         try:
             code = await asyncio.wait_for(_followed(child, output), timeout_s)
         except TimeoutError:
-            output += f"not done after {timeout_s:g} s, killed\n".encode()
+            output += f"killed after {timeout_s:g} s\n".encode()
             code = TIMED_OUT
         finally:
             if child.returncode is None:
@@ -49,12 +51,14 @@ class Execution:
             )
         except OSError as trouble:
             raise TryLater(
-                f"{words[0]}: {trouble.strerror}", remedy="apt install podman on the node", code="runtime_away"
+                f"cannot start {words[0]}: {trouble.strerror}",
+                remedy="on the node: apt install podman",
+                code="runtime_away",
             ) from trouble
 
 
 async def _followed(child: asyncio.subprocess.Process, output: bytearray) -> int:
-    """Only the end of what it says is kept."""
+    """Keeps only the end of the output."""
     assert child.stdout is not None
     while piece := await child.stdout.read(PIECE_BYTES):
         output += piece
@@ -63,7 +67,7 @@ async def _followed(child: asyncio.subprocess.Process, output: bytearray) -> int
 
 
 def _end_inside(id: str, mark: str) -> None:
-    """Podman's client is not the command: ending the one leaves the other. Twice, for what it started meanwhile."""
+    """Killing podman's client does not end the command inside. Twice, for children that it started meanwhile."""
     for _ in range(2):
         for found in process.with_variable(mark):
             if process.belongs(found, id):

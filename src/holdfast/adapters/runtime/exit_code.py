@@ -1,4 +1,4 @@
-"""Where the supervisors of containers leave exit codes for podman: one file a container, in one folder."""
+"""The exit code files that container supervisors leave for podman: one per container, in one folder."""
 
 import os
 from contextlib import suppress
@@ -7,7 +7,7 @@ from holdfast.adapters.runtime import process
 
 
 def folder(conmon_pid: int) -> str | None:
-    """From the command line of a living one."""
+    """From the command line of a running supervisor."""
     words = process.arguments(conmon_pid)
     if "--exit-dir" in words[:-1]:
         return words[words.index("--exit-dir") + 1]
@@ -22,7 +22,7 @@ def usual_folder(runtime_dir: str | None) -> str | None:
 
 
 def leave(folder: str, id: str, code: int) -> None:
-    """What the supervisor itself said before stays. Where nothing can be written, podman gives up by itself later."""
+    """Keeps a code that the supervisor wrote. If the folder is not writable, podman gives up waiting later."""
     path = os.path.join(folder, id)
     if not os.path.exists(path):
         with suppress(OSError):

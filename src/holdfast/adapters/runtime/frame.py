@@ -1,4 +1,4 @@
-"""Two streams in one, as podman sends output: a head of eight bytes (which stream, how long), then that much. Pure."""
+"""Decode podman's output stream: frames of an 8-byte header (stream, length) and content. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _stamp = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d) 
 
 
 class Frames:
-    """Bytes go in as they come, whole frames come out: stream and content."""
+    """Bytes in as they arrive, complete frames out: stream and content."""
 
     def __init__(self) -> None:
         self._held = bytearray()

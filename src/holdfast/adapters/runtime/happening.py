@@ -1,4 +1,4 @@
-"""Whether something happened to a container lately: podman's stream of events, opened when first asked for."""
+"""Notice changes of containers through podman's event stream, opened on first use."""
 
 import asyncio
 from contextlib import suppress
@@ -7,7 +7,7 @@ from holdfast.adapters.runtime.libpod import Libpod, Refused, filters
 from holdfast.errors import TryLater
 
 AGAIN_S = 1.0
-# Not `exec` and `exec_died`: a health check is no change.
+# Without `exec` and `exec_died`: a health check is not a change.
 TYPES = ("create", "start", "died", "stop", "kill", "remove", "rename", "pause", "unpause", "cleanup", "restart")
 
 
@@ -38,7 +38,7 @@ class Happening:
     async def _hear(self) -> None:
         params = {"stream": "true", "filters": filters({"type": ["container"], "event": TYPES})}
         async with self._libpod.open("GET", "events", params=params, timeout_s=None) as answer:
-            if self._missed:  # something may have happened while nobody listened
+            if self._missed:  # events may have been lost while the stream was closed
                 self._bell.set()
             async for _ in answer.content.iter_any():
                 self._bell.set()

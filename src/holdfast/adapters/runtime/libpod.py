@@ -1,4 +1,4 @@
-"""Podman's REST interface (libpod) on a unix socket: one session, every call bounded, trouble in our own words."""
+"""Podman's REST interface (libpod) on a unix socket: one session, time-limited calls, our own errors."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ CALL_S = 60.0  # a container starts within a second; a busy machine may need man
 
 
 class Refused(Exception):
-    """Podman answered, and the answer is no. `cause` is its stable half, `message` the wordy one."""
+    """Podman refused the request. `cause` is its stable text, `message` the detailed one."""
 
     def __init__(self, status: int, cause: str, message: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Keeper(Protocol):
-    """Whoever sees to it that somebody listens at the socket."""
+    """Keeps a podman service running at the socket."""
 
     @property
     def last_words(self) -> str: ...
@@ -76,8 +76,8 @@ class Libpod:
         timeout_s: float | None = CALL_S,
         silence_s: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer to be read as it comes. Anything but 2xx and 304 is Refused; nobody there is TryLater. With
-        `silence_s` only waiting for it is bounded: whoever reads slowly is not cut off."""
+        """An answer to be read as a stream. Anything but 2xx and 304 raises Refused; no connection raises TryLater.
+        With `silence_s` only each read is limited: a slow reader is not cut off."""
         total_s = timeout_s if silence_s is None else None
         limits = aiohttp.ClientTimeout(total=total_s, sock_connect=CONNECT_S, sock_read=silence_s)
         sent = data if body is None else msgspec.json.encode(body)
@@ -89,7 +89,7 @@ class Libpod:
                     raise _refusal(response.status, await response.read())
                 yield response
         except TimeoutError as trouble:
-            raise away(f"{self.socket}: no answer to {method} {path} in time") from trouble
+            raise away(f"{self.socket}: {method} {path} timed out") from trouble
         except (aiohttp.ClientError, OSError) as trouble:
             words = self._keeper.last_words or str(trouble) or type(trouble).__name__
             raise away(f"{self.socket}: {words}") from trouble
@@ -103,7 +103,7 @@ class Libpod:
         headers: Mapping[str, str],
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        """A call that found nobody at the door was not heard by anybody, so it is made once more after a revival."""
+        """A call that could not connect had no effect, so it is repeated once after the service was restarted."""
         for last in (False, True):
             try:
                 return await self._opened().request(
@@ -130,14 +130,16 @@ class Libpod:
 def away(what: str) -> TryLater:
     return TryLater(
         f"podman does not answer ({what})",
-        remedy="holdfast doctor; or start it by hand: podman system service --time=0 unix://SOCKET",
+        remedy="on the node: podman info; then restart the agent: systemctl restart holdfast-agent",
         code="runtime_away",
     )
 
 
 def stumbled(no: Refused) -> TryLater:
-    """A mere look was refused: podman's own trouble, such as something that vanished under its hands."""
-    return TryLater(f"podman cannot look: {no.message}", remedy="it is tried again by itself", code="runtime_trouble")
+    """A read request was refused: an error inside podman, for example because a container has just vanished."""
+    return TryLater(
+        f"podman cannot answer a query: {no.message}", remedy="the agent retries automatically", code="runtime_trouble"
+    )
 
 
 def filters(wanted: Mapping[str, Sequence[str]]) -> str:

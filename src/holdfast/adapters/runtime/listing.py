@@ -1,4 +1,4 @@
-"""Every container of the machine: one list call, details asked only for what is new, life judged by /proc."""
+"""List all containers: one list call, details only for new ones, liveness from /proc."""
 
 import asyncio
 import os
@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from holdfast.adapters.runtime import exit_code, process
 from holdfast.adapters.runtime.libpod import Libpod, Refused, stumbled
+from holdfast.adapters.runtime.pid_watch import PidWatch
 from holdfast.adapters.runtime.process import Process
 from holdfast.model.container import Container, ContainerPhase, Published
 
 LIST_S = 20.0
 TOGETHER = 8
-UNKNOWN = -1  # how one ended that podman still takes for running
+UNKNOWN = -1  # exit code of a dead container that podman still reports as running
 
 PHASE: dict[str, ContainerPhase] = {
     "created": "created",
@@ -36,7 +37,7 @@ class _Port(Struct, frozen=True):
 
 
 class _Row(Struct, frozen=True, rename="pascal"):
-    """What podman's list says, as far as we listen."""
+    """The fields of podman's list that we use."""
 
     id: str
     names: list[str] | None
@@ -78,7 +79,7 @@ class _Config(Struct, frozen=True, rename="pascal"):
 
 
 class Details(Struct, frozen=True, rename="pascal"):
-    """What only an inspection says."""
+    """Fields that only an inspection returns."""
 
     id: str
     name: str
@@ -91,7 +92,7 @@ class Details(Struct, frozen=True, rename="pascal"):
 
     @property
     def process(self) -> Process | None:
-        """Its first process, if it lives."""
+        """Its first process, if it is alive."""
         return process.of_container(self.id, self.state.pid, _seconds(self.state.started_at))
 
     @property
@@ -104,7 +105,7 @@ _details = msgspec.json.Decoder(Details)
 
 
 class _Life(Struct, frozen=True):
-    """One run of a container: what was found out about it once and cannot change."""
+    """One run of a container: facts that were read once and cannot change."""
 
     pid: int
     started_s: int
@@ -118,7 +119,8 @@ class Listing:
     def __init__(self, libpod: Libpod) -> None:
         self._libpod = libpod
         self._lives: dict[str, _Life] = {}
-        self.exits: str | None = None  # the folder of exit codes, learnt from the first living supervisor
+        self._watch = PidWatch()
+        self.exits: str | None = None  # the folder of exit codes, read from the first running supervisor
 
     async def containers(self) -> list[Container]:
         rows = await self._rows({"all": "true"})
@@ -128,7 +130,7 @@ class Listing:
         return sorted((self._container(row) for row in rows), key=lambda one: one.name)
 
     async def container(self, id: str) -> Container | None:
-        """By id or name; the same as in the list of all, which costs podman more the more there are."""
+        """By id or name; the same as in `containers`, whose cost grows with their number."""
         details = await inspect(self._libpod, id)
         if details is None:
             self._lives.pop(id, None)
@@ -139,7 +141,7 @@ class Listing:
         return self._container(row)
 
     async def _rows(self, params: dict[str, str]) -> list[_Row]:
-        """Podman's list stumbles over a container that goes while it is being listed: then it is asked once more."""
+        """Podman's list fails if a container is removed meanwhile: then it is requested once more."""
         for _ in range(2):
             try:
                 answer = await self._libpod.call("GET", "containers/json", params=params, timeout_s=LIST_S)
@@ -149,10 +151,12 @@ class Listing:
         raise trouble
 
     def anybody_gone(self) -> bool:
-        """Whether a process that was seen alive is gone; nothing but /proc is asked."""
-        return any(
-            life.process is not None and process.known(life.pid) != life.process for life in self._lives.values()
-        )
+        """Whether a process that was alive before is gone; does not ask podman."""
+        self._watch.follow({life.process for life in self._lives.values() if life.process is not None})
+        return self._watch.anybody_gone()
+
+    def close(self) -> None:
+        self._watch.close()
 
     def is_alive(self, container: Container) -> bool:
         life = self._lives.get(container.id)
@@ -168,7 +172,7 @@ class Listing:
     async def _look_closer(self, row: _Row, gate: asyncio.Semaphore) -> None:
         async with gate:
             details = await inspect(self._libpod, row.id)
-        if details is not None:  # else gone meanwhile
+        if details is not None:  # else removed meanwhile
             self._remember(row, details)
 
     def _remember(self, row: _Row, details: Details) -> None:
@@ -185,7 +189,7 @@ class Listing:
         alive = alive and life is not None and process.known(row.pid) == life.process
         ports, found_dead = _published(row), phase == "running" and not alive
         if found_dead and life is not None:
-            self._lives[row.id] = replace(life, process=None)  # told once; that number is never its own again
+            self._lives[row.id] = replace(life, process=None)  # reported once; a reused pid is not this container
         return Container(
             id=row.id,
             name=row.names[0] if row.names else row.id[:12],
@@ -203,14 +207,14 @@ class Listing:
         )
 
     def _address(self, life: _Life | None, ports: tuple[Published, ...]) -> str:
-        """Its own; that of a rootless podman's container nobody can reach, so there it is the node's side."""
+        """Its own; a rootless container's address is unreachable from here, so for it the published address."""
         if life is not None and is_of_root(self._libpod.socket):
             return life.address
         return next((port.address for port in ports), "")
 
 
 def _row(details: Details) -> _Row:
-    """An inspection in the form of a list's row."""
+    """An inspection as a row of the list."""
     state = details.state
     doors = (details.network_settings.ports or {}).items()
     ports = [
@@ -252,7 +256,7 @@ def _published(row: _Row) -> tuple[Published, ...]:
 
 
 def _seconds(stamp: str) -> float:
-    """Podman writes nanoseconds, which Python does not read."""
+    """Podman writes nanoseconds, which Python does not parse."""
     whole, _, rest = stamp.partition(".")
     zone = rest.lstrip("0123456789") if rest else ""
     fraction = float(f"0.{rest[: len(rest) - len(zone)] or 0}") if rest else 0.0

@@ -1,4 +1,4 @@
-"""A runtime in memory: the whole port, the same every time, with everything that can go wrong at hand."""
+"""A runtime in memory: deterministic, with controls for every failure that tests need."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -21,27 +21,27 @@ from holdfast.ports.runtime import (
 )
 
 RESTARTS_MAX = 5
-RESTART_S = 0.15  # what podman takes to start a crashed one again
+RESTART_S = 0.15  # how long podman takes to restart a crashed container
 TIMED_OUT = 124
 KILLED = 137
 When = Literal["before", "after"]
 
 
 class Behaviour(Struct, frozen=True):
-    """What a container does once it is started. Without a word it runs on and does what it is asked."""
+    """What a container does after its start. By default it keeps running and obeys."""
 
     exit_after_s: float | None = None
     exit_code: int = 0
     start_s: float = 0.0
-    stop_s: float = 0.0  # how long it takes to obey; beyond the grace it is killed
+    stop_s: float = 0.0  # how long it takes to stop; beyond the grace it is killed
     says: tuple[str, ...] = ()
-    start_trouble: str = ""  # why it cannot even start
+    start_trouble: str = ""  # why it cannot start
     executes: Callable[[Sequence[str]], Finished] = lambda command: Finished(0, "")
     exec_s: float = 0.0
 
 
 class Image(Struct, frozen=True):
-    """One that can be pulled: how long it takes, and what goes wrong."""
+    """An image in a registry: how long a pull takes, and its error."""
 
     pull_s: float = 0.0
     trouble: Exception | None = None
@@ -51,29 +51,29 @@ class Image(Struct, frozen=True):
 class Call(Struct, frozen=True):
     at_s: float
     verb: str
-    subject: str  # name of the container, reference of the image, name of the network
+    subject: str  # container name, image reference or network name
 
 
 class _Kept(Struct):
-    """One container, with what the port does not show."""
+    """One container, with state that the port does not show."""
 
     seen: Container
     behaviour: Behaviour
-    made: CreateContainer | None = None  # None: a foreign one
+    made: CreateContainer | None = None  # None: a foreign container
     supervised: bool = True
     lines: list[LogLine] = field(default_factory=list)
     ending: asyncio.TimerHandle | None = None
 
 
 class MemoryRuntime:
-    """Tests turn the knobs: `images`, `here`, `behaviours`, `taken`, `away`, `cut`, `crash`, `place`, `power_cut`."""
+    """Tests control it by `images`, `here`, `behaviours`, `taken`, `away`, `cut`, `crash`, `place`, `power_cut`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.images: dict[str, Image] = {}  # what registries have, by reference
-        self.here: set[str] = set()  # what needs no pull
+        self.images: dict[str, Image] = {}  # images in registries, by reference
+        self.here: set[str] = set()  # images on the node, which need no pull
         self.behaviours: dict[str | tuple[str, ...], Behaviour] = {}  # by command, else by image as written or pulled
-        self.taken: set[int] = set()  # ports of the node that somebody else has
+        self.taken: set[int] = set()  # ports of the node that another process holds
         self.away = False  # the service does not answer
         self.networks: dict[str, dict[str, str]] = {}
         self.calls: list[Call] = []
@@ -81,17 +81,17 @@ class MemoryRuntime:
         self._kept: dict[str, _Kept] = {}
         self._count = 0
         self._bell = asyncio.Event()
-        self._spoken = asyncio.Event()  # a new one each time: every waiter hears it
+        self._spoken = asyncio.Event()  # replaced each time, so that every waiter is woken
 
-    # ---- knobs ------------------------------------------------------------------------------------------------------
+    # ---- controls for tests -----------------------------------------------------------------------------------------
 
     def cut(self, verb: str, subject: str = "", when: When = "before", trouble: Exception | None = None) -> None:
-        """The next call of that verb (on a subject with these words in it) raises, before or after it took effect."""
+        """The next call of this verb (whose subject contains this text) raises, before or after it took effect."""
         again = TryLater(f"cut {when} {verb}", remedy="try again", code="runtime_away")
         self._cuts.append((verb, subject, when, trouble or again))
 
     def place(self, container: Container, behaviour: Behaviour | None = None) -> None:
-        """Somebody else made one."""
+        """Add a foreign container."""
         self._kept[container.id] = _Kept(container, behaviour or Behaviour())
         self._ring()
 
@@ -100,7 +100,7 @@ class MemoryRuntime:
 
     def made(self, id: str) -> CreateContainer:
         made = self._kept[id].made
-        assert made is not None, "nobody of ours made it"
+        assert made is not None, "this runtime did not create it"
         return made
 
     def say(self, id: str, text: str, error: bool = False) -> None:
@@ -108,7 +108,7 @@ class MemoryRuntime:
         self._speak()
 
     def crash(self, id: str, code: int = KILLED) -> None:
-        """Its process dies. Started again like podman does it, if it has a supervisor and tries left."""
+        """Its process dies. It restarts as with podman, if it has a supervisor and tries left."""
         kept = self._kept[id]
         if kept.seen.running:
             self._end(kept, code)
@@ -117,13 +117,13 @@ class MemoryRuntime:
         self._kept[id].supervised = False
 
     def power_cut(self) -> None:
-        """Everything stops at once and nothing comes back by itself."""
+        """All containers stop at once and do not restart."""
         for kept in self._kept.values():
             kept.supervised = False
             self.crash(kept.seen.id)
 
     def vanish(self, id: str) -> None:
-        """Somebody removed it by hand."""
+        """Remove it without the port, as an operator with podman would."""
         self._unset(self._kept.pop(id))
         self._ring()
 
@@ -190,7 +190,7 @@ class MemoryRuntime:
         if made.spec.reference not in self.here:
             raise Failed(f"{made.spec.reference} is not on this node", remedy="pull it first", code="image_missing")
         if made.spec.network and made.spec.network not in self.networks:
-            raise Failed(f"there is no network {made.spec.network}", remedy="make it first", code="runtime")
+            raise Failed(f"there is no network {made.spec.network}", remedy="create it first", code="runtime")
         self._count += 1
         id = sha256(f"{made.name} {self._count}".encode()).hexdigest()
         seen = Container(
@@ -229,11 +229,11 @@ class MemoryRuntime:
         if kept is not None and kept.seen.running:
             self._unset(kept)
             await asyncio.sleep(min(kept.behaviour.stop_s, grace_s))
-            if kept.seen.running:  # and did not end meanwhile
-                kept.supervised = False  # asked for: nobody starts it again
+            if kept.seen.running:  # it did not end meanwhile
+                kept.supervised = False  # stopped on request: it must not restart
                 self._end(kept, 0 if kept.behaviour.stop_s <= grace_s else KILLED)
         elif kept is not None:
-            self._unset(kept)  # it was about to be started again
+            self._unset(kept)  # it was about to restart
         self._leave("stop", kept.seen.name if kept else id)
 
     async def remove(self, id: str) -> None:
@@ -241,7 +241,7 @@ class MemoryRuntime:
         self._enter("remove", kept.seen.name if kept else id)
         if kept is not None:
             if kept.seen.running:
-                raise Failed(f"container {kept.seen.name} runs", remedy="stop it first", code="runtime")
+                raise Failed(f"container {kept.seen.name} is running", remedy="stop it first", code="runtime")
             self.vanish(id)
         self._leave("remove", kept.seen.name if kept else id)
 
@@ -249,10 +249,10 @@ class MemoryRuntime:
         kept = self._there(id)
         self._enter("exec", kept.seen.name)
         if not kept.seen.running:
-            raise Failed(f"container {kept.seen.name} does not run", remedy="start it first", code="not_running")
+            raise Failed(f"container {kept.seen.name} is not running", remedy="start it first", code="not_running")
         await asyncio.sleep(min(kept.behaviour.exec_s, timeout_s))
         late = kept.behaviour.exec_s > timeout_s
-        return Finished(TIMED_OUT, "not done in time, killed\n") if late else kept.behaviour.executes(command)
+        return Finished(TIMED_OUT, "killed after the time limit\n") if late else kept.behaviour.executes(command)
 
     async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
         self._enter("run", made.name)
@@ -265,7 +265,7 @@ class MemoryRuntime:
                 await asyncio.wait_for(self._until(lambda: not kept.seen.running), timeout_s)
                 finished = Finished(kept.seen.exit_code, "".join(f"{line.text}\n" for line in kept.lines))
             except TimeoutError:
-                finished = Finished(TIMED_OUT, "not done in time, killed\n")
+                finished = Finished(TIMED_OUT, "killed after the time limit\n")
         finally:
             if id in self._kept:
                 self.vanish(id)

@@ -1,5 +1,8 @@
-"""Containers whose supervisor (conmon) is dead: podman takes them for running for ever and waits for a file that nobody
-writes. Here somebody ends the process and writes it."""
+"""End containers whose supervisor (conmon) died.
+
+Podman reports them as running forever, because it waits for an exit code file that only the supervisor writes. This
+module ends the process and writes that file.
+"""
 
 import asyncio
 import signal
@@ -18,20 +21,20 @@ KILLED = 137
 
 
 def is_orphan(details: Details) -> bool:
-    """Podman counts on a supervisor that is not there."""
+    """Podman relies on a supervisor that is dead."""
     return details.state.status in STUCK and process.known(details.state.conmon_pid) is None
 
 
 def is_down(details: Details) -> bool:
-    """And will not be up again by itself: `stopped` is podman's word for ended but not tidied up, and whoever tidies up
-    starts what crashed once more. By then podman has forgotten who that is."""
+    """And stays down: `stopped` means ended but not cleaned up, and the clean-up restarts a crashed container; podman
+    does not record the pid of the clean-up process."""
     if details.state.status == "stopped":
         return not process.with_argument(details.id)
     return details.state.status in DOWN
 
 
 async def end(details: Details, grace_s: float) -> bool:
-    """Asked kindly, then killed; whether it is gone."""
+    """Send the stop signal, then SIGKILL; returns whether it is gone."""
     found = details.process
     if found is None or not process.send(found, _kindly(details.config.stop_signal)):
         return _gone(found)
@@ -62,7 +65,7 @@ def _gone(found: Process | None) -> bool:
 
 
 async def settle(libpod: Libpod, details: Details, folder: str | None) -> bool:
-    """Say for the dead supervisor that its container ended; whether podman believes it now."""
+    """Write the exit code in place of the dead supervisor; returns whether podman now reports it as ended."""
     if folder is not None:
         exit_code.leave(folder, details.id, KILLED)
     now = await inspect(libpod, details.id)

@@ -1,4 +1,4 @@
-"""Podman as the runtime of a node, over its REST socket. Touches only what it is told to, and never data."""
+"""Podman as a node's runtime, over its REST socket. Changes only what it is asked to, and never data."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ SHORT_S = 10.0
 GLANCE_S = 1.0
 LOG_S = 30.0
 OUTPUT_LINES = 100
-LIMITS_MAX = {"nofile": 1048576, "nproc": 32768}  # the latter is all that podman's service keeps for itself
+LIMITS_MAX = {"nofile": 1048576, "nproc": 32768}  # 32768 is the limit of podman's own service
 
 
 class _Inspected(msgspec.Struct, frozen=True, rename="pascal"):
@@ -33,7 +33,7 @@ class _Inspected(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Podman:
-    """`socket`: a service somebody else keeps; without one ours is started at `<run_dir>/podman.sock` by `command`."""
+    """`socket`: an external podman service; without it, `command` starts ours at `<run_dir>/podman.sock`."""
 
     def __init__(
         self,
@@ -96,14 +96,14 @@ class Podman:
             await self._libpod.call("POST", "networks/create", body=wanted)
         except Refused as no:
             if no.status != 409:
-                raise refusal.failed(f"no network {name}", no) from no
+                raise refusal.failed(f"cannot create the network {name}", no) from no
 
     async def remove_network(self, name: str) -> None:
         try:
             await self._libpod.call("DELETE", f"networks/{name}")
         except Refused as no:
             if not no.absent and "being used" not in no.cause:
-                raise refusal.failed(f"network {name} stays", no) from no
+                raise refusal.failed(f"cannot remove the network {name}", no) from no
 
     # ---- a container's life -----------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Podman:
         try:
             return await self._create(made, asked)
         finally:
-            await self._forget_secret(secret)  # the container has its own copy, and takes it along when it goes
+            await self._forget_secret(secret)  # the container has its own copy, which is deleted with it
 
     async def _create(self, made: CreateContainer, asked: dict[str, Any]) -> str:
         try:
@@ -136,10 +136,10 @@ class Podman:
         return msgspec.json.decode(answer.body, type=_Inspected).config
 
     async def _id_of(self, made: CreateContainer, no: Refused) -> str:
-        """The same thing, made before; one of that name that is something else is nobody's to use."""
+        """The id of the same container, created before. Another container with that name must not be used."""
         details = await inspect(self._libpod, made.name)
         if details is None:
-            raise refusal.failed(f"{made.name} is neither there nor free", no) from no
+            raise refusal.failed(f"podman reports the name {made.name} as used, but has no such container", no) from no
         if not is_same(made.labels, details.config.labels or {}):
             raise name_taken(made.name)
         return details.id
@@ -166,7 +166,7 @@ class Podman:
         try:
             await self._libpod.call("POST", "secrets/create", params={"name": name}, data=content)
         except Refused as no:
-            raise refusal.failed(f"podman does not keep the secret {name}", no) from no
+            raise refusal.failed(f"podman cannot store the secret {name}", no) from no
 
     async def _forget_secret(self, name: str) -> None:
         with suppress(Refused):
@@ -178,7 +178,7 @@ class Podman:
         details = await inspect(self._libpod, id)
         if details is None or details.process is None:
             raise Failed(
-                f"container {id[:12]} does not run, so no command can run in it",
+                f"container {id[:12]} is not running, so no command can run in it",
                 remedy="start the service first",
                 code="not_running",
             )
@@ -196,17 +196,21 @@ class Podman:
             await asyncio.shield(self._gone(id))
         text = "".join(f"{line}\n" for line in lines)
         if code is None:
-            return Finished(TIMED_OUT, f"{text}not done after {timeout_s:g} s, killed\n")
+            return Finished(TIMED_OUT, f"{text}killed after {timeout_s:g} s\n")
         return Finished(code, text)
 
     async def _fresh(self, made: CreateContainer) -> str:
-        """What a crash left of an earlier run under that name is no run of ours: it goes first, if it is ours."""
+        """Remove our leftover container of an earlier run with that name, and create a new one."""
         id = await self.create(made)
         details = await inspect(self._libpod, id)
         if details is None or details.state.status in ("created", "configured"):
             return id
         if not is_same(made.labels, details.config.labels or {}):
-            raise Failed(f"a container named {made.name} is not ours", remedy=f"podman rm {made.name}", code="foreign")
+            raise Failed(
+                f"the container {made.name} was not created by holdfast",
+                remedy=f"on the node: podman rm {made.name}",
+                code="foreign",
+            )
         await self._gone(id)
         return await self.create(made)
 
@@ -220,7 +224,7 @@ class Podman:
         except TimeoutError:
             return None
         except Refused as no:
-            raise refusal.failed(f"nobody can wait for container {id[:12]}", no) from no
+            raise refusal.failed(f"cannot wait for container {id[:12]}", no) from no
         return int(answer.body)
 
     async def _gone(self, id: str) -> None:
@@ -239,13 +243,13 @@ class Podman:
                     for stream, content in frames.feed(piece):
                         yield log_line(id, stream, content)
         except Refused as no:
-            raise refusal.failed(f"no log of container {id[:12]}", no) from no
+            raise refusal.failed(f"cannot read the log of container {id[:12]}", no) from no
         except ValueError as trouble:
             sent = Refused(0, "", f"podman sent {trouble}")
-            raise refusal.failed(f"no log of container {id[:12]}", sent) from trouble
+            raise refusal.failed(f"cannot read the log of container {id[:12]}", sent) from trouble
 
     async def changed(self, at_most_s: float) -> bool:
-        """A dead supervisor sends no event, so now and then the processes themselves are looked at."""
+        """A dead supervisor sends no event, so the processes are also checked every second."""
         left_s = at_most_s
         while left_s > 0:
             if await self._happening.changed(min(left_s, GLANCE_S)) or self._listing.anybody_gone():
@@ -255,12 +259,13 @@ class Podman:
 
     async def close(self) -> None:
         await self._happening.close()
+        self._listing.close()
         await self._libpod.close()
         await self._service.close()
 
 
 def _limits() -> dict[str, int]:
-    """As much as this process may have itself: podman's own wish for more is not granted on every machine."""
+    """This process's own limits: podman's default asks for more, which some machines refuse."""
     asked = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
     hard = {kind: resource.getrlimit(number)[1] for kind, number in asked.items()}
     return {kind: LIMITS_MAX[kind] if most < 0 else min(most, LIMITS_MAX[kind]) for kind, most in hard.items()}

@@ -1,5 +1,7 @@
-"""Processes as /proc tells of them. A number alone may be somebody else's by now; with the moment of its start it
-cannot, and a signal reaches that process or nobody."""
+"""Processes as /proc shows them, identified by pid and start time.
+
+A pid alone may be reused; with the start time it is unique, so that a signal reaches that process or none.
+"""
 
 import os
 import signal
@@ -7,7 +9,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-CLOCK_S = 2.0  # how far podman's word and the kernel's may lie apart for one start
+CLOCK_S = 2.0  # tolerated difference between podman's and the kernel's start time
 
 
 class Process(Struct, frozen=True):
@@ -16,7 +18,7 @@ class Process(Struct, frozen=True):
 
 
 def known(pid: int) -> Process | None:
-    """None if there is no such process, or only its corpse (a zombie), or it is no process at all (0)."""
+    """None if there is no such process, or it is a zombie, or the pid is 0."""
     if pid <= 0:
         return None
     try:
@@ -28,8 +30,8 @@ def known(pid: int) -> Process | None:
 
 
 def of_container(id: str, pid: int, began_s: float) -> Process | None:
-    """A container's first process, if that number is still its own: by its control group, or (where podman may make
-    none) by the moment of its start."""
+    """A container's first process, if the pid is still its own: by its control group, or (where podman may not create
+    one) by its start time."""
     found = known(pid)
     if found is None:
         return None
@@ -39,12 +41,12 @@ def of_container(id: str, pid: int, began_s: float) -> Process | None:
 
 
 def belongs(process: Process, container: str) -> bool:
-    """Whether it runs in a control group of that container."""
+    """Whether it runs in a control group of this container."""
     return container.encode() in _read(f"/proc/{process.pid}/cgroup") and known(process.pid) == process
 
 
 def started_s(process: Process) -> float:
-    """The wall clock at its start, as this machine's clock counts today."""
+    """The wall-clock time of its start, by this machine's current clock."""
     for line in _read("/proc/stat").splitlines():
         if line.startswith(b"btime "):
             return int(line.split()[1]) + process.started / os.sysconf("SC_CLK_TCK")
@@ -56,12 +58,12 @@ def arguments(pid: int) -> list[str]:
 
 
 def with_variable(setting: str) -> list[Process]:
-    """Everybody living whose environment has exactly this setting."""
+    """All running processes with exactly this environment setting."""
     return _with("environ", setting)
 
 
 def with_argument(word: str) -> list[Process]:
-    """Everybody living who was started with exactly this word among others."""
+    """All running processes with exactly this argument."""
     return _with("cmdline", word)
 
 
@@ -72,7 +74,7 @@ def _with(file: str, word: str) -> list[Process]:
 
 
 def send(process: Process, number: signal.Signals) -> bool:
-    """False if it is gone or not ours to signal. Held by a handle first, so that no newcomer with its number is hit."""
+    """False if it is gone or may not be signalled. Uses a pidfd, so that a process with a reused pid is safe."""
     if process.pid <= 1:
         return False
     with suppress(OSError):

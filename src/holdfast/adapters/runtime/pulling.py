@@ -1,4 +1,4 @@
-"""Fetch an image: podman's progress line by line, its trouble in our words."""
+"""Pull an image: report podman's progress line by line, and translate its errors."""
 
 import json
 from base64 import b64decode, urlsafe_b64encode
@@ -13,10 +13,10 @@ from holdfast.adapters.runtime.libpod import Libpod, Refused
 from holdfast.errors import Failed, HoldfastError, TryLater
 from holdfast.ports.runtime import Progress
 
-PULL_S = 1800.0  # one bound for all of it: a big layer is a single line of progress, so silence says nothing
+PULL_S = 1800.0  # one limit for the whole pull: a big layer is one progress line, so a pause means nothing
 LINE_BYTES_MAX = 1024 * 1024
 
-# Whatever is not in this table may be the network's fault and is tried again.
+# An error that is not in these tables may be a network failure and is retried.
 UNKNOWN = ("manifest unknown", "name unknown", "not found", "repository name not known", "short-name")
 FORBIDDEN = ("unauthorized", "authentication required", "denied", "403 (forbidden)", "401 (unauthorized)")
 BROKEN = ("digest did not match", "does not match", "digest mismatch", "invalid reference format", "unsupported digest")
@@ -57,7 +57,7 @@ def _told(line: bytes, progress: Progress) -> str:
 
 
 def authorization(reference: str, auth_files: Sequence[str]) -> dict[str, str]:
-    """The registry's credential as podman wants it; nothing if no file knows one."""
+    """The registry's credential in podman's format; empty if no file has one."""
     image = parse(reference.partition("@")[0])
     found = basic(auth_files, image) if image is not None else None
     if found is None:
@@ -71,38 +71,38 @@ def trouble(reference: str, said: str) -> HoldfastError:
     plain, host = said.lower(), reference.partition("/")[0]
     if any(word in plain for word in FORBIDDEN):
         return Failed(
-            f"{host} does not let this node pull {reference}",
-            remedy=f"podman login {host} on the node (as root)",
+            f"{host} does not allow this node to pull {reference}",
+            remedy=f"on the node, as root: podman login {host}",
             code="image_forbidden",
         )
     if any(word in plain for word in BROKEN):
         return Failed(
-            f"what {host} sent is not {reference}: {_end(said)}",
-            remedy="push the image again, or correct image in the service's file",
+            f"{host} sent an image that does not match {reference}: {_end(said)}",
+            remedy="push the image again, or correct `image` in the service's file",
             code="image_broken",
         )
     if any(word in plain for word in UNKNOWN):
         return Failed(
             f"{host} has no image {reference}",
-            remedy="push it there, or correct image in the service's file",
+            remedy="push it there, or correct `image` in the service's file",
             code="image_unknown",
         )
     if any(word in plain for word in FULL):
         return Failed(
-            f"{reference} does not fit on this node: {_end(said)}",
-            remedy="free space where podman keeps images: podman image prune on the node",
+            f"no space is left on this node for {reference}: {_end(said)}",
+            remedy="free space for images; on the node: podman image prune",
             code="disk_full",
         )
     if PLAIN in plain:
         return Failed(
-            f"{host} speaks plain HTTP, and podman asks it for HTTPS",
-            remedy=f'give it a certificate, or let podman trust it as it is: [[registry]] location = "{host}", '
-            "insecure = true in /etc/containers/registries.conf on the node, and restart podman's service there",
+            f"{host} serves plain HTTP, but podman requires HTTPS",
+            remedy=f'give it a certificate, or allow plain HTTP on the node: [[registry]] location = "{host}", '
+            "insecure = true in /etc/containers/registries.conf, then restart podman's service there",
             code="registry_plain",
         )
     return TryLater(
-        f"{reference} cannot be pulled now: {_end(said)}",
-        remedy=f"see that the node reaches {host}",
+        f"cannot pull {reference} now: {_end(said)}",
+        remedy=f"check that the node can reach {host}",
         code="registry_away",
     )
 

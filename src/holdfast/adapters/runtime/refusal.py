@@ -1,4 +1,4 @@
-"""Podman's refusals in our words: the fact, then what helps. Pure."""
+"""Translate podman's refusals into our errors: the fact, then the remedy. Pure."""
 
 import re
 
@@ -11,17 +11,17 @@ _port_loose = re.compile(r"[:.](\d{2,5})\b(?!.*[:.]\d{2,5}\b)")
 
 
 def failed(what: str, no: Refused) -> Failed:
-    return Failed(f"{what}: {no.message}", remedy="podman ps --all on the node shows what is there", code="runtime")
+    return Failed(f"{what}: {no.message}", remedy="list the containers on the node: podman ps --all", code="runtime")
 
 
 def not_made(made: CreateContainer, no: Refused) -> Failed:
     if "image not known" in no.cause or "no such image" in no.cause:
         return Failed(
-            f"{made.spec.reference} is not on this node, so {made.name} cannot be made",
-            remedy="deploy again: the image is pulled first",
+            f"the image {made.spec.reference} is not on this node, so {made.name} cannot be created",
+            remedy="deploy again: that pulls the image first",
             code="image_missing",
         )
-    return failed(f"{made.name} cannot be made", no)
+    return failed(f"cannot create {made.name}", no)
 
 
 def not_started(id: str, no: Refused) -> Exception:
@@ -31,7 +31,7 @@ def not_started(id: str, no: Refused) -> Exception:
     if no.absent and "no such container" in no.cause:
         return Failed(f"container {id[:12]} is gone", remedy="deploy again", code="container_gone")
     return Failed(
-        f"container {id[:12]} cannot start: {no.message}",
+        f"cannot start container {id[:12]}: {no.message}",
         remedy="correct command, volumes or image in the service's file; then deploy again",
         code="start_failed",
     )

@@ -1,7 +1,7 @@
-"""Secrets as environment variables that no inspection shows. Pure but for the look at the machine's busybox.
+"""Secret environment variables that `podman inspect` does not show. Pure, except for finding busybox.
 
-Podman prints every variable it was told of, its own secrets included (4.3), so it is told of none: a mounted static
-busybox reads them from a mounted file inside the container and becomes the real command.
+Podman 4.3 shows every variable that it is given, its own secrets included. So it is given none: a mounted static
+busybox reads them from a mounted file inside the container and then executes the real command.
 """
 
 import os
@@ -18,7 +18,7 @@ PROGRAM, FILE = f"{FOLDER}/busybox", f"{FOLDER}/env"
 CANDIDATES = ("/bin/busybox", "/usr/bin/busybox")
 PT_INTERP = 3
 
-# The command is looked up here, because a static busybox would run its own `sh` or `sleep` instead of the image's.
+# The command is looked up here because a static busybox would run its built-in `sh` or `sleep`, not the image's.
 _BECOME = """\
 . /.holdfast/env
 case $1 in */*) exec "$@" ;; esac
@@ -32,7 +32,7 @@ exit 127
 
 
 class Image(Struct, frozen=True, rename="pascal"):
-    """What an image runs by itself."""
+    """What an image runs by default."""
 
     entrypoint: list[str] | None = None
     cmd: list[str] | None = None
@@ -47,7 +47,7 @@ def wrapped(command: Sequence[str]) -> list[str]:
 
 
 def additions(image: Image, command: Sequence[str], secret: str) -> dict[str, Any]:
-    """Beside what a container is made of anyway; `secret` is podman's name for the file."""
+    """Changes to the create request; `secret` is podman's name of the file."""
     real = [*(image.entrypoint or ()), *(command or image.cmd or ())]
     return {
         "entrypoint": wrapped(())[:-1],
@@ -69,20 +69,20 @@ def static_busybox() -> str:
         if is_static(path):
             return path
     raise Failed(
-        "a secret is wanted as a variable, and this node has no static busybox to hand it over",
-        remedy="apt install busybox-static on the node, or take the secret as a file (without env)",
+        "a secret is requested as an environment variable, but this node has no static busybox to set it",
+        remedy="on the node: apt install busybox-static; or mount the secret as a file (omit env)",
         code="no_busybox",
     )
 
 
 def is_static(path: str) -> bool:
-    """An ELF program that asks for no loader: it runs in any image."""
+    """An ELF program without a dynamic loader: it runs in any image."""
     try:
         with open(os.path.realpath(path), "rb") as file:
             head = file.read(4096)
     except OSError:
         return False
-    if head[:4] != b"\x7fELF" or head[4:6] != b"\x02\x01":  # 64 bit, little endian: every node we know
+    if head[:4] != b"\x7fELF" or head[4:6] != b"\x02\x01":  # 64 bit, little endian: all supported machines
         return False
     start, size, count = _number(head, 32, 8), _number(head, 54, 2), _number(head, 56, 2)
     return all(_number(head, start + index * size, 4) != PT_INTERP for index in range(count))

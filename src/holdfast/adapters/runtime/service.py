@@ -1,6 +1,6 @@
-"""The podman service of an agent: one that answers is used, a dead one is started again; never two at one socket.
+"""The agent's podman service: use a running one, restart a dead one, never two at one socket.
 
-It may outlive a killed agent: the next one finds it at the same socket and takes it over.
+It may outlive a killed agent: the next agent finds it at the same socket and uses it.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ READY_S = 5.0
 LOOK_S = 0.02
 END_S = 5.0
 WORDS_MAX = 300
-# Meant for the agent alone: podman would tell systemd that a container is the unit's main process.
+# Meant only for the agent: with these podman would report a container to systemd as the unit's main process.
 OURS = ("NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 class Foreign:
-    """A service that somebody else keeps (systemd's podman.socket): its return is waited for, not brought about."""
+    """An external service (systemd's podman.socket): we wait for its return and do not start it."""
 
     last_words = ""
 
@@ -42,7 +42,7 @@ class Service:
         self._turn = asyncio.Lock()
 
     async def revive(self) -> bool:
-        """Whether somebody answers now. Callers that come together wait for one start."""
+        """Whether the service answers now. Concurrent callers wait for one start."""
         async with self._turn:
             if await self._answers():
                 return True
@@ -61,7 +61,7 @@ class Service:
         self._bury()
         os.makedirs(os.path.dirname(self._socket), mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
-            os.unlink(self._socket)  # nobody listens there any more
+            os.unlink(self._socket)  # no process listens there any more
         try:
             with open(self._log, "wb") as log:
                 self._child = subprocess.Popen(
@@ -70,7 +70,7 @@ class Service:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    start_new_session=True,  # a Ctrl-C at the agent's terminal is not meant for what runs containers
+                    start_new_session=True,  # Ctrl-C in the agent's terminal must not reach it
                 )
         except OSError as trouble:
             self._child, self.last_words = None, f"{self._command[0]}: {trouble.strerror}"
@@ -92,9 +92,9 @@ class Service:
         return True
 
     async def close(self) -> None:
-        """End the one at our socket, whichever agent's life it was started in. Containers have their own keepers."""
+        """End the service at our socket, even if an earlier agent started it. Containers have their own supervisors."""
         process = self._noted()
-        if process is None:  # somebody else's, or none
+        if process is None:  # not started by an agent, or not running
             return
         send(process, signal.SIGTERM)
         for _ in range(int(END_S / LOOK_S)):

@@ -1,1 +1,1 @@
-"""How values are sealed and opened: age, and a twin in memory for tests."""
+"""Sealing and opening secret values: age, and one in memory for tests."""

@@ -1,4 +1,4 @@
-"""Sealing with age (pyrage): X25519 for people, ssh-ed25519 for nodes. Keeps a key only inside the library's object."""
+"""Seal with age (pyrage): X25519 for people, ssh-ed25519 for nodes. Keys exist only inside the library."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ class AgeSealer:
         import pyrage
 
         if not recipients:
-            raise Invalid("a value must be sealed to somebody", remedy="name at least one recipient")
+            raise Invalid("a value needs a recipient to be sealed to", remedy="give at least one recipient")
         return bytes(pyrage.encrypt(value, [_recipient(line) for line in recipients]))
 
 
@@ -23,8 +23,8 @@ def _recipient(line: str) -> object:
         return kind.from_str(line)
     except (pyrage.RecipientError, ValueError):
         raise Invalid(
-            f"{line[:80]!r} is not a recipient that age knows",
-            remedy="operators have age1… in fleet.toml (recipient), nodes an ssh-ed25519 key",
+            f"{line[:80]!r} is not a valid age recipient",
+            remedy="an operator has age1… in fleet.toml (recipient); a node has an ssh-ed25519 key",
             code="recipient_invalid",
         ) from None
 
@@ -42,26 +42,26 @@ class AgeOpener:
         except (pyrage.DecryptError, ValueError):
             raise CannotOpen from None
 
-    def __repr__(self) -> str:  # never the key, whatever a traceback or a log prints
+    def __repr__(self) -> str:  # never the key, so that no traceback or log shows it
         return "AgeOpener()"
 
 
 def from_ssh_key(content: bytes, path: str) -> Opener:
-    """A machine's own key, as the content of its OpenSSH file."""
+    """From a machine's own key, the content of its OpenSSH file."""
     import pyrage
 
     try:
         return AgeOpener(pyrage.ssh.Identity.from_buffer(content))
     except (pyrage.IdentityError, ValueError):
         raise Corrupt(
-            f"{path} is not a machine's own key, so no secret can be opened with it",
-            remedy=f"restore {path} from a backup of this machine; or have the machine join anew",
+            f"{path} is not a valid machine key, so it cannot open secrets",
+            remedy=f"restore {path} from a backup of this machine; or join the machine again",
             code="key_damaged",
         ) from None
 
 
 def from_identity_file(content: bytes, path: str) -> Opener:
-    """A person's age identity, in the file that `init` or age-keygen wrote."""
+    """From a person's age identity, in the file that `init` or age-keygen wrote."""
     import pyrage
 
     lines = [line.strip() for line in content.decode("utf-8", "replace").splitlines()]
@@ -70,7 +70,7 @@ def from_identity_file(content: bytes, path: str) -> Opener:
         return AgeOpener(pyrage.x25519.Identity.from_str(secret))
     except (pyrage.IdentityError, ValueError):
         raise Invalid(
-            f"{path} holds no age identity",
-            remedy="name the file with yours: --identity FILE (holdfast init and age-keygen make one)",
+            f"{path} contains no age identity",
+            remedy="give the file that contains yours: --identity FILE (`holdfast init` and age-keygen create one)",
             code="identity_damaged",
         ) from None

@@ -1,4 +1,4 @@
-"""Sealing for tests and simulation: shaped like age on the outside, hidden but not secret on the inside."""
+"""Sealing for tests and simulation: the format of age outside, a keyless cipher inside. Not secret."""
 
 import binascii
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class MemorySealer:
 
     def seal(self, value: bytes, recipients: Sequence[str]) -> bytes:
         if not recipients:
-            raise Invalid("a value must be sealed to somebody", remedy="name at least one recipient")
+            raise Invalid("a value needs a recipient to be sealed to", remedy="give at least one recipient")
         header = b"age-encryption.org/v1\n" + b"".join(map(_stanza, recipients))
         nonce = self._random.token(_NONCE_BYTES)
         hidden = _mixed(value, nonce)
@@ -28,7 +28,7 @@ class MemorySealer:
 
 class MemoryOpener:
     def __init__(self, recipient: str) -> None:
-        """`recipient`: the line that values are sealed to so that this one opens them."""
+        """`recipient`: the line that values must be sealed to."""
         self._stanza = _stanza(recipient)
 
     def open(self, sealed: bytes) -> bytes:
@@ -51,7 +51,7 @@ def _stanza(line: str) -> bytes:
     if line.startswith("ssh-"):
         return b"-> ssh-ed25519 " + outside.tag_of(line).encode() + b" " + name + b"\n" + name + b"\n"
     if not line.startswith("age1"):
-        raise Invalid(f"{line[:80]!r} is not a recipient", remedy="age1… or an ssh-ed25519 line")
+        raise Invalid(f"{line[:80]!r} is not a recipient", remedy="give age1… or an ssh-ed25519 line")
     return b"-> X25519 " + name + b"\n" + name + b"\n"
 
 

@@ -1,1 +1,1 @@
-"""Where opened secrets lie for containers: a directory below the run directory, or memory for tests."""
+"""Opened secrets as files for containers: below the run directory, or in memory for tests."""

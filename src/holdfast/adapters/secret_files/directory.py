@@ -1,7 +1,7 @@
-"""Files of secrets in a directory of the run directory, which is memory-backed on a real machine.
+"""Opened secrets as files below the run directory, which is memory-backed on a real machine.
 
-The directories are for their owner alone; the files may be read by anybody who gets there, because the user inside a
-container is whoever its image says, and a bind mount of the file is the only way in.
+The directories are accessible to their owner only. The files are world-readable, because the image decides the user
+inside a container, and a bind mount of the file is the only access.
 """
 
 import os
@@ -17,7 +17,7 @@ class DirectorySecretFiles:
         self._root = root
 
     def put(self, container: str, files: Mapping[str, bytes]) -> Mapping[str, str]:
-        """A file that is right already keeps its inode: a running container has exactly that one mounted."""
+        """An unchanged file keeps its inode: a running container has exactly that inode mounted."""
         home = self._home(container)
         try:
             self._make_home(home)
@@ -35,15 +35,15 @@ class DirectorySecretFiles:
             if directory == home and not os.path.lexists(home):
                 os.mkdir(home, 0o700)
             if os.path.islink(directory) or os.stat(directory).st_uid != os.geteuid():
-                raise PermissionError(1, "it belongs to somebody else", directory)
+                raise PermissionError(1, "it is a symbolic link or belongs to another user", directory)
             os.chmod(directory, 0o700)
 
     def forget(self, container: str) -> None:
-        """File by file and no deeper: whatever else somebody put there is not ours to lose."""
+        """Deletes files only, not subdirectories: those are not ours."""
         home = self._home(container)
         try:
             if os.path.islink(home):
-                raise PermissionError(1, "it is a link that somebody put there", home)
+                raise PermissionError(1, "it is a symbolic link", home)
             for file in os.listdir(home):
                 os.unlink(os.path.join(home, file))
             os.rmdir(home)
@@ -65,7 +65,7 @@ class DirectorySecretFiles:
 
 
 def _plain(name: str) -> str:
-    """Names come out of signed revisions that were checked; one that climbs is a mistake of ours."""
+    """Names come from verified revisions; a path here is a programming error."""
     assert name and "/" not in name and "\0" not in name and name not in (".", ".."), "a name, not a path"
     return name
 
@@ -74,7 +74,7 @@ def _write(path: str, content: bytes) -> None:
     if _holds(path, content):
         return
     home, name = os.path.split(path)
-    beside = os.path.join(home, "." + name)  # no secret's file begins with a dot
+    beside = os.path.join(home, "." + name)  # a secret's file name never starts with a dot
     if os.path.lexists(beside):
         os.unlink(beside)
     handle = os.open(beside, _MAKE, 0o600)
@@ -99,7 +99,7 @@ def _holds(path: str, content: bytes) -> bool:
 
 def _unwritable(path: str, trouble: OSError) -> Failed:
     return Failed(
-        f"secrets cannot be written to {path}: {trouble.strerror or trouble}",
-        remedy="look after the run directory (df, mount), or choose another: holdfast agent run --run-dir DIR",
+        f"cannot write secrets to {path}: {trouble.strerror or trouble}",
+        remedy="check the run directory (df, mount), or choose another: holdfast agent run --run-dir DIR",
         code="secrets_unwritable",
     )

@@ -1,4 +1,4 @@
-"""Files of secrets that are nowhere, for tests and simulation."""
+"""Opened secrets in memory, for tests and simulation."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,1 +1,1 @@
-"""Where a person's sessions are kept between two commands."""
+"""Stores for an operator's sessions between two commands: files, or memory."""

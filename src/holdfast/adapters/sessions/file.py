@@ -1,4 +1,4 @@
-"""Sessions in files of the person who runs the command line: one per fleet and operator key, for at most 12 hours."""
+"""Sessions in files of the operator: one per fleet and operator key, valid for at most 12 hours."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class FileSessions:
-    """`signer` is asked who it is for every fleet, and to sign only when no session is left."""
+    """`signer` gives its public key for every fleet, and signs only when no valid session is left."""
 
     def __init__(
         self, folder: str, disk: Disk, clock: Clock, random: RandomSource, signer: Callable[[], Signer]
@@ -64,7 +64,7 @@ class FileSessions:
             self._disk.replace(self._path(fleet), b"", 0o600)
 
     def _kept(self, fleet: str) -> Session | None:
-        """Whatever is wrong with the file, the remedy is the same: a new session."""
+        """None for any defect of the file: the remedy is always a new session."""
         path = self._path(fleet)
         try:
             content = self._disk.read(path, FILE_BYTES_MAX)
@@ -86,7 +86,7 @@ class FileSessions:
         now_s = int(self._clock.now_s())
         grant = canonical.encode(SessionGrant(fleet, self._operator(), key.line, now_s, now_s + SESSION_S_MAX))
         certificate = SessionCertificate(grant, self._signer().sign(grant, NAMESPACE))
-        with suppress(HoldfastError):  # a home that cannot be written costs a signature per command, not the command
+        with suppress(HoldfastError):  # an unwritable home costs a signature per command, but no command fails
             self._disk.make_directory(self._folder, 0o700)
             self._disk.replace(self._path(fleet), msgspec.json.encode(Kept(content, certificate)), 0o600)
         return Session(key, certificate)

@@ -1,4 +1,4 @@
-"""Sessions in memory, for tests: made once per fleet, valid from the epoch of the test's clock."""
+"""Sessions in memory, for tests: created once per fleet, valid from the test clock's start."""
 
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.model import canonical, ssh_key

@@ -1,1 +1,1 @@
-"""Everything that can hold an operator's key: a file, an agent, a security key, memory."""
+"""Signers with an operator's key: a key file, an ssh-agent, a security key, or memory."""

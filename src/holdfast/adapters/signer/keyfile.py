@@ -1,4 +1,4 @@
-"""A signer whose key lies in an OpenSSH private key file, and the making of one. Writes no passphrase anywhere."""
+"""A signer with an OpenSSH private key file, and its creation. Stores no passphrase."""
 
 import binascii
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # `cryptography` takes 70 ms to load, and identifying a key d
 
 
 class KeyfileSigner:
-    """Asks for a passphrase at most once: keep one signer per process."""
+    """Asks for the passphrase at most once: keep one signer per process."""
 
     def __init__(self, path: str, ask: Callable[[str], str]) -> None:
         self._path = path
@@ -46,7 +46,7 @@ class KeyfileSigner:
         if _public_of(private).blob != self.public_key.blob:
             raise Corrupt(
                 f"{self._path}.pub is not the public half of {self._path}",
-                remedy=f"write it anew: ssh-keygen -y -f {self._path} > {self._path}.pub",
+                remedy=f"write it again: ssh-keygen -y -f {self._path} > {self._path}.pub",
             )
         return private
 
@@ -54,7 +54,10 @@ class KeyfileSigner:
         content = _read_private(self._path)
         cipher, public = _open_part(content, self._path)
         if public.type.startswith("sk-"):
-            raise Invalid(f"{self._path} belongs to a security key", remedy="sign with it through ssh-keygen")
+            raise Invalid(
+                f"{self._path} belongs to a security key",
+                remedy=f"write its public half again: ssh-keygen -y -f {self._path} > {self._path}.pub",
+            )
         return _load(content, None, self._path) if cipher == b"none" else self._unlocked(content)
 
     def _unlocked(self, content: bytes) -> "PrivateKey":
@@ -63,16 +66,16 @@ class KeyfileSigner:
             try:
                 return _load(content, passphrase or b"\0", self._path)
             except Corrupt as trouble:
-                if "checksum" not in trouble.message:  # that is how a wrong passphrase looks from outside
+                if "checksum" not in trouble.message:  # the library's error for a wrong passphrase
                     raise
         raise NotPermitted(
             f"{ATTEMPTS_MAX} wrong passphrases for {self._path}",
-            remedy=f"find the right one with: ssh-keygen -y -f {self._path}",
+            remedy=f"test the passphrase: ssh-keygen -y -f {self._path}",
         )
 
 
 def make(path: str, comment: str, passphrase: str, disk: Disk) -> str:
-    """A fresh ed25519 key pair in FILE and FILE.pub, locked unless the passphrase is empty; returns the public line."""
+    """A new ed25519 key pair in FILE and FILE.pub, encrypted unless the passphrase is empty. Returns the public key."""
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -86,7 +89,7 @@ def make(path: str, comment: str, passphrase: str, disk: Disk) -> str:
 
 
 def public_half(path: str) -> PublicKey:
-    """Identify a key file without its passphrase: from FILE.pub, or else from the open part of the file itself."""
+    """The public key of a key file without its passphrase: from FILE.pub, or from the file's unencrypted part."""
     try:
         text = _read(path + ".pub").decode()
     except FileNotFoundError:
@@ -96,7 +99,7 @@ def public_half(path: str) -> PublicKey:
     try:
         return ssh_key.parse(text)
     except Invalid as trouble:
-        remedy = f"write it anew: ssh-keygen -y -f {path} > {path}.pub"
+        remedy = f"write it again: ssh-keygen -y -f {path} > {path}.pub"
         raise Invalid(f"{path}.pub: {trouble.message}", remedy=remedy) from None
 
 
@@ -104,7 +107,7 @@ def _read_private(path: str) -> bytes:
     try:
         return _read(path, private=True)
     except FileNotFoundError:
-        raise Invalid(f"there is no key file {path}", remedy=f"make one: ssh-keygen -t ed25519 -f {path}") from None
+        raise Invalid(f"there is no key file {path}", remedy=f"create one: ssh-keygen -t ed25519 -f {path}") from None
 
 
 def _read(path: str, private: bool = False) -> bytes:
@@ -113,21 +116,21 @@ def _read(path: str, private: bool = False) -> bytes:
             mode = os.fstat(file.fileno()).st_mode
             content = file.read(FILE_BYTES_MAX + 1) if stat.S_ISREG(mode) else b""
     except PermissionError:
-        raise NotPermitted(f"{path} may not be read by you", remedy=f"sudo chown $USER {path}") from None
+        raise NotPermitted(f"you may not read {path}", remedy=f"sudo chown $USER {path}") from None
     except IsADirectoryError:
         mode, content = 0, b""
     if not content or len(content) > FILE_BYTES_MAX:
-        raise Invalid(f"{path} is not a key file", remedy="name the private key file, such as ~/.ssh/id_ed25519")
+        raise Invalid(f"{path} is not a key file", remedy="give a private key file, such as ~/.ssh/id_ed25519")
     if private and mode & 0o077:
-        raise NotPermitted(f"others than you may read or write {path}, a private key", remedy=f"chmod 600 {path}")
+        raise NotPermitted(f"other users may read or write {path}, a private key", remedy=f"chmod 600 {path}")
     return content
 
 
 def _open_part(content: bytes, path: str) -> tuple[bytes, PublicKey]:
-    """The cipher and the public key, which an OpenSSH key file holds in the clear."""
+    """The cipher and the public key, which an OpenSSH key file holds unencrypted."""
     text = content.strip()
     if not text.startswith(_BEGIN) or not text.endswith(_END):
-        remedy = f"bring it into the format of OpenSSH: ssh-keygen -p -f {path}"
+        remedy = f"convert it to the OpenSSH format: ssh-keygen -p -f {path}"
         raise Invalid(f"{path} is not an OpenSSH private key file", remedy=remedy)
     try:
         blob = binascii.a2b_base64(text.removeprefix(_BEGIN).removesuffix(_END))
@@ -137,7 +140,7 @@ def _open_part(content: bytes, path: str) -> tuple[bytes, PublicKey]:
         _, offset = ssh_key.take(blob, offset)  # the key derivation
         _, offset = ssh_key.take(blob, offset)  # its options
         public, offset = ssh_key.take(blob, offset + 4)  # after the number of keys, which is always one
-        ssh_key.take(blob, offset)  # the private part: whole, or else no passphrase in the world would fit
+        ssh_key.take(blob, offset)  # the private part: if it is cut off, no passphrase can work
     except ValueError as trouble:
         raise _damaged(path, str(trouble)) from None
     return cipher, ssh_key.from_blob(public)
@@ -153,12 +156,12 @@ def _load(content: bytes, passphrase: bytes | None, path: str) -> "PrivateKey":
     except (ValueError, TypeError, UnsupportedAlgorithm) as trouble:
         raise _damaged(path, str(trouble)) from None
     if not isinstance(private, (ed25519.Ed25519PrivateKey, rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):
-        raise Invalid(f"{path} holds an unsupported type of key", remedy="make one: ssh-keygen -t ed25519")
+        raise Invalid(f"{path} has an unsupported type of key", remedy="create another: ssh-keygen -t ed25519")
     return private
 
 
 def _damaged(path: str, why: str) -> Corrupt:
-    return Corrupt(f"{path} is damaged: {why}", remedy=f"restore it from your backup; see: ssh-keygen -y -f {path}")
+    return Corrupt(f"{path} is damaged: {why}", remedy=f"restore it from your backup; to test: ssh-keygen -y -f {path}")
 
 
 def _public_of(private: "PrivateKey") -> PublicKey:

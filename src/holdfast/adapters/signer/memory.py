@@ -1,4 +1,4 @@
-"""A signer made from a seed, for tests and simulation. Signs the same bytes in the same way every time."""
+"""A signer with a key made from a seed, for tests and simulation. Signatures are deterministic."""
 
 from holdfast.errors import Invalid
 from holdfast.model import ssh_key
@@ -13,7 +13,7 @@ class MemorySigner:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         if len(seed) != 32:
-            raise Invalid(f"a seed of {len(seed)} bytes makes no key", remedy="give exactly 32 bytes")
+            raise Invalid(f"a key seed has 32 bytes, not {len(seed)}", remedy="give exactly 32 bytes")
         self._private = Ed25519PrivateKey.from_private_bytes(seed)
         blob = ssh_key.pack(_TYPE.encode(), self._private.public_key().public_bytes_raw())
         self.public_key = PublicKey(_TYPE, blob, comment)

@@ -1,4 +1,4 @@
-"""A signer behind an ssh-agent. Sees no private key, waits for no agent longer than it says, trusts no reply."""
+"""A signer that uses an ssh-agent. Every request has a time limit; every reply is verified."""
 
 import os
 import socket
@@ -12,14 +12,14 @@ from holdfast.trust import sshsig
 REPLY_BYTES_MAX = 256 * 1024
 IDENTITIES_MAX = 2048
 _LIST_TIMEOUT_S = 5.0
-_SIGN_TIMEOUT_S = 60.0  # a person may have to confirm, or to touch a security key
+_SIGN_TIMEOUT_S = 60.0  # a person may have to confirm or touch a security key
 _FAILURE, _LIST, _LIST_ANSWER, _SIGN, _SIGN_ANSWER = 5, 11, 12, 13, 14
 _RSA_SHA2_512 = 4
 _START = 'start one and add your key: eval "$(ssh-agent)" && ssh-add'
 
 
 def identities(socket_path: str) -> tuple[PublicKey, ...]:
-    """The keys the agent offers and we support. A locked agent offers none."""
+    """The agent's keys of supported types. A locked agent offers none."""
     reply = _exchange(socket_path, bytes([_LIST]), _LIST_TIMEOUT_S)
     try:
         return _listed(_body(reply, _LIST_ANSWER))
@@ -47,22 +47,22 @@ class AgentSigner:
         return armoured
 
     def _check(self, message: bytes, armoured: str, namespace: str) -> None:
-        # An old agent answers an RSA request with SHA-1; better said here than at the hub.
+        # An old agent signs an RSA request with SHA-1; report it here rather than at the hub.
         try:
             sshsig.verify(message, armoured, namespace, self.public_key)
         except Corrupt as trouble:
             remedy = "use a newer ssh-agent, or sign with the key file itself"
-            raise NotPermitted(f"what the ssh-agent signed is unusable: {trouble.message}", remedy=remedy) from None
+            raise NotPermitted(f"the ssh-agent's signature is invalid: {trouble.message}", remedy=remedy) from None
 
     def _refused(self) -> NotPermitted:
         name = ssh_key.fingerprint(self.public_key)
         held = {key.blob for key in identities(self._socket_path)}
         if self.public_key.blob in held:
             return NotPermitted(
-                f"the ssh-agent holds {name} and refused to sign with it",
-                remedy="sign again, and confirm or touch when asked; see what it holds: ssh-add -l",
+                f"the ssh-agent has {name} but refused to sign with it",
+                remedy="sign again, and confirm or touch when asked; this lists its keys: ssh-add -l",
             )
-        remedy = "unlock it with ssh-add -X, if you locked it; else: ssh-add FILE"
+        remedy = "if you locked it: ssh-add -X; otherwise add the key: ssh-add FILE"
         return NotPermitted(f"the ssh-agent does not offer {name}: it is locked or lacks the key", remedy=remedy)
 
 
@@ -74,13 +74,13 @@ def sign_request(key: PublicKey, data: bytes) -> bytes:
 def _listed(body: bytes) -> tuple[PublicKey, ...]:
     count, parts = int.from_bytes(body[:4], "big"), ssh_key.strings(body[4:])
     if count > IDENTITIES_MAX or len(parts) != 2 * count:
-        raise ValueError(f"it announces {count} keys and lists {len(parts) / 2:g}")
+        raise ValueError(f"it announces {count} keys but lists {len(parts) / 2:g}")
     found = []
     for blob, comment in zip(parts[::2], parts[1::2], strict=True):
         try:
             found.append(ssh_key.from_blob(blob, _printable(comment)))
         except Invalid:
-            continue  # certificates and DSA keys live in agents, too
+            continue  # certificates and DSA keys are not supported
     return tuple(found)
 
 
@@ -90,28 +90,30 @@ def _printable(comment: bytes) -> str:
 
 def _body(reply: bytes, expected: int) -> bytes:
     if reply[:1] == bytes([_FAILURE]):
-        raise NotPermitted("the ssh-agent refuses to answer", remedy="see what it says to: ssh-add -l")
+        raise NotPermitted("the ssh-agent refused to list its keys", remedy="check it yourself: ssh-add -l")
     if reply[:1] != bytes([expected]):
-        raise ValueError(f"it answers {reply[:1]!r} where {bytes([expected])!r} was expected")
+        raise ValueError(f"it answered {reply[:1]!r} instead of {bytes([expected])!r}")
     return reply[1:]
 
 
 def _nonsense(why: str) -> Failed:
-    return Failed(f"the ssh-agent does not speak the protocol: {why}", remedy="check who answers at $SSH_AUTH_SOCK")
+    return Failed(
+        f"the ssh-agent sent an invalid reply: {why}", remedy="check which program listens: ls -l $SSH_AUTH_SOCK"
+    )
 
 
 def _exchange(socket_path: str, request: bytes, timeout_s: float) -> bytes:
     if not socket_path:
-        raise Unreachable("no ssh-agent is known: SSH_AUTH_SOCK is empty", remedy=_START)
+        raise Unreachable("no ssh-agent is configured: SSH_AUTH_SOCK is empty", remedy=_START)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as agent:
             return _talk(agent, socket_path, request, time.monotonic() + timeout_s)
     except TimeoutError:
-        remedy = "confirm or touch in time, or ask the agent yourself: ssh-add -l"
+        remedy = "confirm or touch in time, or check the agent: ssh-add -l"
         raise Unreachable(f"the ssh-agent did not answer within {timeout_s:g} s", remedy=remedy) from None
     except PermissionError:
-        remedy = f"use your own agent; see: ls -l {socket_path}"
-        raise NotPermitted(f"the ssh-agent at {socket_path} is not yours", remedy=remedy) from None
+        remedy = f"use your own agent; this shows the owner: ls -l {socket_path}"
+        raise NotPermitted(f"the ssh-agent at {socket_path} belongs to another user", remedy=remedy) from None
     except (OSError, EOFError) as trouble:
         reason = os.strerror(trouble.errno) if isinstance(trouble, OSError) and trouble.errno else str(trouble)
         raise Unreachable(f"no ssh-agent answers at {socket_path}: {reason}", remedy=_START) from None
@@ -125,7 +127,7 @@ def _talk(agent: socket.socket, socket_path: str, request: bytes, deadline_s: fl
     agent.sendall(ssh_key.pack(request))
     size = int.from_bytes(_receive(agent, 4, deadline_s), "big")
     if not 0 < size <= REPLY_BYTES_MAX:
-        raise ValueError(f"its reply would have {size} bytes")
+        raise ValueError(f"it announced a reply of {size} bytes")
     return _receive(agent, size, deadline_s)
 
 
@@ -135,7 +137,7 @@ def _receive(agent: socket.socket, size: int, deadline_s: float) -> bytes:
         agent.settimeout(_left_s(deadline_s))
         part = agent.recv(size - len(received))
         if not part:
-            raise EOFError("it hung up in the middle of its reply")
+            raise EOFError("it closed the connection in the middle of its reply")
         received += part
     return bytes(received)
 

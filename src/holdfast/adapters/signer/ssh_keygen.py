@@ -1,4 +1,4 @@
-"""A signer for security keys, through `ssh-keygen -Y sign`. Never sees a PIN: prompts belong to ssh-keygen."""
+"""A signer for security keys, through `ssh-keygen -Y sign`. ssh-keygen itself prompts for the PIN."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ class SshKeygenSigner:
     def sign(self, message: bytes, namespace: str) -> str:
         sshsig.namespace_bytes(namespace)
         with tempfile.TemporaryDirectory(prefix="holdfast-sign-") as private_directory:  # mode 0700
-            # A file and not standard input, because ssh-keygen asks for the PIN where its standard input is.
+            # A file and not standard input, because ssh-keygen reads the PIN from standard input.
             message_path = os.path.join(private_directory, "message")
             with open(message_path, "xb") as file:
                 file.write(message)
@@ -37,7 +37,7 @@ class SshKeygenSigner:
         return armoured
 
     def _run(self, args: list[str]) -> None:
-        # On a terminal the person must see ssh-keygen's request for a touch; elsewhere its words go into the error.
+        # On a terminal the person must see ssh-keygen's request for a touch; elsewhere its output goes into the error.
         stderr = None if os.isatty(2) else subprocess.PIPE
         try:
             done = subprocess.run(
@@ -51,18 +51,18 @@ class SshKeygenSigner:
             message = f"the security key of {self._path} was not touched within {self._timeout_s:g} s"
             raise Unreachable(message, remedy="plug it in, sign again, and touch it when it blinks") from None
         except FileNotFoundError:
-            raise Failed("there is no ssh-keygen here", remedy="apt install openssh-client") from None
+            raise Failed("ssh-keygen is not installed", remedy="apt install openssh-client") from None
         if done.returncode != 0:
             words = (done.stderr or b"see above").decode(errors="replace").strip()[-300:]
-            remedy = f"plug the security key in and try by hand: echo test | ssh-keygen -Y sign -n test -f {self._path}"
+            remedy = f"plug the security key in and test it: echo test | ssh-keygen -Y sign -n test -f {self._path}"
             raise Failed(f"ssh-keygen did not sign with {self._path}: {words}", remedy=remedy)
 
     def _check(self, message: bytes, armoured: str, namespace: str) -> None:
         try:
             sshsig.verify(message, armoured, namespace, self.public_key)
         except Corrupt as trouble:
-            remedy = f"check that {self._path}.pub is its public half, or make a new key: ssh-keygen -t ed25519-sk"
-            raise NotPermitted(f"what {self._path} signed is unusable: {trouble.message}", remedy=remedy) from None
+            remedy = f"check that {self._path}.pub is its public half, or create a new key: ssh-keygen -t ed25519-sk"
+            raise NotPermitted(f"the signature of {self._path} is invalid: {trouble.message}", remedy=remedy) from None
 
 
 def sign_args(path: str, namespace: str, message_path: str) -> list[str]:
@@ -74,4 +74,4 @@ def _read_signature(path: str) -> str:
         with open(path, encoding="ascii", errors="replace", newline="") as file:
             return file.read(sshsig.ARMOUR_CHARS_MAX + 1)
     except FileNotFoundError:
-        raise Failed("ssh-keygen left no signature behind", remedy="update OpenSSH to 8.2 or newer") from None
+        raise Failed("ssh-keygen wrote no signature", remedy="update OpenSSH to 8.2 or newer") from None

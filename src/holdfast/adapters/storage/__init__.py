@@ -1,1 +1,1 @@
-"""Where services keep their data: directories below one root, or names in memory."""
+"""Data of services: directories below one root, or memory for tests."""

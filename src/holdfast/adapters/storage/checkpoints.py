@@ -1,6 +1,6 @@
-"""The place of checkpoints, `<data-dir>/.checkpoints/<service>/<id>`: root's alone, and each is whole or not there.
+"""Checkpoints in `<data-dir>/.checkpoints/<service>/<id>`: only root can read them; each is complete or absent.
 
-A copy is made and taken away under another name, `.half-<id>`; what a crash leaves there nobody ever relied on.
+A copy is made and deleted under another name, `.half-<id>`; a crash leaves only that name, which is never used.
 """
 
 import errno
@@ -19,7 +19,7 @@ PLACE = ".checkpoints"
 
 
 def place(checkpoint: Checkpoint) -> str:
-    """Below the data directory; by its names and never by its path, so that nothing else can be meant."""
+    """The path below the data directory, built from its names and not from its stored path."""
     return f"{PLACE}/{permission.check_name(checkpoint.service)}/{permission.check_id(checkpoint.id)}"
 
 
@@ -39,7 +39,7 @@ def make(root: int, root_path: str, service: str, id: str, at_s: float) -> Check
             _write_about(shelf, made)
             complete(shelf, id)
         except BaseException as trouble:
-            with suppress(OSError):  # what matters is why it failed; the half is dropped before the next try
+            with suppress(OSError):  # the original error matters; the next attempt drops the incomplete copy
                 drop_half(shelf, id)
             if isinstance(trouble, OSError) and trouble.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise _no_space(root_path, service) from trouble
@@ -74,7 +74,7 @@ def discard(root: int, proof: Discardable) -> None:
 
 
 def drop_half(shelf: int, id: str) -> None:
-    """What has no name of its own any more, or never had one: a copy a crash cut short, or one being discarded."""
+    """Delete an incomplete copy: a crash cut it short, or it is being discarded."""
     half = _half(id)
     if not tree.exists(shelf, half):
         return
@@ -87,7 +87,7 @@ def drop_half(shelf: int, id: str) -> None:
 
 
 def complete(shelf: int, id: str) -> None:
-    """The finished copy gets its name."""
+    """Give the finished copy its name."""
     os.rename(_half(id), id, src_dir_fd=shelf, dst_dir_fd=shelf)
     os.fsync(shelf)
 
@@ -114,7 +114,7 @@ def _of(root: int, root_path: str, service: str) -> Iterator[Checkpoint]:
 
 
 def _read(shelf: int, root_path: str, service: str, id: str) -> Checkpoint:
-    """As it was written down; if that is lost, from the copy itself."""
+    """From its description file; if that is lost, from the copy itself."""
     path = os.path.join(root_path, PLACE, service, id)
     with suppress(OSError, msgspec.MsgspecError):
         file = os.open(_about(id), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=shelf)
@@ -138,7 +138,7 @@ def _write_about(shelf: int, made: Checkpoint) -> None:
 
 @contextmanager
 def _shelf(root: int, service: str, made: bool) -> Iterator[int | None]:
-    """The directory of one service's checkpoints; None if it is not there and not to be made."""
+    """The directory of one service's checkpoints; None if it does not exist and must not be created."""
     with ExitStack() as handles:
         at: int | None = root
         for name in (PLACE, service):
@@ -168,7 +168,7 @@ def _about(id: str) -> str:
 
 def _no_data(root_path: str, service: str) -> Failed:
     return Failed(
-        f"{service} has no data on this node, so there is nothing to copy",
+        f"{service} has no data on this node, so there is nothing to checkpoint",
         remedy=f"check the name: ls {root_path}",
         code="not_found",
     )
@@ -176,8 +176,8 @@ def _no_data(root_path: str, service: str) -> Failed:
 
 def _no_space(root_path: str, service: str) -> Failed:
     return Failed(
-        f"there is not enough space below {root_path} for a checkpoint of {service}; the data is as it was, "
-        "and no half of a copy was left",
+        f"there is not enough space below {root_path} for a checkpoint of {service}; the data is unchanged, "
+        "and the incomplete copy was removed",
         remedy=f"free space on its file system: df {root_path}; du -s {root_path}/* {root_path}/{PLACE}/*",
         code="no_space",
     )

@@ -1,7 +1,7 @@
-"""One tree of files copied into an empty directory: whole, as it was, and on the disk when it returns.
+"""Copy a tree of files into an empty directory: complete, with metadata, and flushed to disk.
 
-Names are opened below handles and never through a link, for a container wrote the source. Blocks are shared where the
-file system can (reflinks), holes stay holes, hard links inside the tree stay links.
+Names are opened relative to handles and never through a symlink, because containers wrote the source. Blocks are shared
+if the file system can (reflinks); holes and hard links inside the tree are preserved.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from holdfast.adapters.storage import tree
 
-LEFT_OUT_MAX = 20  # names told
+LEFT_OUT_MAX = 20  # names that are reported
 RESERVE_MAX_BYTES = 1 << 30
 _FICLONE = 0x40049409
 _CHUNK = 64 << 20
@@ -37,13 +37,13 @@ def copy(source: int, target: int) -> Copied:
 
 
 class _Copying:
-    """`there` is the directory being filled, always the counterpart of the one the walk is in."""
+    """`there` is the directory being filled, always the counterpart of the walk's current directory."""
 
     def __init__(self, target: int) -> None:
         self._top = target
         self._there = os.dup(target)
         self._path: list[str] = []
-        self._links: dict[tuple[int, int], str] = {}  # a file with more than one name → where its first copy lies
+        self._links: dict[tuple[int, int], str] = {}  # a file with several names → the path of its first copy
         self._size_bytes = 0
         self._left_out: list[str] = []
 
@@ -61,7 +61,7 @@ class _Copying:
             self._step(visit.name)
             self._path.append(visit.name)
         elif visit.kind == "leave":
-            _dress(self._there, visit.here, visit.about)  # last: filling it changed its time
+            _dress(self._there, visit.here, visit.about)  # last: filling it changed its mtime
             if self._path:
                 self._path.pop()
                 self._step("..")
@@ -121,11 +121,11 @@ class _Copying:
 
 
 def _dress(target: int, source: int, about: os.stat_result) -> None:
-    """Owner first: a change of owner takes away set-uid bits and capabilities."""
+    """Owner first: changing the owner clears set-uid bits and capabilities."""
     os.fchown(target, about.st_uid, about.st_gid)
     os.fchmod(target, stat.S_IMODE(about.st_mode))
     for name in os.listxattr(source):
-        with suppress(OSError):  # one this file system or kernel does not take
+        with suppress(OSError):  # not supported by this file system or kernel
             os.setxattr(target, name, os.getxattr(source, name))
     os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))
 
@@ -147,7 +147,7 @@ def _content(source: int, target: int, about: os.stat_result) -> None:
 
 
 def _keep_reserve(target: int, needed_bytes: int) -> None:
-    """Refused before the disk is full: the programs that are running need what is left."""
+    """Refuse before the disk is full: running programs need the rest."""
     disk = os.fstatvfs(target)
     reserve_bytes = min(disk.f_blocks * disk.f_frsize // 20, RESERVE_MAX_BYTES)
     if disk.f_bavail * disk.f_frsize - needed_bytes < reserve_bytes:
@@ -158,7 +158,7 @@ def _next(file: int, at: int, what: int) -> int | None:
     try:
         return os.lseek(file, at, what)
     except OSError as trouble:
-        if trouble.errno != errno.ENXIO:  # nothing but a hole from here on
+        if trouble.errno != errno.ENXIO:  # ENXIO: only a hole follows
             raise
         return None
 
@@ -172,13 +172,13 @@ def _range(source: int, target: int, begin: int, end: int) -> None:
             if trouble.errno not in _CANNOT:
                 raise
             moved = os.pwrite(target, os.pread(source, min(wanted, 1 << 20), begin), begin)
-        if moved == 0:  # became shorter meanwhile
+        if moved == 0:  # the file became shorter meanwhile
             return
         begin += moved
 
 
 def _flush(top: int) -> None:
-    """All at once first, so that asking for each one, which alone tells of errors, finds nothing left to write."""
+    """syncfs first, for speed; then fsync of each file, because only that reports errors."""
     ctypes.CDLL(None, use_errno=True).syncfs(top)
     for visit in tree.walk(top):
         if visit.kind == "leave":

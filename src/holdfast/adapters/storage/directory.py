@@ -1,4 +1,4 @@
-"""Data directories `<data-dir>/<name>` on a POSIX file system: reached by handle, never through a link or a mount."""
+"""Data directories `<data-dir>/<name>` on a POSIX file system: opened by handle, never through a symlink or mount."""
 
 import errno
 import os
@@ -12,8 +12,8 @@ from holdfast.model.ids import is_name
 from holdfast.model.order import VerifiedOrder
 from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable
 
-COUNTED_FOR_S = 600.0  # how long the figures of a report stay good
-COUNTING_S_MAX = 0.05  # what one report may spend on renewing them
+COUNTED_FOR_S = 600.0  # how long the figures of a report are reused
+COUNTING_S_MAX = 0.05  # time limit of one report for renewing them
 
 
 class DirectoryStorage:
@@ -30,7 +30,7 @@ class DirectoryStorage:
         self._monotonic_s = monotonic_s
         self._counted: dict[str, tuple[float, DataDirectory]] = {}  # when, what
 
-    # ---- looking
+    # ---- reading
 
     def directories(self) -> Sequence[DataDirectory]:
         with self._opened(missing_ok=True) as root:
@@ -41,7 +41,7 @@ class DirectoryStorage:
             return [self._counted[name][1] for name in sorted(names & self._counted.keys())]
 
     def _renew(self, root: int, names: set[str]) -> None:
-        """What was never counted at once; what was counted long ago as far as there is time, the oldest first."""
+        """Count new directories at once; recount old ones within the time limit, the oldest first."""
         begun_s = self._monotonic_s()
         known = {name: counted for name, counted in self._counted.items() if name in names}
         for name in sorted(names, key=lambda name: known[name][0] if name in known else -1.0):
@@ -69,7 +69,7 @@ class DirectoryStorage:
             os.close(handle)
         return DataDirectory(name, os.path.join(self.root, name), count.files, count.size_bytes, count.entries)
 
-    # ---- making and moving
+    # ---- creating and moving
 
     def create(self, name: str) -> DataDirectory:
         permission.check_name(name)
@@ -126,7 +126,7 @@ class DirectoryStorage:
                     code="not_empty",
                 ) from None
 
-    # ---- copies
+    # ---- checkpoints
 
     def checkpoint(self, service: str, id: str, at_s: float) -> Checkpoint:
         with self._opened() as root:
@@ -143,7 +143,7 @@ class DirectoryStorage:
                 self._refuse_mounts(root, checkpoints.place(proof.checkpoint))
                 checkpoints.discard(root, proof)
 
-    # ---- for good
+    # ---- deleting
 
     def condemn(self, name: str, proof: VerifiedOrder) -> None:
         permission.check(name, self._node, proof)
@@ -152,7 +152,7 @@ class DirectoryStorage:
             if root is None or tree.exists(root, aside) or not tree.exists(root, name):
                 return
             if not tree.is_directory(root, name):
-                raise permission.not_ours(f"{self.root}/{name} is a link or a file, not a directory")
+                raise permission.not_ours(f"{self.root}/{name} is a symbolic link or a file, not a directory")
             self._refuse_mounts(root, name)
             os.rename(name, aside, src_dir_fd=root, dst_dir_fd=root)
             os.fsync(root)
@@ -181,7 +181,7 @@ class DirectoryStorage:
 
     @contextmanager
     def _opened(self, missing_ok: bool = False) -> Iterator[int | None]:
-        """The root by handle. What the file system complains about comes out in our words."""
+        """The root by handle. Translates OS errors into ours."""
         root: int | None = None
         try:
             try:
@@ -199,7 +199,7 @@ class DirectoryStorage:
                 os.close(root)
 
     def _refuse_mounts(self, root: int, name: str) -> None:
-        """What is mounted at or below it belongs to somebody else; a bind mount shows in no other way."""
+        """A file system mounted at or below it is not ours; only mountinfo reveals a bind mount."""
         inside = os.path.realpath(os.path.join(f"/proc/self/fd/{root}", name))
         with open(self._mounts, encoding="utf-8", errors="surrogateescape") as file:
             points = [_unescaped(line.split(" ")[4]) for line in file]
@@ -209,15 +209,15 @@ class DirectoryStorage:
 
     def _words(self, trouble: OSError) -> HoldfastError:
         if trouble.errno in (errno.ELOOP, errno.ENOTDIR):
-            return permission.not_ours(f"a part of {self.root} that should be a directory is a link or a file")
+            return permission.not_ours(f"a symbolic link or a file is in the place of a directory in {self.root}")
         if trouble.errno == errno.ENOSPC:
             return Failed(
                 f"no space is left below {self.root}", remedy=f"free space on its file system: df {self.root}"
             )
         what = f"{trouble.filename}: " if trouble.filename else ""
         return Failed(
-            f"{self.root} cannot be used: {what}{trouble.strerror}",
-            remedy=f"check the disk and who owns it: ls -la {self.root}",
+            f"cannot use {self.root}: {what}{trouble.strerror}",
+            remedy=f"check the disk and the owner: ls -la {self.root}",
             code="disk_failed",
         )
 
@@ -227,7 +227,7 @@ def _aside(name: str, proof: VerifiedOrder) -> str:
 
 
 def _unescaped(field: str) -> str:
-    """mountinfo writes blanks and backslashes in octal."""
+    """mountinfo writes spaces and backslashes in octal."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         field = field.replace(code, character)
     return field

@@ -1,4 +1,4 @@
-"""Data directories in memory, for tests and simulation. Passes the same contract suite as real directories."""
+"""Data directories in memory, for tests and simulation."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ ROOT = "/memory"
 
 class MemoryStorage:
     """`contents` is the disk: name of a directory → its files; a name that ends in "/" is a directory inside.
-    Remembers what was destroyed, for tests. `troubles` are raised by checkpoint instead, one per attempt."""
+    `destroyed` lists what was destroyed. `troubles` are raised by checkpoint instead, one per attempt."""
 
     def __init__(self, node: str, contents: dict[str, dict[str, bytes]] | None = None) -> None:
         self._node = node
         self.contents = contents if contents is not None else {}
         self.destroyed: list[str] = []
-        self.elsewhere: set[str] = {"/etc/hosts"}  # paths of the host that exist outside
+        self.elsewhere: set[str] = {"/etc/hosts"}  # existing host paths outside the data directory
         self.copies: dict[tuple[str, str], tuple[Checkpoint, dict[str, bytes]]] = {}
         self.troubles: list[HoldfastError] = []
 
@@ -45,7 +45,7 @@ class MemoryStorage:
     def host_path(self, service: str, path: str) -> str:
         permission.check_name(service)
         if not path.startswith("/") or ".." in path.split("/"):
-            raise Invalid(f"{path!r} is no plain absolute path", remedy="write it without '..'")
+            raise Invalid(f"{path!r} is not an absolute path without '..'", remedy="write it without '..'")
         path = path.rstrip("/") or "/"
         root, _, inside = path.removeprefix(f"{ROOT}/").partition("/")
         if path.startswith(f"{ROOT}/."):

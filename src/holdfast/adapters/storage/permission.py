@@ -1,4 +1,4 @@
-"""The last look before data goes: at names, and at an order, which must say purge, exactly this data and node. Pure."""
+"""The last check before data is deleted: names, and an order that purges exactly this data on this node. Pure."""
 
 import re
 
@@ -10,29 +10,29 @@ _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 def is_id(text: str) -> bool:
-    """Of a checkpoint. None begins with a dot: those names are the storage's own."""
+    """Of a checkpoint. An id never starts with a dot: such names are reserved for the storage."""
     return _ID.fullmatch(text) is not None
 
 
 def check_id(text: str) -> str:
     if not is_id(text):
-        raise Invalid(f"{text[:70]!r} is no name of a checkpoint", remedy="name it by letters and digits: a1b2")
+        raise Invalid(f"{text[:70]!r} is not a checkpoint id", remedy="use letters and digits, for example a1b2")
     return text
 
 
 def check_name(name: str) -> str:
     if not is_name(name):
-        raise Invalid(f"{name[:60]!r} is no name of a data directory", remedy="name the service, for example web")
+        raise Invalid(f"{name[:60]!r} is not the name of a data directory", remedy="give a service, for example web")
     return name
 
 
 def check(name: str, node: str, proof: VerifiedOrder) -> None:
-    """The gate decided before; this keeps a mistake above from becoming a loss below."""
+    """The gate has decided already; this check prevents data loss by a mistake in the calling code."""
     check_name(name)
     order = proof.order
     if (order.action, order.target, order.node) != ("purge", f"data.{name}", node):
         raise NotPermitted(
-            f"an order to {order.action} {order.target} on {order.node} destroys nothing of data.{name} on {node}",
+            f"an order to {order.action} {order.target} on {order.node} does not allow to purge data.{name} on {node}",
             remedy=f"holdfast order sign --node {node} --action purge --target data.{name} --submit",
             code="target_mismatch",
         )
@@ -40,7 +40,7 @@ def check(name: str, node: str, proof: VerifiedOrder) -> None:
 
 def not_ours(why: str) -> NotPermitted:
     return NotPermitted(
-        f"{why}; it is left alone",
-        remedy="look at it, put a plain directory there or unmount it, then order it again",
+        f"{why}; nothing was changed there",
+        remedy="inspect it; replace it with a plain directory or unmount it, then send the order again",
         code="not_a_plain_directory",
     )

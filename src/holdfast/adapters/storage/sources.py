@@ -1,6 +1,6 @@
-"""What containers mount from the host: volumes below the data directory, and paths somebody wrote down.
+"""Host paths that containers mount: volumes below the data directory, and paths in service files.
 
-Below the data directory every name is opened by handle and no link is followed: a container could have put it there.
+Below the data directory every name is opened by handle and no symlink is followed: a container may have made one.
 """
 
 import os
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from holdfast.adapters.storage import permission, tree
 from holdfast.errors import Failed, Invalid
 
-OWN_MODE = 0o700  # of a service's directory: volumes are mounted from inside it, so nobody else needs to get in
-MOUNTED_MODE = 0o755  # of what a container sees; root's, as container engines make a bind source that is missing
+OWN_MODE = 0o700  # of a service's directory: volumes are mounted from inside it, so no other user needs access
+MOUNTED_MODE = 0o755  # of what a container sees; owned by root, as container engines create missing bind sources
 
 
 def volume(root: int, root_path: str, service: str, name: str) -> str:
@@ -33,24 +33,26 @@ def host_path(root: int, root_path: str, service: str, path: str) -> str:
 
 def _plain(path: str) -> str:
     if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
-        raise Invalid(f"{path!r} is no plain absolute path", remedy="write it without '..', such as /srv/web/data")
+        raise Invalid(
+            f"{path!r} is not an absolute path without '..'", remedy="write it without '..', such as /srv/web/data"
+        )
     return os.path.normpath("/" + path.lstrip("/"))
 
 
 def _make_mounted(root: int, parts: Sequence[str], path: str) -> None:
-    """A file may stand at the end, such as a configuration; a link may not, at any place."""
+    """The last part may be a file, such as a configuration; no part may be a symlink."""
     above, last = _made_below(root, [(part, MOUNTED_MODE) for part in parts[:-1]]), parts[-1]
     try:
         if not tree.exists(above, last) or tree.is_directory(above, last):
             os.close(tree.made(last, above, MOUNTED_MODE))
         elif tree.is_link(above, last):
-            raise permission.not_ours(f"{path} is a link")
+            raise permission.not_ours(f"{path} is a symbolic link")
     finally:
         os.close(above)
 
 
 def _made_below(root: int, steps: Sequence[tuple[str, int]]) -> int:
-    """The last directory of the way, each made with its mode where it was missing."""
+    """The last directory of the path; missing ones are created with their mode."""
     at = os.dup(root)
     for name, mode in steps:
         try:
@@ -62,18 +64,18 @@ def _made_below(root: int, steps: Sequence[tuple[str, int]]) -> int:
 
 
 def _refuse_agents_own(root_path: str, inside: str, path: str) -> None:
-    """Checkpoints, and what was set aside or condemned, are out of every container's reach."""
+    """No container may mount checkpoints or directories that were set aside or condemned."""
     real = os.path.relpath(os.path.realpath(path), os.path.realpath(root_path))
     first = real.split("/")[0]
     if first.startswith(".") and first not in (".", ".."):
         raise permission.not_ours(f"{path} belongs to the agent of this node")
     if inside.split("/")[0] != ".." and inside != real:
-        raise permission.not_ours(f"{path} leads over a link")
+        raise permission.not_ours(f"{path} contains a symbolic link")
 
 
 def _missing(service: str, path: str) -> Failed:
     return Failed(
-        f"{service} mounts {path}, and there is no such file or directory on this node",
-        remedy=f"make it (mkdir -p {path}), or correct the path in the volumes of {service}",
+        f"{service} mounts {path}, but this node has no such file or directory",
+        remedy=f"create it (mkdir -p {path}), or correct the path in the volumes of {service}",
         code="no_such_path",
     )

@@ -1,4 +1,4 @@
-"""A tree of files below a directory handle: counted, walked, or taken away. Follows no link, crosses no mount."""
+"""A tree of files below a directory handle: count, walk, delete. Follows no symlink, crosses no mount."""
 
 import errno
 import os
@@ -8,12 +8,12 @@ from itertools import count
 from typing import Literal, NamedTuple
 
 COUNT_MAX = 10_000
-_DEPTH_MAX = 32  # deeper directories are moved up first: neither handles nor the stack grow with the tree
+_DEPTH_MAX = 32  # deeper directories are moved up first, so that handles and stack stay bounded
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class CrossesMount(Exception):
-    """Another file system begins inside the tree."""
+    """Another file system is mounted inside the tree."""
 
 
 def opened(name: str, above: int) -> int:
@@ -21,7 +21,7 @@ def opened(name: str, above: int) -> int:
 
 
 def made(name: str, above: int, mode: int) -> int:
-    """Opened; made with exactly that mode, and durably, if it was not there. One that was there is left as it is."""
+    """Open it; if missing, create it durably with exactly this mode. An existing one is left unchanged."""
     try:
         os.mkdir(name, 0o700, dir_fd=above)
     except FileExistsError:
@@ -81,7 +81,7 @@ def count_entries(handle: int) -> Count:
 
 
 def empty_out(handle: int) -> None:
-    """Everything below this directory, for good. May be cut short anywhere and begun again."""
+    """Delete everything below this directory. May be interrupted anywhere and repeated."""
     device = os.fstat(handle).st_dev
     numbers = count()
     while _sweep(handle, device, 0, handle, numbers):
@@ -89,7 +89,7 @@ def empty_out(handle: int) -> None:
 
 
 def _sweep(handle: int, device: int, depth: int, top: int, numbers: "count[int]") -> bool:
-    """True if something too deep was moved to the top, so that another round is needed."""
+    """True if a directory that is too deep was moved to the top, so that another round is needed."""
     again = False
     with os.scandir(handle) as found:
         entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
@@ -127,8 +127,8 @@ def _move_up(name: str, here: int, top: int, numbers: "count[int]") -> None:
 
 
 class Visit(NamedTuple):
-    """`entry`: not gone into (also a directory where another file system begins). `enter`: the directory `name` is now
-    `here`. `leave`: everything in `here` was shown. `about` is the entry's, or the directory's own."""
+    """`entry`: not descended into (also a directory where another file system is mounted). `enter`: the directory
+    `name` is now `here`. `leave`: all of `here` was visited. `about` describes the entry, or the directory itself."""
 
     kind: Literal["entry", "enter", "leave"]
     here: int
@@ -139,11 +139,11 @@ class Visit(NamedTuple):
 class _Level(NamedTuple):
     name: str
     about: os.stat_result
-    inner: list[str]  # directories not gone into yet
+    inner: list[str]  # directories not visited yet
 
 
 def walk(top: int) -> Iterator[Visit]:
-    """Everything below `top`, however deep, with two handles: up goes by "..", and is checked to lead back."""
+    """Everything below `top` at any depth, with two handles: ".." leads up, and is verified."""
     here = os.dup(top)
     above: list[_Level] = []
     try:

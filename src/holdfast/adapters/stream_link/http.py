@@ -1,20 +1,21 @@
-"""A node's end of a stream: dials the hub, asks it to switch, and speaks TLS with the caller through it."""
+"""A node's end of a stream: connects to the hub, asks it to switch, and speaks TLS with the caller through it."""
 
 from __future__ import annotations
 
 import asyncio
-import binascii
 import re
 import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from holdfast.adapters.http_client import hub_address
+from holdfast.adapters.http_client.signing import Signing
 from holdfast.adapters.stream_link import inner_tls
 from holdfast.adapters.tls import client
-from holdfast.errors import HoldfastError, Invalid, Unreachable
+from holdfast.errors import HoldfastError, Unreachable
 from holdfast.model import ssh_key
 from holdfast.model.stream import PROTOCOL
-from holdfast.wire import codec, faults, http_signature
+from holdfast.wire import codec, faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,6 @@ MEET_S = 60.0  # the hub gives up after forty-five
 HANDSHAKE_S = 15.0
 BUFFER_BYTES = 64 * 1024
 REFUSAL_BYTES_MAX = 64 * 1024
-_URL = re.compile(r"https://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,253})(?::([0-9]{1,5}))?/?")
 _STATUS = re.compile(rb"HTTP/1\.1 ([1-9][0-9]{2})[ \r]")
 
 
@@ -43,7 +43,7 @@ class Pipe:
         writer.transport.set_write_buffer_limits(high=BUFFER_BYTES)
 
     async def read(self) -> bytes:
-        with suppress(OSError):  # also what ssl raises: whoever is gone says nothing more
+        with suppress(OSError):  # also what ssl raises: a peer that is gone sends nothing more
             return await self._reader.read(BUFFER_BYTES)
         return b""
 
@@ -59,7 +59,7 @@ class Pipe:
 
 
 class TlsChannel:
-    """What `inner` seals goes through the pipe, and nothing else does. One reader and one writer at a time."""
+    """Only what `inner` seals goes through the pipe. One reader and one writer at a time."""
 
     def __init__(self, pipe: Pipe, inner: Inner) -> None:
         self._pipe = pipe
@@ -115,22 +115,18 @@ async def sealed(pipe: Pipe, shown: Issued, caller: bytes) -> TlsChannel:
 
 
 class HttpNodeStreams:
-    """`fleet` is asked for every request: it is "" until the first revision was accepted."""
+    """`fleet` is called for every request: it gives "" until the first revision was accepted."""
 
     def __init__(
         self, url: str, hub_key: str, key: IdentityKey, fleet: Callable[[], str], clock: Clock, random: RandomSource
     ) -> None:
-        parsed = _URL.fullmatch(url)
-        if parsed is None:
-            raise Invalid(f"{url!r} is not the address of a hub", remedy='give one such as "https://hub.example:9555"')
-        self._host, self._port = parsed[1].strip("[]"), int(parsed[2] or 443)
-        self._authority = url.removeprefix("https://").rstrip("/")
+        address = hub_address.parse(url)
+        self._host, self._port = address.host, address.port
+        self._authority = address.authority
         self._context = client.pinned_context(hub_key, self._host, clock.now_s)
         self._to = ssh_key.fingerprint(ssh_key.parse(hub_key))
-        self._key = key
+        self._signing = Signing(key, clock, random)
         self._fleet = fleet
-        self._clock = clock
-        self._random = random
 
     async def answer(self, order: str, shown: Issued, caller: bytes) -> TlsChannel:
         return await sealed(await self._pipe(order), shown, caller)
@@ -157,11 +153,9 @@ class HttpNodeStreams:
 
     def _request(self, order: str) -> bytes:
         target = f"/v1/streams/{order}"
-        nonce = binascii.b2a_base64(self._random.token(http_signature.NONCE_BYTES), newline=False).decode()
-        created_s = int(self._clock.now_s())
-        proof = http_signature.sign(self._key, "GET", target, None, self._fleet(), self._to, created_s, nonce)
+        signed = self._signing.sign("GET", target, None, fleet=self._fleet(), to=self._to)
         lines = [f"GET {target} HTTP/1.1", f"Host: {self._authority}", "Connection: Upgrade", f"Upgrade: {PROTOCOL}"]
-        lines += [f"{name}: {value}" for name, value in proof.items()]
+        lines += [f"{name}: {value}" for name, value in signed.headers.items()]
         return "\r\n".join([*lines, "", ""]).encode("ascii")
 
     async def _switched(self, reader: asyncio.StreamReader) -> None:
@@ -180,5 +174,5 @@ class HttpNodeStreams:
     def _unreachable(self, why: str) -> Unreachable:
         return Unreachable(
             f"the hub at {self._authority} did not open a stream: {why}",
-            remedy="see that the hub runs there and can be reached from here",
+            remedy="check that the hub runs there and can be reached from this machine",
         )

@@ -107,7 +107,7 @@ def _reason(trouble: ssl.SSLError) -> str:
 def _forged(whose: str, why: str) -> StreamForged:
     return StreamForged(
         f"the stream is not proven to lead to {whose}: {why}; nothing that came through it is shown",
-        remedy="repeat the command; if it stays so, look at who runs the hub: somebody there changes what he passes on",
+        remedy="repeat the command; if it stays so, check the machine of the hub: what it passes on is changed there",
     )
 
 

@@ -1,5 +1,6 @@
-"""From what this node follows to what the newest revision says: every manifest on the way is fetched and judged by the
-signatures of the revision that brought it. What a hub withholds is waited for, then judged by the strictest reading.
+"""Catch up with the newest revision: fetch every manifest on the way and judge it by the signatures that brought it.
+
+A manifest that the hub withholds is waited for; then the change is judged by the strictest reading.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,14 +11,15 @@ from msgspec import Struct
 
 from holdfast.agent.acceptance import manifest_grades
 from holdfast.agent.acceptance.manifest_grades import Followed, NoGround, Signers
-from holdfast.agent.membership import Membership
-from holdfast.agent.world import World
 from holdfast.errors import Corrupt, TryLater
 from holdfast.model import canonical
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.record import Link
 from holdfast.model.revision import Header
 from holdfast.model.trust import Trust
+from holdfast.ports.acceptance import Acceptance
+from holdfast.ports.clock import Clock
+from holdfast.ports.fleet_link import FleetLink
 from holdfast.trust.approval import verified_keys
 
 REVISIONS_BACK = 100  # as far back as a hub hands out manifests (hub/nodes/node_contents.py)
@@ -50,9 +52,12 @@ class Arrived(Struct, frozen=True):
 
 
 class CatchUp:
-    def __init__(self, world: World, membership: Membership) -> None:
-        self._world = world
-        self._me = membership
+    def __init__(self, *, link: FleetLink, acceptance: Acceptance, clock: Clock, fleet: str, node: str) -> None:
+        self._link = link
+        self._acceptance = acceptance
+        self._clock = clock
+        self._fleet = fleet
+        self._node = node
         self._withheld: dict[str, float] = {}  # digest → when it was asked for first
 
     async def travel(
@@ -64,11 +69,11 @@ class CatchUp:
         # Who signed what was named and not read yet. Nobody is known for what an earlier journey left unread.
         pending: list[Signers] = [((), steps[0].trust)] if unread else []
         previous = "" if unread else read
-        now_s = float(int(self._world.clock.now_s()))
+        now_s = float(int(self._clock.now_s()))
         newest = steps[-1].header.number
         no_ground: NoGround | None = None
         for step in _after_vouched(steps):
-            named = step.header.manifests.get(self._me.node)
+            named = step.header.manifests.get(self._node)
             if named is None:
                 continue
             if named != previous:
@@ -88,7 +93,7 @@ class CatchUp:
                 if step.vouched:
                     standing = Followed(manifest, manifest)
                 else:
-                    contents = Held(self._world, blobs)
+                    contents = Held(self._acceptance, blobs)
                     with _understood():
                         standing = manifest_grades.judge(
                             standing, manifest, pending, contents, step.header.number, now_s
@@ -111,14 +116,14 @@ class CatchUp:
             self._wait_for(digest, "the manifest that was signed for this node", must, vouched)
             return None
         try:
-            manifest = manifest_grades.read_manifest(content, self._me.fleet, self._me.node)
+            manifest = manifest_grades.read_manifest(content, self._fleet, self._node)
         except Corrupt:
             if must:
                 raise
             return None
         wanted = [needed for needed in manifest_grades.needed(manifest) if needed not in blobs]
         fetched: dict[str, bytes] = {}
-        for needed in self._world.acceptance.missing(wanted):
+        for needed in self._acceptance.missing(wanted):
             found = await self.fetch(needed)
             if found is None:
                 self._wait_for(needed, f"the content {needed[:12]}…, which this node needs", must, vouched)
@@ -129,7 +134,7 @@ class CatchUp:
 
     def _wait_for(self, digest: str, what: str, must: bool, vouched: bool) -> None:
         """Returns when it was waited for long enough."""
-        now_s = self._world.clock.monotonic_s()
+        now_s = self._clock.monotonic_s()
         if len(self._withheld) >= _WITHHELD_MAX:
             self._withheld.clear()
         since_s = self._withheld.setdefault(digest, now_s)
@@ -137,11 +142,11 @@ class CatchUp:
             return
         remedy = "holdfast hub check names contents that are missing"
         if vouched:
-            remedy += f"; a new token starts later: holdfast node invite {self._me.node} --replace"
+            remedy += f"; a new token starts later: holdfast node invite {self._node} --replace"
         raise TryLater(f"the hub did not hand out {what}", remedy=remedy, code="content_missing")
 
     async def fetch(self, digest: str) -> bytes | None:
-        found = await self._world.link.blob(digest)
+        found = await self._link.blob(digest)
         if found is not None and canonical.digest(found) != digest:
             raise Corrupt(
                 f"the hub handed out something else than the content {digest[:12]}…",
@@ -172,12 +177,12 @@ def _understood() -> Iterator[None]:
 class Held(dict[str, bytes]):
     """Contents just fetched, and those held since earlier, which are read only when a rule wants to see them."""
 
-    def __init__(self, world: World, fetched: dict[str, bytes]) -> None:
+    def __init__(self, acceptance: Acceptance, fetched: dict[str, bytes]) -> None:
         super().__init__(fetched)
-        self._world = world
+        self._acceptance = acceptance
 
     def __missing__(self, digest: str) -> bytes:
-        found = self._world.acceptance.blob(digest)
+        found = self._acceptance.blob(digest)
         if found is None:
             raise KeyError(digest)
         self[digest] = found

@@ -23,17 +23,15 @@ from holdfast.model.trust import Trust
 from holdfast.planning.diff import changes
 from holdfast.planning.kinds.kind import Proposal, read
 from holdfast.planning.kinds.service_check import check_service
-from holdfast.planning.placement import Placed
 from holdfast.planning.soundness import check_entry
 from holdfast.planning.table import tombstones
 from holdfast.trust.approval import missing
 
 REMEDY = (
-    "if nobody wants it: holdfast rollback, and find out who committed it; if it is wanted, an operator of grade "
+    "if it is not wanted: holdfast rollback, and find out who committed it; if it is wanted, an operator of grade "
     "{grade} signs a revision that changes {address} itself: holdfast rollback, then holdfast apply --key KEY"
 )
 UNSAID = "it is not signed well enough"
-_PLACED: Mapping[str, Placed] = {}
 _BURIED = frozenset(KINDS) - {FLEET, TRUST}  # kinds of which something can be removed
 _held_service = msgspec.json.Decoder(Service).decode
 
@@ -59,7 +57,7 @@ def decode_manifest(content: bytes) -> NodeManifest:
 
 
 def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
-    """Refuses one that is about somebody else, or in which one kind of resource could hide behind another."""
+    """Refuses one that is about another node, or in which one kind of resource could hide behind another."""
     manifest = decode_manifest(content)
     if (manifest.fleet, manifest.node) != (fleet, node):
         raise _misshapen(f"it is the manifest of {manifest.node[:40]!r} in the fleet {manifest.fleet[:12]!r}")
@@ -113,12 +111,12 @@ def judge(
     number: int,
     now_s: float,
 ) -> Followed:
-    """`witnesses` signed the revision that brought `after`, and those before it whose manifests nobody has: whoever
-    of them changed an address, the grade it needs is reached by each."""
+    """`witnesses` signed the revision that brought `after`, and those before it whose manifests are missing. Any of
+    them may have changed an address, so each must reach the grade that the change needs."""
     old, said, new = (entries(one) for one in (standing.in_force, standing.wanted, after))
     before, table = Table(old, dict(standing.stones)), Table(new)
     parked: dict[str, Parked] = {}
-    for change in changes(before, table, contents, contents, _PLACED, detailed=False):
+    for change in changes(before, table, contents, contents, {}, detailed=False):
         address = change.address
         if standing.wanted is not None and said.get(address) == new.get(address):
             # This revision does not touch it, so its signatures say nothing about it.

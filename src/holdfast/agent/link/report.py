@@ -1,120 +1,142 @@
-"""What this node says of itself: a report when something changed, a signed pulse that binds it and is the receipt."""
+"""Build the report of this node out of the sections of its keepers, again only when something changed."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Literal
 
-import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import __version__
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.findings import Findings
+from holdfast.agent.keeper import Act, Keeper, OrderRun, Section, Stage
+from holdfast.agent.lanes import Lanes
 from holdfast.agent.link import report_limits
-from holdfast.agent.membership import Membership
-from holdfast.agent.services.keeper import Services
-from holdfast.agent.time import NodeTime
-from holdfast.agent.traffic.keeper import Traffic
-from holdfast.agent.world import World
 from holdfast.model import canonical
-from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report, SignedPulse
-from holdfast.trust import own_signature
+from holdfast.model.checkin import REPORT_BYTES_MAX
+from holdfast.model.report import NodeFinding, Parked
+from holdfast.ports.audit_log import AuditLog
 
-SEQUENCE_FACT = "pulse-sequence"
-_RESERVED = 1000  # sequence numbers set aside at a time, so that a restart never goes back and few pulses cost a write
+WORDS_MAX = 200
+FEW = 50
 
-_encode = msgspec.json.Encoder().encode
+
+class NodeReport(Struct, frozen=True, omit_defaults=True):
+    """The first fields of a report: which node it is, and how it is."""
+
+    fleet: str
+    node: str
+    version: str
+    arch: str = ""
+    address: str = ""
+    state: Literal["idle", "processing"] = "idle"
+    health: Literal["healthy", "degraded"] = "healthy"  # M-47
+    mode: Literal["converge", "observe"] = "converge"
+
+    def shorter(self, stage: Stage) -> "NodeReport":
+        return replace(self, health="degraded")
+
+
+class TroubleReport(Struct, frozen=True, omit_defaults=True):
+    """The last fields of a report: what is parked, found and under way."""
+
+    parked: tuple[Parked, ...] = ()
+    findings: tuple[NodeFinding, ...] = ()
+    operations: tuple[str, ...] = ()  # journaled operations under way
+    audit_entries: int = 0
+    audit_head: str = ""
+
+    def shorter(self, stage: Stage) -> "TroubleReport":
+        match stage:
+            case "certificates":  # the first stage: from here on something is left out
+                return replace(self, findings=(*self.findings, _report_cut()))
+            case "no_steps":
+                return replace(self, findings=tuple(_in_few_words(one) for one in self.findings))
+            case "ours_only":
+                return replace(self, parked=self.parked[:FEW])
+            case "few":
+                return replace(self, findings=(*self.findings[:FEW], self.findings[-1]))
+            case "nothing":
+                return replace(self, parked=(), findings=(_report_cut(),))
+        return self
+
+
+def _in_few_words(one: NodeFinding) -> NodeFinding:
+    return replace(one, message=one.message[:WORDS_MAX], remedy=one.remedy[:WORDS_MAX])
+
+
+def _report_cut() -> NodeFinding:
+    return NodeFinding(
+        "report_cut",
+        f"the report of this node is longer than {REPORT_BYTES_MAX:,} bytes; the rest is left out",
+        "holdfast agent journal and podman ps --all on the node show all of it",
+    )
 
 
 class Reporter:
     def __init__(
         self,
-        world: World,
-        membership: Membership,
+        *,
+        keepers: tuple[Keeper, ...],
         accepting: Accepting,
-        time: NodeTime,
         findings: Findings,
-        services: Services,
-        traffic: Traffic,
-        results: Callable[[], dict[str, str]],
+        lanes: Lanes,
+        audit: AuditLog,
+        about: NodeReport,
     ) -> None:
-        self._world = world
-        self._me = membership
+        self._keepers = keepers
         self._accepting = accepting
-        self._time = time
         self._findings = findings
-        self._services = services
-        self._traffic = traffic
-        self._results = results
-        self._arch = world.machine.arch()
+        self._lanes = lanes
+        self._audit = audit
+        self._about = about
+        self._sections: tuple[Section, ...] = ()
         self._built_from: tuple[object, ...] = ()
-        self._sequence = self._ceiling = int(world.journal.fact(SEQUENCE_FACT) or b"0")
+        self.is_wanted = False  # by an order: the whole report is sent, changed or not
         self.content = b""
         self.digest = ""
+        self.acts: Mapping[str, Act] = {
+            "ping": Act(self._ping, "compensate", "the hub that asked has gone on"),
+            "check-in": Act(self._check_in, "compensate", "every start sends a report"),
+        }
 
-    def look(self, operations: tuple[str, ...]) -> bool:
-        """Build the report anew if anything in it changed; True if so. Cheap when nothing did."""
-        accepting = self._accepting
-        shown = self._world.certificates.shown()
-        audit = self._world.audit.head()
-        services, traffic = self._services, self._traffic
-        changes = (self._findings.changes, accepting.changes, services.changes, traffic.changes)
-        seen = (*changes, services.resting(), operations, audit.number, shown)
-        if seen == self._built_from:
+    def look(self) -> bool:
+        """Build the report again if anything in it changed; True if so. Cheap when nothing did."""
+        sections = tuple(keeper.section() for keeper in self._keepers)
+        lanes, operations = self._lanes, tuple(sorted(self._lanes.operations))
+        audit = self._audit.head()
+        counts = (self._findings.changes, self._accepting.changes)
+        built_from = (*counts, operations, lanes.is_working, audit.number, audit.digest)
+        if built_from == self._built_from and _are_same(sections, self._sections):
             return False
-        self._built_from = seen
-        findings = self._findings.all()
-        own = accepting.own()
-        report = Report(
-            self._me.fleet,
-            self._me.node,
-            __version__,
-            self._arch,
-            self._me.address,
-            "processing" if operations or services.busy else "idle",
-            "degraded" if findings or accepting.parked else "healthy",
-            own[0].reconcile if own is not None else "converge",
-            issuer=shown[0],
-            serving=shown[1],
-            containers=services.containers(),
-            services=services.states(),
-            left=services.left(),
-            retired=services.retired,
-            runtime=services.runtime,
-            proxy=traffic.proxy,
-            edge=traffic.edges.states(),
-            gone=traffic.edges.gone(),
-            certificates=traffic.certificate_states(),
-            names=traffic.names.state(),
-            parked=accepting.parked,
-            findings=findings,
-            operations=operations,
-            audit_entries=audit.number,
-            audit_head=audit.digest if audit.number else "",
+        self._built_from, self._sections = built_from, sections
+        findings, parked = self._findings.all(), self._accepting.parked
+        own = self._accepting.own()
+        about = replace(
+            self._about,
+            state="processing" if operations or lanes.is_working else "idle",
+            health="degraded" if findings or parked else "healthy",
+            mode=own[0].reconcile if own is not None else "converge",
         )
-        self.content = report_limits.fitted(report)
+        trouble = TroubleReport(parked, findings, operations, audit.number, audit.digest if audit.number else "")
+        self.content = report_limits.fitted((about, *sections, trouble))
         self.digest = canonical.digest(self.content)
         return True
 
-    def pulse(self) -> SignedPulse:
-        accepting = self._accepting
-        pulse = _encode(
-            Pulse(
-                self._me.fleet,
-                self._me.node,
-                self._next(),
-                self._time.now_s(),
-                accepting.seen,
-                accepting.in_force_digest,
-                self.digest,
-                self._world.journal.highest_counter(),
-                replace(self._world.machine.facts(), containers=self._services.running),
-                self._results(),
-            )
-        )
-        return SignedPulse(pulse, own_signature.armoured(self._world.key, pulse, PULSE_NAMESPACE))
+    def sent(self) -> None:
+        self.is_wanted = False
 
-    def _next(self) -> int:
-        self._sequence += 1
-        if self._sequence > self._ceiling:
-            self._ceiling = self._sequence + _RESERVED
-            self._world.journal.set_aside(SEQUENCE_FACT, b"%d" % self._ceiling)
-        return self._sequence
+    async def _ping(self, run: OrderRun) -> str:
+        return "here"
+
+    async def _check_in(self, run: OrderRun) -> str:
+        self.is_wanted = True
+        return "the report follows"
+
+
+def _are_same(sections: tuple[Section, ...], before: tuple[Section, ...]) -> bool:
+    return len(sections) == len(before) and all(one is other for one, other in zip(sections, before, strict=True))
+
+
+def about(fleet: str, node: str, arch: str, address: str) -> NodeReport:
+    return NodeReport(fleet, node, __version__, arch, address)

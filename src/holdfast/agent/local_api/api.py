@@ -1,12 +1,13 @@
-"""What a node answers about itself, and to whom: a closed list, deny by default. Knows no socket and no HTTP library.
+"""A node's own HTTP interface: a closed list of answers, denied by default. Knows no socket and no HTTP library.
 
-The hub's own key may ask how the node is and may knock (M-113); operators of the trust this node accepted may read. Who
-proves neither learns nothing, and every refusal is in the audit log.
+The hub's key may read the status and may knock (M-113); operators of the trust this node accepted may read. A caller
+that proves neither learns nothing, and every refusal is in the audit log.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -14,33 +15,34 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec import Struct
 
-from holdfast.agent.link.denials import Denials
+from holdfast.agent.link import audit_folding
+from holdfast.agent.local_api.callers import Callers, KnownFleet, stranger
 from holdfast.errors import (
+    Failed,
     HoldfastError,
     Invalid,
     Limited,
     NotPermitted,
-    Unauthenticated,
 )
-from holdfast.model import ssh_key
 from holdfast.model.principal import Kind, Principal
 from holdfast.model.revision import NO_HEAD, Head
-from holdfast.trust import sessions
-from holdfast.wire import codec, faults, http_signature, session_header
+from holdfast.ports.http_server import Request, Response
+from holdfast.wire import codec, faults, http_signature
 
 if TYPE_CHECKING:
-    from holdfast.model.trust import Trust
     from holdfast.ports.audit_log import AuditLog
     from holdfast.ports.clock import Clock
     from holdfast.ports.identity_key import IdentityKey
     from holdfast.ports.nonces import Nonces
+
+log = logging.getLogger("holdfast.agent")
 
 REQUESTS_PER_MINUTE = 60  # of one key
 BODY_BYTES_MAX = 4096
 
 
 class Holding(Struct, frozen=True):
-    """A handle in use here that somebody else provides."""
+    """A handle in use on this node that another node provides."""
 
     handle: str
     provider: str
@@ -58,7 +60,7 @@ class NodeStatus(Struct, frozen=True):
     manifest: str = ""  # digest of the manifest in force
 
 
-class LocalNode(Protocol):
+class LocalNode(KnownFleet, Protocol):
     """The agent, as its local interface asks it. Every answer is of this moment."""
 
     def status(self) -> NodeStatus: ...
@@ -70,29 +72,8 @@ class LocalNode(Protocol):
     def holdings(self) -> tuple[Holding, ...]: ...
 
     def knock(self) -> None:
-        """Check in now. Knocking twice is knocking once."""
+        """Check in now. Two knocks in a row make one check-in."""
         ...
-
-    def hub_key(self) -> str: ...
-
-    def fleet(self) -> str:
-        """The fleet id; "" before the first revision was accepted."""
-        ...
-
-    def trust(self) -> Trust | None: ...
-
-
-class Asked(Struct, frozen=True):
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    source: str
-
-
-class Answer(Struct, frozen=True):
-    status: int
-    body: bytes
-    headers: dict[str, str] = {}
 
 
 class ManifestAnswer(Struct, frozen=True):
@@ -125,64 +106,51 @@ ALLOWED: Mapping[str, frozenset[Kind]] = {
 
 
 class LocalApi:
+    body_bytes_max = BODY_BYTES_MAX
+
     def __init__(self, node: LocalNode, key: IdentityKey, nonces: Nonces, audit: AuditLog, clock: Clock) -> None:
         self._node = node
-        self._key = key
-        self._to = ssh_key.fingerprint(ssh_key.parse(key.line))
+        self._callers = Callers(node, key, clock)
         self._nonces = nonces
-        self._denials = Denials(audit, clock)
+        self._denials = audit_folding.denials(audit, clock)
         self._clock = clock
         self._asked: dict[str, deque[float]] = {}
+        self.malformed = refusal(
+            Invalid("this is not an HTTP request that a node accepts", remedy="send HTTP/1.1 within the limits")
+        )
 
-    async def answer(self, asked: Asked, body: Callable[[], Awaitable[bytes]]) -> Answer:
-        """`body` reads at most BODY_BYTES_MAX and is called only for somebody who may ask."""
+    async def answer(self, asked: Request, body: Callable[[], Awaitable[bytes]]) -> Response:
+        """`body` reads at most BODY_BYTES_MAX and is called only for a caller who may ask."""
+        try:
+            return await self._answer(asked, body)
+        except Exception:  # a defect of the agent: the caller learns nothing, the log has the details
+            log.exception("%s %s failed", asked.method, asked.path)
+            return refusal(Failed("this node failed to answer", remedy="read its log: journalctl -u holdfast-agent"))
+
+    async def _answer(self, asked: Request, body: Callable[[], Awaitable[bytes]]) -> Response:
         extra: dict[str, str] = {}
         who = Principal("anonymous")
         try:
             parsed = http_signature.read(asked.method, asked.target, asked.headers)
-            extra = self._time_told(parsed)
-            who = self._principal(parsed, asked.headers)
+            extra = self._callers.signed_time(parsed)
+            who = self._callers.principal(parsed, asked.headers)
             operation = _permitted(who, asked)
             self._limit(parsed.line)
             await self._once(parsed)
             http_signature.check_body(parsed, await body())
-            return Answer(200, self._carry_out(operation))
+            return Response(200, self._carry_out(operation))
         except HoldfastError as trouble:
-            self._denials.note(str(who), f"{asked.method} {asked.target}", asked.source, trouble)
+            what = f"{asked.method} {asked.target}"
+            audit_folding.note_denial(self._denials, str(who), what, asked.source, trouble)
             return refusal(trouble, extra)
 
     def close(self) -> None:
         self._denials.fold()
 
-    # ---- who it is
-
-    def _principal(self, parsed: http_signature.Parsed, headers: Mapping[str, str]) -> Principal:
-        http_signature.check_time(parsed, self._clock.now_s())
-        if parsed.to != self._to:
-            raise _stranger("the request was made for another machine", "other_recipient")
-        fleet = self._node.fleet()
-        if parsed.fleet != (fleet or http_signature.NO_FLEET):
-            raise _stranger("the request was made for another fleet", "other_fleet")
-        http_signature.check_signature(parsed)
-        if ssh_key.parse(parsed.line).blob == ssh_key.parse(self._node.hub_key()).blob:
-            return Principal("hub", "hub", parsed.line)
-        certificate = next((v for k, v in headers.items() if k.lower() == session_header.HEADER.lower()), None)
-        trust = self._node.trust()
-        if certificate is None or trust is None:
-            raise _stranger("its key is neither the hub's nor that of an operator's session", "unknown_key")
-        return sessions.verify_session(session_header.read(certificate), parsed.line, fleet, trust, self._clock.now_s())
-
-    def _time_told(self, parsed: http_signature.Parsed) -> dict[str, str]:
-        """For a caller whose clock is off: ours, signed, so that he can tell which one is wrong."""
-        now_s = self._clock.now_s()
-        if abs(parsed.created_s - now_s) <= http_signature.WINDOW_S:
-            return {}
-        return http_signature.sign_response(self._key, 401, int(now_s), parsed.nonce)
-
     # ---- bounds
 
     def _limit(self, line: str) -> None:
-        """Only keys that may ask get here, so the table stays as small as the trust."""
+        """Only keys that may ask are counted, so the table stays as small as the trust."""
         now_s = self._clock.monotonic_s()
         recent = self._asked.setdefault(line, deque())
         while recent and now_s - recent[0] >= 60.0:
@@ -198,7 +166,7 @@ class LocalApi:
     async def _once(self, parsed: http_signature.Parsed) -> None:
         admitted = self._nonces.admit(parsed.line, parsed.nonce, parsed.replayable_until_s)
         if not await asyncio.wrap_future(admitted):
-            raise _stranger("this very request was answered before", "replayed")
+            raise stranger("this very request was answered before", "replayed")
 
     # ---- what is answered
 
@@ -224,14 +192,14 @@ class LocalApi:
         return codec.write(ManifestAnswer(status.accepted, status.manifest, msgspec.Raw(content)))
 
 
-def _permitted(who: Principal, asked: Asked) -> str:
+def _permitted(who: Principal, asked: Request) -> str:
     path = asked.target.partition("?")[0]
     operation = ROUTES.get((asked.method, path))
     if operation is None:
         known = any(path == there for _, there in ROUTES)
         code = "method_not_allowed" if known else "not_found"
         ways = ", ".join(" ".join(route) for route in ROUTES)
-        raise Invalid("there is nothing to be had here", remedy=f"this node answers: {ways}", code=code)
+        raise Invalid("unknown path", remedy=f"this node answers: {ways}", code=code)
     if who.kind not in ALLOWED[operation]:
         raise NotPermitted(
             f"a node gives {operation} to {' and '.join(sorted(ALLOWED[operation]))}, not to {who}",
@@ -240,17 +208,9 @@ def _permitted(who: Principal, asked: Asked) -> str:
     return operation
 
 
-def refusal(trouble: HoldfastError, extra: Mapping[str, str] | None = None) -> Answer:
+def refusal(trouble: HoldfastError, extra: Mapping[str, str] | None = None) -> Response:
     headers = dict(extra or {}) | {faults.EXIT_HEADER: str(trouble.exit_code)}
     status = faults.status(trouble, writing=True)
     if isinstance(trouble, Limited):
         headers["Retry-After"] = str(max(int(trouble.retry_after_s + 0.999), 1))
-    return Answer(status, codec.write(faults.fault(trouble)), headers)
-
-
-def _stranger(why: str, code: str) -> Unauthenticated:
-    return Unauthenticated(
-        f"the request is refused: {why}",
-        remedy="ask through the hub; from outside a node answers its hub and its operators: holdfast node show NAME",
-        code=code,
-    )
+    return Response(status, codec.write(faults.fault(trouble)), headers)

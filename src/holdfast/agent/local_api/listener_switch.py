@@ -1,4 +1,4 @@
-"""When this node listens: as the accepted revision says, and always where the command line says so (C-01, H-35)."""
+"""Open and close this node's listener as the accepted revision or the command line demands (C-01, H-35)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from holdfast.agent.findings import Findings
-from holdfast.agent.world import Say
+from holdfast.agent.keeper import Say
 from holdfast.errors import HoldfastError, Invalid
 from holdfast.model.agent_address import place, shown
 from holdfast.model.fleet import Node
@@ -26,11 +26,11 @@ class ServingListener(Protocol):
 
 
 Opened = Callable[[ServingListener, int], None]
-Serve = Callable[[str, int, Opened], Awaitable[None]]  # until cancelled; says when it is open, and on which port
+Serve = Callable[[str, int, Opened], Awaitable[None]]  # until cancelled; reports when it is open, and on which port
 
 
 class ListenerSwitch:
-    """`always` is --listen, `own` what this node was given with --address. Trouble is a finding, never an end."""
+    """`always` is --listen, `own` is --address. Trouble becomes a finding; the agent goes on."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ListenerSwitch:
         self._own = own
         self._findings = findings
         self._say = say
-        self._noted = noted  # told where it is open, "" when it is shut
+        self._noted = noted  # called with the address where it is open, "" when it is closed
         self._wanted: Place | None = None
         self._changed = asyncio.Event()
         self._open: ServingListener | None = None
@@ -93,7 +93,7 @@ class ListenerSwitch:
                 await self._serve(host, port, lambda listener, bound: self._opened(listener, host, bound))
             except HoldfastError as trouble:
                 self._trouble(host, port, trouble.message, trouble.remedy)
-            except Exception as trouble:  # a mistake of ours shuts the door, not the agent
+            except Exception as trouble:  # a defect closes the listener, not the agent
                 self._trouble(host, port, f"{type(trouble).__name__}: {trouble}", "report this, with the log")
             finally:
                 if self._open is not None:
@@ -114,7 +114,7 @@ class ListenerSwitch:
 
 
 def wanted_place(node: Node, own: str, always: Place | None) -> Place | None:
-    """Where to listen; None: not at all. What operators signed about the address comes before what the machine says."""
+    """Where to listen; None: not at all. An address that operators signed comes before the machine's own."""
     if always is not None:
         return always
     if node.link != "dial" and node.direct != "on":

@@ -1,4 +1,4 @@
-"""The agent as its local interface asks it: answers of this moment, nothing that changes anything but a knock."""
+"""Answers the local interface from the running agent; nothing here changes it but a knock."""
 
 import msgspec
 
@@ -7,16 +7,20 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.local_api.api import Holding, NodeStatus
 from holdfast.errors import Corrupt
 from holdfast.model.trust import Trust
+from holdfast.ports.clock import Clock
+from holdfast.ports.journal import Journal
 
-HOLDINGS_FACT = "holdings"  # in the journal: written by whoever takes a handle into use or gives it back
+HOLDINGS_FACT = "holdings"  # in the journal: written when a handle is taken into use or given back
 
 _holdings = msgspec.json.Decoder(tuple[Holding, ...])
 
 
 class LocalAgent:
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, journal: Journal, clock: Clock) -> None:
         self._agent = agent
-        self._began_s = agent.world.clock.monotonic_s()
+        self._journal = journal
+        self._clock = clock
+        self._began_s = clock.monotonic_s()
 
     def status(self) -> NodeStatus:
         agent = self._agent
@@ -26,7 +30,7 @@ class LocalAgent:
             __version__,
             "degraded" if trouble else "healthy",
             agent.state,
-            agent.world.clock.monotonic_s() - self._began_s,
+            self._clock.monotonic_s() - self._began_s,
             agent.time.now_s(),
             agent.accepting.seen,
             agent.accepting.in_force_digest,
@@ -39,7 +43,7 @@ class LocalAgent:
     def holdings(self) -> tuple[Holding, ...]:
         """Handles in use here (F-04), as the journal has them."""
         try:
-            return _holdings.decode(self._agent.world.journal.fact(HOLDINGS_FACT) or b"[]")
+            return _holdings.decode(self._journal.fact(HOLDINGS_FACT) or b"[]")
         except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
             raise Corrupt(
                 f"what this node holds cannot be read from its journal: {trouble}",

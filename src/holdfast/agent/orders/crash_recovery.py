@@ -1,86 +1,88 @@
-"""After a crash: every operation under way is resumed from its steps or settled as failed, before anything new.
+"""After a crash: every operation under way is resumed from its steps or closed as failed, before anything new.
 
-A table says which; a test keeps it complete.
+The rule for each kind of operation is with the act of its keeper (agent/keeper.py).
 """
 
 from collections.abc import Mapping
-from typing import Literal
-
-from msgspec import Struct
 
 from holdfast.agent.acceptance.accept import Accepting
-from holdfast.agent.membership import Membership
-from holdfast.agent.orders.actions import Act
-from holdfast.agent.orders.orders import Orders, unpacked
-from holdfast.agent.world import World
+from holdfast.agent.keeper import Act, OrderRun, Say
+from holdfast.agent.link.order_results import OrderResults
+from holdfast.agent.orders.order_journal import OrderJournal
+from holdfast.agent.orders.running import Running, unpacked
 from holdfast.errors import HoldfastError
 from holdfast.model.audit import Event
 from holdfast.model.journal import JournalEntry
 from holdfast.model.order import OrderResult, VerifiedOrder
+from holdfast.ports.clock import Clock
 from holdfast.trust import orders as rules
 
 
-class Way(Struct, frozen=True):
-    how: Literal["resume", "compensate"]
-    why: str
+class CrashRecovery:
+    def __init__(
+        self,
+        *,
+        journal: OrderJournal,
+        accepting: Accepting,
+        running: Running,
+        results: OrderResults,
+        acts: Mapping[str, Act],
+        clock: Clock,
+        say: Say,
+        fleet: str,
+        node: str,
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._accepting = accepting
+        self._running = running
+        self._results = results
+        self._say = say
+        self._acts = acts
+        self._fleet = fleet
+        self._node = node
 
+    def settle(self) -> int:
+        """How many operations were found under way. What is resumed runs in its lane, like any other order."""
+        found = self._journal.unfinished()
+        for entry in found:
+            act = self._acts.get(entry.operation.kind)
+            proof = self._proof(entry) if act is not None and act.after_crash == "resume" else None
+            fields: dict[str, object] = {"operation": entry.operation.id, "kind": entry.operation.kind}
+            self._say("resumed" if proof else "settled", fields)
+            if proof is not None:
+                self._running.resume(OrderRun(entry.operation, proof, entry.steps))
+            else:
+                self._compensate(entry, act)
+        return len(found)
 
-WAYS: Mapping[str, Way] = {
-    "ping": Way("compensate", "whoever asked has long gone"),
-    "check-in": Way("compensate", "every start sends a report"),
-    "renew-certificate": Way("compensate", "a start looks at certificates by itself"),
-    "deploy": Way("compensate", "the next pass goes on from what is there"),
-    "retire": Way("compensate", "the next pass goes on from what is there"),
-    "restart": Way("compensate", "what did not come up again is started by the next pass"),
-    "stop": Way("resume", "what was to be held is held"),
-    "start": Way("compensate", "a hold that was lifted is lifted; the next pass starts what it held"),
-    "force-cleanup": Way("resume", "half removed is what nobody asked for"),
-    "purge": Way("resume", "half destroyed is of use to nobody; what was condemned is known by the order's id"),
-}
+    def _proof(self, entry: JournalEntry) -> VerifiedOrder | None:
+        """Verified again, at the time at which it was taken."""
+        signed, trust = unpacked(entry.operation.arguments), self._accepting.trust
+        if signed is None or trust is None:
+            return None
+        try:
+            return rules.verify(signed, self._fleet, self._node, trust, entry.operation.begun_s)
+        except HoldfastError:
+            return None
 
-
-def settle(world: World, membership: Membership, accepting: Accepting, orders: Orders) -> int:
-    """How many operations were found under way. What is resumed runs in its lane, like anything else."""
-    found = list(world.journal.unfinished())
-    for entry in found:
-        way = WAYS.get(entry.operation.kind)
-        proof = _proof(entry, membership, accepting) if way is not None and way.how == "resume" else None
-        world.say("resumed" if proof else "settled", {"operation": entry.operation.id, "kind": entry.operation.kind})
-        if proof is not None:
-            orders.resume(Act(entry.operation, proof, entry.steps))
-        else:
-            _compensate(world, entry, way, orders)
-    return len(found)
-
-
-def _proof(entry: JournalEntry, membership: Membership, accepting: Accepting) -> VerifiedOrder | None:
-    """Verified again, at the moment it was taken: it was good then, or the journal would not know it."""
-    signed = unpacked(entry.operation.arguments)
-    if signed is None or accepting.trust is None:
-        return None
-    try:
-        return rules.verify(signed, membership.fleet, membership.node, accepting.trust, entry.operation.begun_s)
-    except HoldfastError:
-        return None
-
-
-def _compensate(world: World, entry: JournalEntry, way: Way | None, orders: Orders) -> None:
-    operation = entry.operation
-    why = way.why if way is not None else "this release does not know how to go on with it"
-    message = f"the agent was interrupted while it did this: {why}"
-    result = None
-    if operation.order:
-        result = OrderResult(
-            operation.order,
-            operation.attempt,
-            "failed",
-            "interrupted",
-            message,
-            "look at it (holdfast agent journal), then order it again if it is still wanted",
-            world.clock.now_s(),
-        )
-    world.journal.finish(operation.id, "compensated", result)
-    if result is not None:
-        orders.answers.keep(result, operation.attempt)
-        orders.answers.proven(result)
-    world.audit.append(Event("agent", operation.kind, operation.lane, "failed", message, operation.order))
+    def _compensate(self, entry: JournalEntry, act: Act | None) -> None:
+        operation = entry.operation
+        why = act.why if act is not None else "this release does not know how to go on with it"
+        message = f"the agent was interrupted while it did this: {why}"
+        result = None
+        if operation.order:
+            result = OrderResult(
+                operation.order,
+                operation.attempt,
+                "failed",
+                "interrupted",
+                message,
+                "look at it (holdfast agent journal), then order it again if it is still wanted",
+                self._clock.now_s(),
+            )
+        event = Event("agent", operation.kind, operation.lane, "failed", message, operation.order)
+        self._journal.compensated(operation, result, event)
+        if result is not None:
+            self._results.keep(result, operation.attempt)
+            self._results.proven(result)

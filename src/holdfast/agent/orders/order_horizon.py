@@ -2,12 +2,12 @@
 
 from contextlib import suppress
 
-from holdfast.agent.membership import Membership
 from holdfast.agent.time import NodeTime
-from holdfast.agent.world import World
 from holdfast.errors import HoldfastError, TryLater
-from holdfast.model.invite import decode_invite
+from holdfast.model.invite import SignedInvite, decode_invite
 from holdfast.model.order import Order, Refusal
+from holdfast.ports.clock import Clock
+from holdfast.ports.journal import Journal
 
 FACT = "born"
 SLACK_S = 60
@@ -16,34 +16,35 @@ SLACK_S = 60
 class OrderHorizon:
     """Known from the first moment at which this clock and the hub's agree: a wrong clock must not set it for good."""
 
-    def __init__(self, world: World, membership: Membership, time: NodeTime) -> None:
-        self._world = world
-        self._me = membership
+    def __init__(self, journal: Journal, clock: Clock, time: NodeTime, invite: SignedInvite) -> None:
+        self._journal = journal
+        self._clock = clock
         self._time = time
-        self._started_s = world.clock.monotonic_s()
-        kept = world.journal.fact(FACT)
+        self._invite = invite
+        self._started_s = clock.monotonic_s()
+        kept = journal.fact(FACT)
         self._born_s = int(kept) if kept is not None else None
 
     def heard(self) -> None:
         """With every answer of a hub; costs nothing once it is known."""
         if self._born_s is not None or not self._time.is_set:
             return
-        up_s = self._world.clock.monotonic_s() - self._started_s
+        up_s = self._clock.monotonic_s() - self._started_s
         born_s = max(int(self._time.now_s() - up_s), self._invited_s())
         with suppress(HoldfastError):  # unwritten, it is tried again; until then no order is taken
-            self._world.journal.set_aside(FACT, b"%d" % born_s)
+            self._journal.set_aside(FACT, b"%d" % born_s)
             self._born_s = born_s
 
     def _invited_s(self) -> int:
-        """An operator's own clock: a machine that wakes up in 1970 was not born then."""
+        """By an operator's clock: a machine that wakes up in 1970 was not invited then."""
         with suppress(HoldfastError):
-            return decode_invite(self._me.enrolment.invite.invite).issued_s
+            return decode_invite(self._invite.invite).issued_s
         return 0
 
     def refusal(self, order: Order) -> Refusal | None:
         if self._born_s is None:
             raise TryLater(
-                "the clock of this node and the hub's never agreed, so nobody knows which orders are older than it",
+                "the clock of this node and the hub's never agreed, so it is not known which orders are older than it",
                 remedy="timedatectl set-ntp true, on the machine whose clock is wrong",
                 code="birth_unknown",
             )

@@ -1,7 +1,7 @@
 """Orders that only open a stream: used up durably, written into the audit log, begun at once.
 
-They change nothing, so the journal remembers that they were used and not what they did; they wait in no lane, because
-logs are wanted above all while a rollout is under way.
+They change nothing, so the journal keeps that they were used and not what they did. They wait in no lane: operators
+read logs above all while a rollout is under way.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from holdfast.agent.link.order_results import OrderResults
 from holdfast.agent.orders.streams import Streams
 from holdfast.agent.time import NodeTime
-from holdfast.agent.world import World
 from holdfast.errors import HoldfastError
 from holdfast.model.audit import Event
 from holdfast.model.journal import OrderUse
@@ -22,27 +21,39 @@ from holdfast.model.order import (
     VerifiedOrder,
     decode_order,
 )
+from holdfast.ports.audit_log import AuditLog
+from holdfast.ports.journal import Journal
 
 KEPT = 256  # results, for a hub that asks again; after a restart such an order is one that was used before
 
 
 class StreamOrders:
-    """`streams` and `hurry` are put in by whoever builds the agent; without `streams` no such order is taken."""
+    """Without `streams` no such order is taken. `hurry` is called when there is a result: an operator waits for it."""
 
-    def __init__(self, world: World, answers: OrderResults, time: NodeTime) -> None:
-        self._world = world
-        self._answers = answers
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        audit: AuditLog,
+        results: OrderResults,
+        time: NodeTime,
+        hurry: Callable[[], None],
+        streams: Streams | None,
+    ) -> None:
+        self._journal = journal
+        self._audit = audit
+        self._answers = results
         self._time = time
+        self._hurry = hurry
+        self.streams = streams
         self._results: OrderedDict[str, OrderResult | None] = OrderedDict()  # None: being opened
         self._opening: set[asyncio.Task[None]] = set()
-        self.streams: Streams | None = None
-        self.hurry: Callable[[], None] = lambda: None  # what became of it is said soon: somebody waits for it
 
     def opens(self, action: str) -> bool:
         return self.streams is not None and action in self.streams.kinds
 
     def is_meant(self, delivered: Delivered) -> bool:
-        """Only by what it says of itself: whether it is what it says, is looked at when it is taken."""
+        """By what the order claims; it is verified when it is taken."""
         if delivered.signed is None:
             return False
         try:
@@ -61,7 +72,7 @@ class StreamOrders:
 
     def begin(self, proof: VerifiedOrder, attempt: int) -> Refusal | None:
         order = proof.order
-        if not self._world.journal.use(OrderUse(order.id, order.counter, order.nonce, order.expires_s)):
+        if not self._journal.use(OrderUse(order.id, order.counter, order.nonce, order.expires_s)):
             return Refusal("replayed", "this order, its counter or its nonce was used before", "sign a new one")
         self._results[order.id] = None
         while len(self._results) > KEPT:
@@ -77,7 +88,7 @@ class StreamOrders:
         event = Event(who, order.action, order.target, "begun", "", order.id)
         assert self.streams is not None, "`opens` said so"
         try:
-            self._world.audit.append(event)  # nobody reads what the log does not know of
+            self._audit.append(event)  # no stream opens that the audit log does not know of
             said = await self.streams.start(proof)
             result = OrderResult(order.id, attempt, "done", message=said, finished_s=self._time.now_s())
         except HoldfastError as trouble:
@@ -86,4 +97,4 @@ class StreamOrders:
             )
         self._results[order.id] = result
         self._answers.keep(result, attempt)
-        self.hurry()
+        self._hurry()

@@ -1,7 +1,7 @@
-"""Streams that operators ordered: met through the hub, sealed from it, bounded in number. One task each, in no lane.
+"""Streams that operators ordered: relayed by the hub, encrypted against it, bounded in number. One task each.
 
-An order opens a stream once; how long it then runs is up to whoever listens. Nothing is written down of what goes
-through, and a stream that a crash cuts is not resumed: whoever listened is told that it was cut, and asks again.
+An order opens a stream once; it runs as long as the caller listens. Its content is not written down, and a stream that
+a crash cuts is not resumed: the caller learns that it was cut and asks again.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import aclosing, suppress
 from typing import Any
 
-from holdfast.agent.services.log_feed import LogFeed
+from holdfast.agent.orders.log_feed import LogFeed
 from holdfast.errors import Conflict, HoldfastError, Limited
 from holdfast.model.certificate import Issued
 from holdfast.model.order import VerifiedOrder
@@ -49,7 +49,7 @@ class Streams:
         return len(self._open)
 
     async def start(self, proof: VerifiedOrder) -> str:
-        """Answers at once, in a sentence; the stream goes on by itself. Raises HoldfastError if it will not."""
+        """Answers at once, in a sentence; the stream goes on in its own task. Raises HoldfastError if it will not."""
         if len(self._open) >= STREAMS_MAX:
             raise Limited(
                 f"{STREAMS_MAX} streams are open on {proof.order.node} already",
@@ -106,7 +106,7 @@ class Streams:
 
 
 async def converse(channel: Channel, frames: AsyncGenerator[Frame, None]) -> None:
-    """Everything to the one who listens, until there is no more or he leaves."""
+    """Send all frames to the caller, until there are no more or the caller leaves."""
     telling = asyncio.ensure_future(_tell(channel, frames))
     hearing = asyncio.ensure_future(_hear(channel))
     try:
@@ -122,7 +122,7 @@ async def converse(channel: Channel, frames: AsyncGenerator[Frame, None]) -> Non
 
 
 async def _tell(channel: Channel, frames: AsyncGenerator[Frame, None]) -> None:
-    """A reader that is slow makes `write` wait, then the queue, then whoever fills it: nothing grows."""
+    """A slow reader makes `write` wait, then the queue, then the source of the frames: nothing grows."""
     waiting: asyncio.Queue[Frame] = asyncio.Queue(FRAMES_WAITING)
     filling = asyncio.ensure_future(_fill(waiting, frames))
     try:
@@ -144,7 +144,7 @@ async def _fill(waiting: "asyncio.Queue[Frame]", frames: AsyncGenerator[Frame, N
                 await waiting.put(frame)
     except HoldfastError as trouble:
         last = Ended(trouble.code, trouble.message, trouble.remedy)
-    except Exception as trouble:  # a mistake of ours: whoever listens would wait for ever
+    except Exception as trouble:  # a mistake of ours: the caller would wait for ever
         last = Ended(
             "internal_error", f"{type(trouble).__name__}: {trouble}"[:500], "report this, with the agent's log"
         )
@@ -166,7 +166,7 @@ async def _batch(waiting: "asyncio.Queue[Frame]") -> list[Frame]:
 
 
 async def _hear(channel: Channel) -> None:
-    """Until the caller leaves. He has nothing to say but that he is there; whoever does not say it is gone."""
+    """Until the caller leaves. It only sends keep-alives; without one for SILENT_S it is gone."""
     frames = wire.Frames()
     while True:
         try:

@@ -1,18 +1,18 @@
-"""What this node must run, frozen: the manifest in force with its contents read, as guests (T-05)."""
+"""What this node must run: the manifest in force with its contents read, as guests, frozen for a pass (T-05)."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.agent.acceptance.accept import Accepting
-from holdfast.agent.traffic.internal_routes import proxy_kind
-from holdfast.agent.world import World
+from holdfast.agent.keeper import Revision
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model.container import Guest
 from holdfast.model.deployment import deployment_of
 from holdfast.model.fleet import Node, Service, Settings
+from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Entry
+from holdfast.planning.edges import proxy_of
 from holdfast.reconcile import wanted
 
 _service = msgspec.json.Decoder(Service).decode
@@ -22,43 +22,46 @@ class Desired(Struct, frozen=True):
     """`complete` is False while a content is missing: then nothing is taken away (C-05)."""
 
     revision: int
+    manifest: NodeManifest
     node: Node
     settings: Settings
     guests: dict[str, Guest]  # by name of the service
-    services: dict[str, Service]
     standby: frozenset[str]  # of these, the ones that run here for another node
     complete: bool = True
     trouble: HoldfastError | None = None
 
 
-def desired(world: World, accepting: Accepting, fleet: str, standby: Collection[str]) -> Desired | None:
-    """None before anything was accepted."""
-    manifest, own = accepting.in_force, accepting.own()
-    if manifest is None or own is None:
-        return None
+def desired(
+    revision: Revision,
+    content: Callable[[str], bytes | None],
+    fleet: str,
+    data_dir: str,
+    standby: Collection[str],
+) -> Desired:
+    """`content` reads a document of the revision by its digest."""
+    manifest = revision.manifest
     here = {**manifest.services, **{a: manifest.standby[a] for a in standby if a in manifest.standby}}
-    exposed = proxy_kind(own[0]) == "none"
+    exposed = proxy_of(revision.node) == "none"
     guests: dict[str, Guest] = {}
-    services: dict[str, Service] = {}
     trouble: HoldfastError | None = None
     for address, entry in sorted(here.items()):
         name = address.partition(".")[2]
         try:
-            service = _read(world, address, entry)
-            guests[name] = wanted.guest(address, entry, service, fleet, world.data_dir, deployment_of(entry), exposed)
-            services[name] = service
+            service = _read(content, address, entry)
+            guests[name] = wanted.guest(address, entry, service, fleet, data_dir, deployment_of(entry), exposed)
         except HoldfastError as found:
             trouble = found
     borrowed = frozenset(a.partition(".")[2] for a in here if a not in manifest.services)
-    return Desired(accepting.seen.number, own[0], own[1], guests, services, borrowed, trouble is None, trouble)
+    settings = revision.document.settings
+    return Desired(revision.number, manifest, revision.node, settings, guests, borrowed, trouble is None, trouble)
 
 
-def _read(world: World, address: str, entry: Entry) -> Service:
-    content = world.acceptance.blob(entry.digest)
+def _read(content: Callable[[str], bytes | None], address: str, entry: Entry) -> Service:
+    found = content(entry.digest)
     try:
-        if content is None:
+        if found is None:
             raise msgspec.DecodeError("it is not there")
-        return _service(content)
+        return _service(found)
     except msgspec.DecodeError as trouble:
         raise Corrupt(
             f"the content of {address} cannot be read from this node's own state: {trouble}",

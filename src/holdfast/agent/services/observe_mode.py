@@ -1,85 +1,94 @@
-"""The containers of one service stopped and started as they are: all that an order does on a node that only observes.
+"""Restart and start on a node that only observes: its containers are stopped and started as they are.
 
 Nothing is made, replaced or removed here, whatever is applied meanwhile (C-04).
 """
 
 from collections.abc import Sequence
 
-from holdfast.agent.services.rollout.crew import Crew
-from holdfast.agent.services.rollout.driver import LOOK_S, Rollout
+from holdfast.agent.lanes import Lanes
+from holdfast.agent.services.records import Records
+from holdfast.agent.services.rollout.containers import Containers
+from holdfast.agent.services.rollout.health_checks import LOOK_S, HealthChecks
+from holdfast.agent.services.rollout.here import HereBuilder
+from holdfast.agent.services.rollout.host_ports import port_taken
+from holdfast.agent.services.rollout.inventory import ContainerInventory
+from holdfast.agent.services.rollout.progress import part_of
+from holdfast.agent.traffic.internal_routes import InternalRoutes
 from holdfast.errors import Failed
 from holdfast.model.container import Container, Guest, Part
 from holdfast.ports.runtime import PortTaken
-from holdfast.reconcile import steps
 
 
-class ObservedService:
-    """`guests` say how what is here is prepared and probed: what is wanted, and what served before."""
+class ObserveMode:
+    """`guests` say how containers are prepared and probed: the wanted deployment, and the one that served before."""
 
-    def __init__(self, crew: Crew, service: str, guests: Sequence[Guest]) -> None:
-        self._crew = crew
-        self._service = service
-        self._guests = guests
+    def __init__(
+        self,
+        *,
+        containers: Containers,
+        inventory: ContainerInventory,
+        health_checks: HealthChecks,
+        lanes: Lanes,
+        records: Records,
+        here: HereBuilder,
+        routes: InternalRoutes,
+    ) -> None:
+        self._containers = containers
+        self._inventory = inventory
+        self._health_checks = health_checks
+        self._lanes = lanes
+        self._records = records
+        self._here = here
+        self._routes = routes
 
-    async def restart(self) -> None:
+    async def restart(self, service: str, guests: Sequence[Guest]) -> None:
         """One after the other; the next is stopped once this one answers, or will not."""
-        for one in await self._found():
-            await self._crew.stop(one)
-            await self._start(one)
-        await self._route()
+        for one in await self._found(service):
+            await self._containers.stop(one)
+            await self._start(one, guests)
+        await self._route(service)
 
-    async def start(self) -> None:
-        for one in await self._found():
+    async def start(self, service: str, guests: Sequence[Guest]) -> None:
+        for one in await self._found(service):
             if not one.running:
-                await self._start(one)
-        await self._route()
+                await self._start(one, guests)
+        await self._route(service)
 
-    async def _found(self) -> tuple[Container, ...]:
-        await self._crew.inventory.look()
-        found = self._crew.inventory.of(self._service)
+    async def _found(self, service: str) -> tuple[Container, ...]:
+        await self._inventory.look()
+        found = self._inventory.of(service)
         if not found:
             raise Failed(
-                f"service.{self._service} has no container on this node, and none is made while it only observes",
+                f"service.{service} has no container on this node, and none is made while it only observes",
                 remedy='set reconcile = "converge" for this node in fleet.toml and apply',
                 code="only_observes",
             )
         return found
 
-    async def _start(self, container: Container) -> None:
-        part = self._part(container)
-        if part is not None:
-            self._crew.prepare_mounts(part.spec)
-            self._crew.world.secrets.prepare(container.name, part.spec.secrets)
+    async def _start(self, container: Container, guests: Sequence[Guest]) -> None:
+        part = part_of(container, tuple(guests))
         try:
-            await self._crew.world.runtime.start(container.id)
+            await self._containers.start(container, part.spec if part is not None else None)
         except PortTaken as taken:
-            raise Failed(
-                f"port {taken.port} of this node, which {steps.label(container)} answers on, is taken",
-                remedy=f"see who has it and end that: ss -ltnp 'sport = :{taken.port}'",
-                code="port_taken",
-            ) from taken
-        started = await self._crew.inventory.refresh(container.id)
+            raise port_taken(container, taken) from taken
+        started = await self._inventory.refresh(container.id)
         if started is not None:
-            self._crew.health_checks.follow(started, part)
+            self._health_checks.follow(started, part)
             await self._judged(started, part)
 
     async def _judged(self, container: Container, part: Part | None) -> None:
-        """Nothing is changed while it is waited for, so another service may have this one's place."""
-        async with self._crew.lanes.resting():
-            while not await self._crew.health_checks.moved([container.id], LOOK_S):
-                found = await self._crew.inventory.refresh(container.id)
-                if found is None or self._crew.health_checks.seen(found, part).health != "starting":
+        """Nothing is changed while this waits, so another service may have this one's place."""
+        async with self._lanes.resting():
+            while not await self._health_checks.moved([container.id], LOOK_S):
+                found = await self._inventory.refresh(container.id)
+                if found is None or self._health_checks.seen(found, part).health != "starting":
                     return
 
-    def _part(self, container: Container) -> Part | None:
-        parts = (part for guest in self._guests for part in guest.parts)
-        return next((p for p in parts if (p.spec.component, p.digest) == (container.component, container.spec)), None)
-
-    async def _route(self) -> None:
-        """A stop took its routes away; they lead to what served, never to what is only applied."""
-        record = self._crew.records.of(self._service)
-        if record.serving is None or not self._crew.routes.has_proxy:
+    async def _route(self, service: str) -> None:
+        """A stop took the routes away; they lead to the deployment that served, not to one that is only applied."""
+        serving = self._records.of(service).serving
+        if serving is None or not self._routes.has_proxy:
             return
-        here = await Rollout(self._crew, self._service, record.serving, record.serving_revision).here()
-        self._crew.routes.certify(record.serving, here)
-        await self._crew.routes.switch(record.serving, here)
+        here = await self._here.of(service, serving)
+        self._routes.certify(serving, here)
+        await self._routes.switch(serving, here)

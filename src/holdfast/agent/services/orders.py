@@ -1,85 +1,140 @@
-"""Orders about a service, each in its lane: done to its containers, and told as they really ended. Never to data."""
+"""Orders about a service: restart, stop, start, force-cleanup. They act on containers, never on data."""
+
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec.structs import replace
 
-from holdfast.agent.services.keeper import Services
-from holdfast.agent.world import World
+from holdfast.agent.keeper import Act, OrderRun
+from holdfast.agent.services.deployments import Deployments
+from holdfast.agent.services.desired import Desired
+from holdfast.agent.services.observe_mode import ObserveMode
+from holdfast.agent.services.records import Record, Records
+from holdfast.agent.services.rollout.containers import Containers
+from holdfast.agent.services.rollout.driver import Rollouts
 from holdfast.errors import Failed
+from holdfast.model.container import Guest
+
+GOES_ON = "the next pass goes on from what is there"
 
 
 class ServiceOrders:
-    def __init__(self, world: World, services: Services) -> None:
-        self._world = world
-        self._services = services
+    """`wanted` answers what this node must run; `wake` lets its keeper look again. Each order runs in the lane of its
+    service."""
+
+    def __init__(
+        self,
+        *,
+        wanted: Callable[[], Desired | None],
+        deployments: Deployments,
+        records: Records,
+        rollouts: Rollouts,
+        observe: ObserveMode,
+        containers: Containers,
+        wake: Callable[[], None],
+    ) -> None:
+        self._wanted = wanted
+        self._deployments = deployments
+        self._records = records
+        self._rollouts = rollouts
+        self._observe = observe
+        self._containers = containers
+        self._wake = wake
+        self.acts: Mapping[str, Act] = {
+            "deploy": Act(None, "compensate", GOES_ON),
+            "retire": Act(None, "compensate", GOES_ON),
+            "restart": Act(_on_service(self.restart), "compensate", "the next pass starts what did not come up again"),
+            "stop": Act(_on_service(self.stop), "resume", "a service that was to be held is held"),
+            "start": Act(
+                _on_service(self.start), "compensate", "a hold that was lifted stays lifted; the next pass starts it"
+            ),
+            "force-cleanup": Act(_on_service(self.clean_up), "resume", "no operator asks for half a removal"),
+        }
 
     async def restart(self, service: str) -> str:
         """A failed deployment is tried again; otherwise each container is stopped and started, one after the other."""
-        record = self._services.known(service)
-        if self._services.observes:
+        record = self._known(service)
+        if self._observes:
             self._lift_hold(service, "restarted")
-            await self._services.in_place(service).restart()
-            return self._told_in_place(service, "restarted")
-        self._services.forgive(service, replace(record, held=False, failure=None))
+            await self._observe.restart(service, self._guests(service))
+            return self._done_in_place(service, "restarted")
+        self._deployments.forgive(service, replace(record, held=False, failure=None))
         if record.failure is None and not record.held:
-            for one in self._services.crew.inventory.of(service):
-                await self._services.crew.stop(one)
-                await self._services.drive(service)
-        await self._services.drive(service)
-        return self._told(service, "restarted")
+            for one in self._containers.of(service):
+                await self._containers.stop(one)
+                await self._drive(service)
+        await self._drive(service)
+        return self._done(service, "restarted")
 
     async def stop(self, service: str) -> str:
         """Held before anything is stopped: a crash in between stops the rest, and starts nothing (C-30)."""
-        self._services.records.keep(service, replace(self._services.known(service), held=True))
-        await self._services.drive(service)
+        self._records.keep(service, replace(self._known(service), held=True))
+        await self._drive(service)
         return f"service.{service} is stopped, and held until it is started or something new is deployed"
 
     async def start(self, service: str) -> str:
-        if self._services.observes:
+        if self._observes:
             self._lift_hold(service, "started")
-            await self._services.in_place(service).start()
-            return self._told_in_place(service, "started")
-        self._services.forgive(service, replace(self._services.known(service), held=False))
-        await self._services.drive(service)
-        return self._told(service, "started")
+            await self._observe.start(service, self._guests(service))
+            return self._done_in_place(service, "started")
+        self._deployments.forgive(service, replace(self._known(service), held=False))
+        await self._drive(service)
+        return self._done(service, "started")
 
     async def clean_up(self, service: str) -> str:
-        """Containers only, and only those made here. What is applied is made anew afterwards."""
-        self._services.known(service)
+        """Containers only, and only those made here. What is applied is made again afterwards."""
+        self._known(service)
         self._refuse_observing(service)
-        found = self._services.crew.inventory.of(service)
+        found = self._containers.of(service)
         for one in found:
-            await self._services.crew.stop(one)
-            await self._world.runtime.remove(one.id)
-            self._world.secrets.forget(one.name)
-            await self._services.crew.inventory.refresh(one.id)
-        self._services.forgive(service, self._services.records.of(service))
-        await self._services.drive(service)
+            await self._containers.stop(one)
+            await self._containers.remove(one)
+        self._deployments.forgive(service, self._records.of(service))
+        await self._drive(service)
         counted = "1 container" if len(found) == 1 else f"{len(found)} containers"
         return f"removed {counted} of service.{service}; its data was not touched"
 
-    def _lift_hold(self, service: str, done: str) -> None:
-        """Where nothing is deployed: what failed stays failed, as it is not tried again."""
-        record = self._services.known(service)
-        self._refuse_inactive(service, done)
-        self._services.records.keep(service, replace(record, held=False))
+    # ---- parts of them
 
-    def _told_in_place(self, service: str, done: str) -> str:
-        self._services.wake()
+    def _known(self, service: str) -> Record:
+        return self._deployments.known(self._wanted(), service)
+
+    @property
+    def _observes(self) -> bool:
+        wanted = self._wanted()
+        return wanted is not None and wanted.node.reconcile == "observe"
+
+    def _is_active(self, service: str) -> bool:
+        wanted = self._wanted()
+        return wanted is not None and service in wanted.guests and wanted.guests[service].active
+
+    def _guests(self, service: str) -> list[Guest]:
+        wanted = self._wanted()
+        guests = [wanted.guests[service] if wanted is not None else None, self._records.of(service).serving]
+        return [guest for guest in guests if guest is not None]
+
+    async def _drive(self, service: str) -> None:
+        wanted = self._wanted()
+        assert wanted is not None
+        await self._containers.look()
+        await self._rollouts.run(service, wanted.guests[service], wanted.revision)
+        self._wake()
+
+    def _lift_hold(self, service: str, done: str) -> None:
+        """Where nothing is deployed a failed deployment stays failed: it is not tried again."""
+        record = self._known(service)
+        self._refuse_inactive(service, done)
+        self._records.keep(service, replace(record, held=False))
+
+    # ---- results
+
+    def _done_in_place(self, service: str, done: str) -> str:
+        self._wake()
         self._refuse_ill(service, done)
         return f"service.{service} is {done} as it was; this node only observes, so nothing was deployed"
 
-    def _refuse_observing(self, service: str) -> None:
-        """It would have to be made anew, and is not where nothing is made: the service would be gone."""
-        if self._services.observes:
-            raise Failed(
-                f"service.{service} is not cleaned up: this node only observes, so nothing would be made in its place",
-                remedy='set reconcile = "converge" for this node in fleet.toml and apply, then order it again',
-                code="only_observes",
-            )
-
-    def _told(self, service: str, done: str) -> str:
+    def _done(self, service: str, done: str) -> str:
         self._refuse_inactive(service, done)
-        failure = self._services.records.of(service).failure
+        failure = self._records.of(service).failure
         if failure is not None:
             raise Failed(
                 f"service.{service}: step {failure.step!r} failed: {failure.message}",
@@ -89,9 +144,18 @@ class ServiceOrders:
         self._refuse_ill(service, done)
         return f"service.{service} is {done}"
 
+    def _refuse_observing(self, service: str) -> None:
+        """Its containers would have to be made again, and are not made on such a node: the service would be gone."""
+        if self._observes:
+            raise Failed(
+                f"service.{service} is not cleaned up: this node only observes, so nothing would be made in its place",
+                remedy='set reconcile = "converge" for this node in fleet.toml and apply, then order it again',
+                code="only_observes",
+            )
+
     def _refuse_inactive(self, service: str, done: str) -> None:
-        """An order does not overrule what is declared, and must not sound as if it did."""
-        if not self._services.is_active(service):
+        """An order does not overrule what is declared, and its result must not sound like it."""
+        if not self._is_active(service):
             raise Failed(
                 f"service.{service} is not {done}: it is declared with active = false, and stays stopped",
                 remedy=f"take active = false out of services/{service}.toml, then: holdfast deploy {service}",
@@ -99,14 +163,21 @@ class ServiceOrders:
             )
 
     def _refuse_ill(self, service: str, done: str) -> None:
-        """What was started and does not answer is not called started."""
-        if not self._services.is_active(service):
+        """A service that was started and does not answer is not reported as started."""
+        if not self._is_active(service):
             return
-        for one in self._services.crew.inventory.of(service):
-            if not one.running or self._services.health_checks.word(one) in ("failed", "unhealthy"):
-                why = self._services.health_checks.why(one.id) or "it does not stay up"
+        for one in self._containers.of(service):
+            why = self._containers.illness(one)
+            if why is not None:
                 raise Failed(
                     f"service.{service} was {done}, but {one.component} {one.replica} is not healthy: {why}",
                     remedy=f"holdfast logs {service}",
                     code="unhealthy",
                 )
+
+
+def _on_service(act: Callable[[str], Awaitable[str]]) -> Callable[[OrderRun], Awaitable[str]]:
+    async def perform(run: OrderRun) -> str:
+        return await act(run.operation.lane)
+
+    return perform

@@ -1,22 +1,37 @@
-"""What a report says of services and containers, as this agent sees them, in the words of the contract. Pure."""
+"""The section of the report about services and containers, and how it is shortened."""
 
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.agent.services.records import Failure, Record
-from holdfast.agent.services.rollout.attempts import Attempt
+from holdfast.agent.keeper import Stage
+from holdfast.agent.services.desired import Desired
+from holdfast.agent.services.records import Failure, Record, Records
+from holdfast.agent.services.rest import Rest
+from holdfast.agent.services.retired_data import Retired
+from holdfast.agent.services.rollout.attempts import Attempt, Attempts
+from holdfast.agent.services.rollout.health_checks import HealthChecks
+from holdfast.agent.services.rollout.inventory import ContainerInventory
+from holdfast.agent.wake import Wake
 from holdfast.errors import HoldfastError
 from holdfast.model.container import LABEL_DEPLOYMENT, LABEL_EPOCH, Container, Guest
 from holdfast.model.deployment import Phase, ServiceState
-from holdfast.model.report import ContainerState, Departure
+from holdfast.model.report import ContainerState, Departure, RetiredData
+from holdfast.reconcile import orphans
 from holdfast.reconcile.here import Word
+
+STEPS_KEPT = 8
+WORDS_MAX = 200
+NAME_MAX = 100
+OURS_MAX = 400
+FEW = 50
 
 STATUS = {"starting": "unknown", "healthy": "running", "unhealthy": "unhealthy", "failed": "unhealthy"}
 
 
 def container(one: Container, word: Word, orphan: bool) -> ContainerState:
-    """One without a living process is stopped, whatever its product says of it."""
+    """A container without a running process is stopped, whatever the runtime calls it."""
     status = STATUS[word] if one.running and not orphan else "running" if one.running else "stopped"
     epoch = one.labels.get(LABEL_EPOCH, "0")
     return ContainerState(
@@ -44,7 +59,7 @@ def state(
     standby: bool,
     revision: int,
 ) -> ServiceState:
-    """`stuck`: the agent cannot go on and says so, though it tries again by itself: a full disk may be mended."""
+    """`stuck`: why the agent cannot go on now; it tries again, as a full disk may be emptied."""
     serving = record.serving
     failure = record.failure if record.failed == guest.deployment else None
     if failure is None and stuck is not None and not at_rest:
@@ -87,10 +102,6 @@ def containers(
     return tuple(sorted([*mine, *foreign], key=lambda one: (one.service, one.component, one.replica, one.id)))
 
 
-def running(ours: Iterable[Container]) -> int:
-    return sum(one.running for one in ours)
-
-
 def states(
     guests: Mapping[str, Guest],
     record: Callable[[str], Record],
@@ -107,5 +118,132 @@ def states(
 
 
 def left(guests: Mapping[str, Guest], attempts: Mapping[str, Attempt]) -> tuple[Departure, ...]:
-    """What was done about services that are not wanted here any more."""
+    """Steps of services that are not wanted here any more."""
     return tuple(Departure(name, one.told()) for name, one in sorted(attempts.items()) if name not in guests)
+
+
+class ServicesReport(Struct, frozen=True, omit_defaults=True):
+    containers: tuple[ContainerState, ...] = ()
+    services: tuple[ServiceState, ...] = ()
+    left: tuple[Departure, ...] = ()
+    retired: tuple[RetiredData, ...] = ()
+    runtime: str = ""  # product and version, "" while it does not answer
+
+    def shorter(self, stage: Stage) -> "ServicesReport":
+        match stage:
+            case "few_steps":
+                services = tuple(replace(one, steps=one.steps[-STEPS_KEPT:]) for one in self.services)
+                return replace(self, services=services, left=())
+            case "no_steps":
+                return replace(self, services=tuple(_in_few_words(one) for one in self.services))
+            case "short_names":  # of containers that are not ours; our names are as long as declared
+                return replace(self, containers=tuple(_short(one) if one.orphan else one for one in self.containers))
+            case "ours_only":
+                ours = tuple(one for one in self.containers if not one.orphan)
+                return replace(self, containers=ours, retired=self.retired[:FEW])
+            case "few":
+                return replace(self, containers=self.containers[:OURS_MAX])
+            case "nothing":  # no claim about what runs is better than no report
+                return ServicesReport(left=self.left)
+        return self
+
+
+def _in_few_words(one: ServiceState) -> ServiceState:
+    return replace(one, steps=(), step=one.step[:WORDS_MAX], message=one.message[:WORDS_MAX])
+
+
+def _short(one: ContainerState) -> ContainerState:
+    words = {name: getattr(one, name)[:NAME_MAX] for name in ("service", "component", "image", "deployment")}
+    return replace(one, **words, ports=one.ports[:2])
+
+
+class ContainerStatus:
+    """Containers of this machine, without infrastructure: that is never an orphan (I-35)."""
+
+    def __init__(self, inventory: ContainerInventory, health_checks: HealthChecks, fleet: str) -> None:
+        self._inventory = inventory
+        self._health_checks = health_checks
+        self._fleet = fleet
+
+    @property
+    def runtime(self) -> str:
+        return self._inventory.runtime
+
+    def all(self) -> tuple[ContainerState, ...]:
+        shown = [one for one in self._inventory.all() if orphans.mark_of(one, self._fleet) != "infrastructure"]
+        ours = [one for one in shown if self._inventory.is_ours(one)]
+        others = [one for one in shown if not self._inventory.is_ours(one)]
+        return containers(ours, others, self._word)
+
+    def _word(self, container: Container) -> Word:
+        """While the runtime does not answer, the health of a container that was seen before is not known."""
+        return self._health_checks.word(container) if self._inventory.runtime else "starting"
+
+
+class Status:
+    """Builds the section again only when something in it changed."""
+
+    def __init__(
+        self,
+        *,
+        containers: ContainerStatus,
+        records: Records,
+        attempts: Attempts,
+        rest: Rest,
+        retired: Retired,
+        wanted: Callable[[], Desired | None],
+        report: Wake,
+    ) -> None:
+        self._containers = containers
+        self._records = records
+        self._attempts = attempts
+        self._rest = rest
+        self._retired = retired
+        self._wanted = wanted
+        self._report = report
+        self._changes = 0
+        self._rest_told: frozenset[str] = frozenset()  # at rest when they were last shown
+        self._built_from: object = None
+        self._section = ServicesReport()
+
+    def changed(self) -> None:
+        self._changes += 1
+        self._report()
+
+    def tell_rest(self) -> None:
+        """That a service came to rest changes nothing but its phase in the report."""
+        if self._resting() != self._rest_told:
+            self._report()
+
+    def section(self) -> ServicesReport:
+        built_from = (self._changes, self._resting())
+        if built_from != self._built_from:
+            self._built_from = built_from
+            self._section = ServicesReport(
+                self._containers.all(), self.states(), self.left(), self._retired.found, self._containers.runtime
+            )
+        return self._section
+
+    def states(self) -> tuple[ServiceState, ...]:
+        wanted = self._wanted()
+        if wanted is None:
+            return ()
+        self._rest_told = self._resting()
+        return states(
+            wanted.guests,
+            self._records.of,
+            self._attempts.newest,
+            self._rest.is_at_rest,
+            self._rest.stuck,
+            wanted.standby,
+            wanted.revision,
+        )
+
+    def left(self) -> tuple[Departure, ...]:
+        wanted = self._wanted()
+        return left(wanted.guests, self._attempts.newest) if wanted is not None else ()
+
+    def _resting(self) -> frozenset[str]:
+        wanted = self._wanted()
+        guests = wanted.guests if wanted is not None else {}
+        return frozenset(name for name in guests if self._rest.is_at_rest(name))

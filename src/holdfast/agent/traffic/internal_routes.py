@@ -1,12 +1,11 @@
-"""Internal names of services that run here: certified by this node's own issuer, switched at its proxy, and seen there.
+"""Routes of internal names: certified by this node's own issuer, put into its proxy, and seen in a real handshake.
 
-What serves is decided in reconcile/; this tells the proxy, and looks with a real handshake whether it does as told.
+reconcile/ decides what serves; nothing is decided here.
 """
 
 import asyncio
 from collections.abc import Collection, Sequence
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.agent.traffic.certificates.route_certificates import RouteCertificates
@@ -15,6 +14,7 @@ from holdfast.errors import Failed
 from holdfast.model.container import Guest
 from holdfast.model.fleet import Node, Settings
 from holdfast.model.route import zone_of
+from holdfast.planning.edges import proxy_of
 from holdfast.ports.handshake import Handshake
 from holdfast.ports.proxy import Backend, ProxyRoute
 from holdfast.reconcile import routes
@@ -23,13 +23,6 @@ from holdfast.reconcile.routes import Naming, ProxyKind
 
 HANDSHAKE_S_MAX = 2.0
 HANDSHAKE_TRIES = 4  # a proxy that has just been told may need a moment for a new listener
-
-
-def proxy_kind(node: Node) -> ProxyKind:
-    """As declared; an edge has a public one, anybody else an internal one (C-24)."""
-    if node.proxy is not UNSET:
-        return node.proxy
-    return "public" if "edge" in node.roles else "internal"
 
 
 class InternalRoutes:
@@ -42,7 +35,7 @@ class InternalRoutes:
         self._address = ""
 
     def follow(self, node: Node, settings: Settings, address: str) -> None:
-        self.kind = proxy_kind(node)
+        self.kind = proxy_of(node)
         self._naming = Naming(zone_of(settings), settings.public_domains)
         self._address = address
 
@@ -67,7 +60,7 @@ class InternalRoutes:
         wanted = self.wanted(target, here)
         before = self.board.of(target.service)
         if wanted == before:
-            return  # above all of a service that nobody reaches by a name: it needs no proxy
+            return  # for example a service without a name: it needs no proxy
         shown = [self._certificates.internal(names) for names in _names(wanted)]
         await self.board.put(target.service, wanted, shown)
         known = {(route.hostnames, route.certificate) for route in before}
@@ -76,7 +69,7 @@ class InternalRoutes:
                 await self._see(route)
 
     async def unroute(self, service: str) -> None:
-        """Its names stay, and lead to nobody."""
+        """Its names stay, without a backend."""
         empty = tuple(replace(route, backends=()) for route in self.board.of(service))
         await self.board.put(service, empty)
 

@@ -1,7 +1,7 @@
-"""The one writer of this node's proxy (M-115): what several keepers want of it, put together and acknowledged.
+"""The one writer of this node's proxy (M-115): it merges the routes of several owners into one set.
 
-Services bring the routes of their internal names, edges those of public ones. One set is applied at a time; whoever
-comes meanwhile goes with the next one. What the proxy does not take is its bringer's trouble, nobody else's.
+Owners are services with internal names and edges with public ones. One set is applied at a time; routes that come
+meanwhile go with the next. A route that the proxy refuses is the trouble of its owner alone.
 """
 
 import asyncio
@@ -20,10 +20,12 @@ Find = Callable[[ProxyRoute], Servable | None]  # the certificate of a route tha
 
 
 class ProxyWriter:
-    """`find` looks for certificates that are kept; a route without one is never applied again (I-16)."""
+    """`find` looks for certificates that are kept; a route without one is never applied again (I-16). `recalled` is
+    called once, when it is known which routes the proxy had before this process."""
 
-    def __init__(self, proxy: Proxy, find: Find) -> None:
+    def __init__(self, proxy: Proxy, find: Find, recalled: Callable[[], None] = lambda: None) -> None:
         self._proxy = proxy
+        self._recalled = recalled
         self._find = find
         self._has: dict[Owner, Routes] = {}  # acknowledged
         self._asked: dict[Owner, Routes] = {}  # not yet
@@ -31,20 +33,20 @@ class ProxyWriter:
         self._challenges: dict[str, str] = {}
         self._turn = asyncio.Lock()
         self._knows = False  # what the proxy had when this process began
-        self._is_lost = False  # it has something, and nobody knows what
+        self._is_lost = False  # it has routes that cannot be read
 
     # ---- what it has
 
     async def look(self) -> bool:
-        """True if the running proxy had lost something, or somebody else wrote it; then it has been told again."""
+        """True if the running proxy had other routes than those put here; then they were applied again."""
         async with self._turn:
             return await self._look()
 
     async def _look(self) -> bool:
         if not self._knows and not await self._proxy.version():
             raise TryLater(
-                "the proxy of this node does not run yet, so nobody knows which routes it has",
-                remedy="it is started by itself; if it stays away: holdfast node show NAME, and the log of its agent",
+                "the proxy of this node does not run yet, so its routes are not known",
+                remedy="it is started automatically; if it stays away: holdfast node show NAME, and its agent's log",
                 code="proxy_down",
             )
         if not self._knows:
@@ -55,10 +57,11 @@ class ProxyWriter:
         return True
 
     async def _recall(self) -> None:
-        """What an earlier process told it. If nobody knows, and there is something, whoever has a wish is waited for:
-        a set of the first one alone would cut everybody else off."""
+        """The routes that an earlier process put. If the proxy has routes that cannot be read, all owners are waited
+        for (GATHER_S): applying one owner's routes alone would drop the others."""
         known = await self._proxy.known()
         self._has, self._knows, self._is_lost = _grouped(known or ()), True, known is None
+        self._recalled()
 
     def of(self, service: str) -> Routes:
         return self._has.get(("service", service), ())
@@ -101,13 +104,15 @@ class ProxyWriter:
         self._asked[owner] = routes
         async with self._turn:
             if self._asked.get(owner) is not routes:
-                return  # it went with somebody else's, or a newer wish is waiting for its own turn
+                return  # it went with another owner's routes, or a newer set waits for its own turn
             try:
                 await self._begin()
                 await self._together(owner)
             except HoldfastError as trouble:
                 if trouble.code == TAKEN:
-                    raise _waits(trouble) from trouble  # and stays asked for: it goes with whoever gives the name up
+                    raise _waits(
+                        trouble
+                    ) from trouble  # it stays asked for, and goes with the owner that leaves the name
                 self._asked.pop(owner, None)
                 raise
             except BaseException:
@@ -148,12 +153,12 @@ class ProxyWriter:
         shown = {digest: one for digest, one in self._certificates.items() if digest in used}
         await self._proxy.apply(wanted, shown, dict(self._challenges))
         self._has = after
-        if not self._asked.keys() - changed.keys():  # else somebody's is among them that was not applied yet
+        if not self._asked.keys() - changed.keys():  # else a certificate is among them whose route was not applied yet
             self._certificates = shown
 
     def _shown(self, routes: Routes) -> Routes:
         """Those whose certificate is at hand. One that an earlier process had, and that is not kept any more, is made
-        anew by the keeper of its route."""
+        again by the keeper of its route."""
         return tuple(route for route in routes if route.mode == "l4" or self._has_certificate(route))
 
     def _has_certificate(self, route: ProxyRoute) -> bool:
@@ -167,8 +172,8 @@ class ProxyWriter:
 
 def _waits(trouble: HoldfastError) -> TryLater:
     return TryLater(
-        f"{trouble.message}; it waits until the other one has let go",
-        remedy="nothing, if both were changed in one revision; else give one of them another name",
+        f"{trouble.message}; it waits until the other route is gone",
+        remedy="wait if this revision changes both routes; otherwise rename one",
         code=TAKEN,
     )
 

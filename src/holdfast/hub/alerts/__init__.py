@@ -1,1 +1,1 @@
-"""Decide which troubles become alerts, and send them."""
+"""Decide which troubles become alerts, and send them to people."""

@@ -1,25 +1,28 @@
-"""Alerts on their way to people: written down, sent, tried again for an hour, and shown when nobody could be told.
+"""Deliver alerts to their targets: store, send, retry for an hour. Shows a finding for what is not delivered.
 
-Never waited for: whoever raises an alarm goes on at once (H-38).
+The caller does not wait for the delivery (H-38).
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
+from holdfast.hub.nodes.member import Member
+from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.ledger import keys
-from holdfast.ledger.boot_findings import Finding
 from holdfast.model.alert import Alert
 from holdfast.model.applied import Applied, content
 from holdfast.model.fleet import AlertTarget
+from holdfast.model.hub_status import StatusFinding
 from holdfast.ports.clock import Clock
 from holdfast.ports.ledger_store import LedgerStore, Transaction
 from holdfast.ports.notifier import Notifier
+from holdfast.status.traffic_codes import OVER
 
 log = logging.getLogger("holdfast.alarms")
 
@@ -36,57 +39,40 @@ RECOVERY_OF: Mapping[str, str] = {
     "rollout_recovered": "rollout_failed",
     "service_unhealthy": "",
     "service_healthy": "service_unhealthy",
-    "proxy_down": "",
-    "proxy_back": "proxy_down",
-    "proxy_port_taken": "",
-    "proxy_port_free": "proxy_port_taken",
-    "certificate_failed": "",
-    "certificate_issued": "certificate_failed",
-    "certificate_expiring": "",
-    "certificate_renewed": "certificate_expiring",
-    "certificate_stale": "",
-    "certificate_shown": "certificate_stale",
-    "handshake_failed": "",
-    "handshake_seen": "handshake_failed",
-    "edge_route_failed": "",
-    "edge_route_live": "edge_route_failed",
-    "backend_unreachable": "",
-    "backend_reachable": "backend_unreachable",
-    "dns_down": "",
-    "dns_back": "dns_down",
-    "dns_differs": "",
-    "dns_agrees": "dns_differs",
+    **dict.fromkeys(OVER, ""),
+    **{recovery: alarm for alarm, recovery in OVER.items()},
 }
 
 Make = Callable[[AlertTarget], Notifier]
 
 
 class Outgoing(Struct, frozen=True):
-    """An alert in the ledger until every target had it, or could not be told for an hour."""
+    """An alert in the ledger until every target received it, or could not for an hour."""
 
     id: str
     alert: Alert
 
 
 class Line:
-    """One target: alerts leave in the order they came."""
+    """One target: alerts are sent in the order in which they were raised."""
 
-    def __init__(self, notifier: Notifier, on: Sequence[str] = ()) -> None:
+    def __init__(self, notifier: Notifier, on: Sequence[str] = (), queue: Iterable[Outgoing] = ()) -> None:
         self.notifier = notifier
         self.on = frozenset(on)
-        self.queue: deque[Outgoing] = deque()
+        self.queue = deque(queue)
         self.task: asyncio.Task[None] | None = None
         self.trouble = ""
         self.lost = 0
         self.since_s = 0.0
 
     def wants(self, alert: Alert) -> bool:
-        """Nothing written means everything; whoever is told of a trouble is told that it is over."""
+        """A target without a list wants every alert. One that wants an alarm also wants its recovery."""
         return not self.on or alert.code in self.on or RECOVERY_OF.get(alert.code) in self.on
 
 
 class Alarms:
-    """`always` are there whatever the revision says: the hub process's own --alert-command."""
+    """A watcher, so that its targets follow the applied revision. `always`: targets of this hub process itself, from
+    --alert-command."""
 
     def __init__(self, store: LedgerStore, clock: Clock, make: Make | None, always: Sequence[Notifier] = ()) -> None:
         self._store = store
@@ -96,44 +82,55 @@ class Alarms:
         self._targets: dict[str, str] = {}  # address → digest of the target a line was made from
         self._left: dict[str, int] = {}  # id → lines that still have it
 
-    def follow(self, applied: Applied) -> None:
+    def committed(self, before: Applied | None, after: Applied) -> None:
         """Targets come from the applied revision; one that stays keeps its queue."""
-        found = {a: e.digest for a, e in applied.table.entries.items() if a.startswith("alert.")}
+        found = {a: e.digest for a, e in after.table.entries.items() if a.startswith("alert.")}
         for address in [address for address in self._targets if address not in found]:
-            self._end(self._lines.pop(address, None))
+            _end(self._lines.pop(address, None))
             del self._targets[address]
         for address, digest in found.items():
             if self._targets.get(address) != digest and self._make is not None:
-                self._renew(address, digest, applied)
+                self._renew(address, digest, after)
+
+    def reported(self, member: Member) -> None:
+        pass
+
+    def follows_pulses(self, node: str) -> bool:
+        return False
+
+    def health_changed(self, member: Member) -> None:
+        pass
+
+    def due(self, loop_s: float) -> float | None:
+        return None
+
+    def hints(self, node: str) -> Hints:
+        return NO_HINTS
 
     def _renew(self, address: str, digest: str, applied: Applied) -> None:
         try:
             target = msgspec.json.decode(content(applied.contents, digest, address), type=AlertTarget)
             assert self._make is not None
-            line = Line(self._make(target), target.on)
+            before = self._lines.get(address)
+            line = Line(self._make(target), target.on, before.queue if before is not None else ())
         except (HoldfastError, msgspec.DecodeError) as trouble:
             log.warning("%s cannot be used: %s", address, trouble)
             return
-        before = self._lines.pop(address, None)
-        if before is not None:
-            line.queue = before.queue
-            self._end(before)
+        _end(self._lines.pop(address, None))
         self._lines[address], self._targets[address] = line, digest
         self._start(line)
 
-    def _end(self, line: Line | None) -> None:
-        if line is not None and line.task is not None:
-            line.task.cancel()
-
     # ---- sending
 
-    def resume(self) -> None:
-        """What the last hub process did not get rid of."""
+    def begin(self, applied: Applied | None) -> None:
+        """Send what an earlier hub process could not deliver."""
+        if applied is not None:
+            self.committed(None, applied)
         for record in self._store.scan(keys.ALARMS):
             self._hand_out(msgspec.json.decode(record.value, type=Outgoing))
 
     def put(self, alert: Alert, id: str) -> dict[str, bytes]:
-        """What to write together with the reason for the alarm, so that neither is there without the other."""
+        """What to write in the transaction of the record that explains the alert."""
         outgoing = Outgoing(id, alert)
         wanted = any(line.wants(alert) for line in self._lines.values())
         return {keys.alarm(id): msgspec.json.encode(outgoing)} if wanted else {}
@@ -180,7 +177,7 @@ class Alarms:
                 return
             if loop.time() + pause_s > until_s:
                 line.lost += 1
-                log.error("%s was told nothing of %s: %s", line.notifier.name, outgoing.alert.code, line.trouble)
+                log.error("%s did not receive %s: %s", line.notifier.name, outgoing.alert.code, line.trouble)
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, RETRY_S_MAX)
@@ -196,25 +193,23 @@ class Alarms:
 
     def close(self) -> None:
         for line in self._lines.values():
-            self._end(line)
+            _end(line)
 
-    # ---- telling
+    # ---- showing
 
-    def findings(self, now_s: float) -> list[tuple[Finding, float]]:
-        """With their age in seconds."""
-        found = []
+    def findings(self, now_s: float) -> Iterator[StatusFinding]:
         for name, line in list(self._lines.items()):
             if line.trouble or line.lost:
                 lost = f"; {line.lost} were given up" if line.lost else ""
                 text = f"alerts do not reach {line.notifier.name}: {line.trouble or 'they did before'}{lost}"
                 remedy = "check [[alerts]] in fleet.toml and how the hub reaches it; then holdfast apply"
                 age_s = max(0.0, now_s - line.since_s) if line.since_s else 0.0
-                found.append((Finding("alert_undelivered", "warning", text, remedy, _address(name)), age_s))
-        return found
+                yield StatusFinding("alert_undelivered", "warning", text, remedy, _address(name), round(age_s, 3))
 
-    @property
-    def targets(self) -> Mapping[str, Line]:
-        return self._lines
+
+def _end(line: Line | None) -> None:
+    if line is not None and line.task is not None:
+        line.task.cancel()
 
 
 def _address(name: str) -> str:

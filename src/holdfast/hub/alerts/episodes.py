@@ -1,7 +1,7 @@
-"""Is a service that was deployed well? Containers that are unhealthy, stopped, or restart again and again. Pure.
+"""Episodes of trouble: since when a service is unhealthy, and when that becomes an alarm or a recovery. Pure.
 
-An episode begins with the first bad sign and ends when there was none for as long as it takes to be told: a container
-that crashes every few seconds is one trouble, and one crash that healed at once is none.
+An episode begins with the first bad sign and ends when there was none for the time limit of an alarm: a container that
+crashes every few seconds is one trouble, and a single crash that healed at once is none.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ _BAD = ("unhealthy", "stopped")
 
 
 class TroubleSign(Struct, frozen=True):
-    """What one report says: `bad` is why it is not well, "" if it is. `started` by container, to see restarts."""
+    """What one report shows: `bad` is why it is unhealthy, or "". `started` by container, to see restarts."""
 
     bad: str
     started: dict[str, float]
 
 
 class Episode(Struct, frozen=True):
-    """Times of the event loop. `bad_s`: since when; `well_s`: since when there was no bad sign again."""
+    """Times of the event loop. `bad_s`: since when; `well_s`: since when without bad sign; `told`: an alarm is open."""
 
     bad_s: float | None = None
     well_s: float | None = None
@@ -45,12 +45,12 @@ def sign_of(state: ServiceState, report: Report) -> TroubleSign | None:
     if worst is not None:
         return TroubleSign(f"{worst.component} is {worst.status}", started)
     if not mine and state.phase == "failed":
-        return None  # nothing serves, and that is told already
+        return None  # nothing serves, and there is an alarm for that already
     return TroubleSign("" if mine else "it has no container", started)
 
 
 def after(before: Episode, sign: TroubleSign | None, now_s: float) -> Episode:
-    if sign is None:  # whatever is tried now, it is not over before it is seen to be well
+    if sign is None:  # whatever is tried now, it ends only when it is seen to be healthy
         return replace(before, well_s=None) if before.told else Episode()
     episode = replace(before, started=sign.started)
     if sign.bad:

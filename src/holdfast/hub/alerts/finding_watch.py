@@ -1,41 +1,39 @@
-"""Keep watch over what nodes find wrong with their traffic: proxies, certificates, public routes, names (I-30).
+"""Raise alerts for findings of nodes about traffic: proxies, certificates, public routes, DNS names (I-30).
 
-Nothing is done about it here; people are told once, and once more when it is over. What lasts only for a moment, as
-while a container restarts, is shown by `holdfast status` and wakes nobody.
+One alarm per finding that lasts, one recovery when it is over. A finding that lasts only a moment, as while a container
+restarts, is shown by `holdfast status` and raises no alarm. Repairs nothing.
 """
 
-import logging
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.errors import HoldfastError
 from holdfast.hub.alerts import episodes
-from holdfast.hub.alerts.alarms import Alarms
 from holdfast.hub.alerts.episodes import Episode, TroubleSign
-from holdfast.hub.alerts.traffic_codes import OVER
+from holdfast.hub.alerts.writer import AlertWriter, plain
+from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
+from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.ledger import keys
 from holdfast.model.alert import Alert
+from holdfast.model.applied import Applied
+from holdfast.model.hub_status import StatusFinding
 from holdfast.model.report import NodeFinding
-from holdfast.ports.clock import Clock
-from holdfast.ports.ledger_store import LedgerStore, Transaction
-from holdfast.ports.random_source import RandomSource
-
-log = logging.getLogger("holdfast.fleet")
+from holdfast.ports.ledger_store import Reading
+from holdfast.status.traffic_codes import OVER
 
 LASTS_S_MIN = 5.0
 LOOK_S_MAX = 60.0
-WORDS_MAX = 400  # of a node, in an alert
 ADDRESS_MAX = 300
-TOLD_MAX = 1_000  # at once, of the whole fleet: a node that makes up addresses fills no ledger
+TOLD_MAX = 1_000  # at once, of the whole fleet: a node that invents addresses cannot fill the ledger
 
 Place = tuple[str, str, str]  # node, code, address
 
 
 class Told(Struct, frozen=True):
-    """What people were told and has not ended. Survives a restart of the hub."""
+    """An alarm without its recovery. Survives a restart of the hub."""
 
     node: str
     code: str
@@ -45,31 +43,23 @@ class Told(Struct, frozen=True):
 class FindingWatch:
     """Belongs to the event loop."""
 
-    def __init__(
-        self, registry: Registry, store: LedgerStore, clock: Clock, random: RandomSource, alarms: Alarms
-    ) -> None:
+    def __init__(self, registry: Registry, store: Reading, alerts: AlertWriter, time: HubTime) -> None:
         self._registry = registry
         self._store = store
-        self._clock = clock
-        self._random = random
-        self._alarms = alarms
+        self._alerts = alerts
+        self._time = time
         self._episodes: dict[Place, Episode] = {}
-        self._words: dict[Place, NodeFinding] = {}
-        self._begun = False  # nobody is told before it is known who is to be told, and what was told before
+        self._newest: dict[Place, NodeFinding] = {}
+        self._begun = False  # before that, neither the targets nor the open alarms are known
 
-    def begin(self, loop_s: float) -> None:
-        """What the hub before this one told, and what it had heard and not told yet."""
-        self._begun = True
-        for record in self._store.scan(keys.TOLD_FINDINGS):
-            told = msgspec.json.decode(record.value, type=Told)
-            self._episodes[told.node, told.code, told.address] = Episode(bad_s=loop_s, told=True)
-        for member in list(self._registry.members.values()):
-            self.heard(member, loop_s)
+    def committed(self, before: Applied | None, after: Applied) -> None:
+        pass
 
-    def heard(self, member: Member, loop_s: float) -> None:
-        """Its report is another one than before: what it does not name any more may be over."""
+    def reported(self, member: Member) -> None:
+        """A finding that the report no longer has may be over."""
         if not self._begun or member.report is None or not member.joined:
             return
+        loop_s = self._time.loop_s()
         named = {(member.name, one.code, one.address[:ADDRESS_MAX]): one for one in member.report.findings}
         named = {place: one for place, one in named.items() if one.code in OVER}
         known = {place for place in self._episodes if place[0] == member.name}
@@ -79,10 +69,18 @@ class FindingWatch:
             sign = TroubleSign(named[place].message or place[1] if place in named else "", {})
             self._episodes[place] = episodes.after(self._episodes.get(place, Episode()), sign, loop_s)
             if place in named:
-                self._words[place] = named[place]
+                self._newest[place] = named[place]
 
-    def look(self, loop_s: float) -> float:
-        """What lasts, and what is over; answers when to look again. Old words of a silent node prove nothing."""
+    def follows_pulses(self, node: str) -> bool:
+        return False
+
+    def health_changed(self, member: Member) -> None:
+        pass
+
+    def due(self, loop_s: float) -> float | None:
+        """Find what lasts and what is over. The old report of a silent node proves neither."""
+        if not self._begun:
+            self._begin(loop_s)
         limit_s = max(LASTS_S_MIN, self._registry.cadence.window_s / 3)
         next_s = loop_s + LOOK_S_MAX
         for place, before in list(self._episodes.items()):
@@ -102,45 +100,54 @@ class FindingWatch:
                 next_s = min(next_s, again_s)
         return next_s
 
+    def hints(self, node: str) -> Hints:
+        return NO_HINTS
+
+    def findings(self, now_s: float) -> Iterable[StatusFinding]:
+        return ()
+
+    def _begin(self, loop_s: float) -> None:
+        """Load the open alarms of an earlier hub process, and the reports it has stored."""
+        self._begun = True
+        for record in self._store.scan(keys.TOLD_FINDINGS):
+            told = msgspec.json.decode(record.value, type=Told)
+            self._episodes[told.node, told.code, told.address] = Episode(bad_s=loop_s, told=True)
+        for member in list(self._registry.members.values()):
+            self.reported(member)
+
     def _end(self, place: Place) -> None:
-        """The node left the fleet, and its troubles with it."""
+        """The node left the fleet."""
         if self._episodes[place].told:
             self._tell(place, is_over=True)
         self._forget(place)
 
     def _forget(self, place: Place) -> None:
         self._episodes.pop(place, None)
-        self._words.pop(place, None)
+        self._newest.pop(place, None)
 
     def _tell(self, place: Place, is_over: bool) -> None:
-        """Written down together with the alert: a restart neither forgets nor repeats one."""
-        alert = self._alert(place, is_over)
-        id = self._random.token(8).hex()
         key = keys.TOLD_FINDINGS + "/".join(place)
-        put = self._alarms.put(alert, id)
-        if not is_over:
-            put |= {key: msgspec.json.encode(Told(*place))}
-        try:
-            self._store.submit(Transaction(expect={}, put=put, delete=(key,) if is_over else ()))
-        except HoldfastError as trouble:
-            log.warning("what was told of %s on %s was not written down: %s", place[1], place[0], trouble)
-        self._alarms.send(alert, id)
-
-    def _alert(self, place: Place, is_over: bool) -> Alert:
-        node, code, address = place
-        fleet = self._registry.applied.fleet_id if self._registry.applied is not None else ""
-        where, now_s = _plain(address) or f"node.{node}", self._clock.now_s()
+        about = f"the alert {place[1]} of {place[0]}"
         if is_over:
-            about = f" ({_plain(address)})" if address else ""
-            text = f"{node} does not report {code}{about} any more"
-            return Alert(OVER[code], "recovery", fleet, where, text, "nothing to do: holdfast edge status", now_s)
-        said = self._words.get(place)
-        message = f"{node}: {_plain(said.message) if said is not None else code}"
-        remedy = _plain(said.remedy) if said is not None and said.remedy else f"holdfast node show {node}"
-        return Alert(code, "alarm", fleet, where, message, remedy, now_s)
+            self._alerts.write(about, [_recovery(place)], {}, (key,))
+        else:
+            put = {key: msgspec.json.encode(Told(*place))}
+            self._alerts.write(about, [_alarm(place, self._newest.get(place))], put)
 
 
-def _plain(words: str) -> str:
-    """Of a node: one line, and nothing that a terminal or a chat would obey."""
-    plain = "".join(c if c.isprintable() else " " for c in words)
-    return plain if len(plain) <= WORDS_MAX else plain[: WORDS_MAX - 1] + "…"
+def _recovery(place: Place) -> Alert:
+    node, code, address = place
+    about = f" ({plain(address)})" if address else ""
+    text = f"{node} no longer reports {code}{about}"
+    return Alert(OVER[code], "recovery", "", _where(place), text, "nothing to do: holdfast edge status", 0.0)
+
+
+def _alarm(place: Place, newest: NodeFinding | None) -> Alert:
+    node, code, _ = place
+    message = f"{node}: {plain(newest.message) if newest is not None else code}"
+    remedy = plain(newest.remedy) if newest is not None and newest.remedy else f"holdfast node show {node}"
+    return Alert(code, "alarm", "", _where(place), message, remedy, 0.0)
+
+
+def _where(place: Place) -> str:
+    return plain(place[2]) or f"node.{place[0]}"

@@ -1,4 +1,4 @@
-"""Did a rollout fail, and is that over? From what people were told to what they are to be told. Pure.
+"""Failed rollouts: from the open alarm and a report to the alerts that follow. Pure.
 
 One alarm per failed deployment of a service, one recovery once it converged or another one is applied.
 """
@@ -13,12 +13,12 @@ Consequence = Literal["alarm", "recover"]
 
 
 class Step(Struct, frozen=True):
-    told: str  # the deployment whose failure people know of, "" for none
+    told: str  # the deployment whose failure has an open alarm, "" for none
     follows: tuple[Consequence, ...] = ()
 
 
 def after(told: str, wanted: str, state: ServiceState | None) -> Step:
-    """`wanted` is what is applied there by now. A report without the service says nothing: an agent that has just
+    """`wanted` is what is applied there by now. A report without the service proves nothing: an agent that has just
     started has not looked yet."""
     converged = state is not None and state.phase == "converged" and state.applied == told
     is_over = told != "" and (told != wanted or converged)

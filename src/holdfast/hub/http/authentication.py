@@ -1,7 +1,7 @@
-"""Who is speaking: a request's credentials become one principal, or the reason why not. Decides nothing about rights.
+"""Turn a request's credentials into one principal, or refuse them. Decides nothing about permissions.
 
 The order is fixed: form, time, recipient, fleet, signature over the head, principal. The nonce is spent later, when the
-request is also permitted and within its limits, so that nobody fills the book of nonces who may not even ask.
+request is also permitted and within its limits, so that a caller who may not ask cannot fill the store of nonces.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from holdfast.trust import sessions, tokens
 from holdfast.wire import http_signature, session_header
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
+    from collections.abc import Awaitable
 
-    from holdfast.model.applied import Applied
+    from holdfast.hub.http.served_fleet import ServedFleet
     from holdfast.model.session import SessionGrant
-    from holdfast.model.trust import Trust
     from holdfast.ports.clock import Clock
     from holdfast.ports.nonces import Nonces
     from holdfast.wire.http_signature import Parsed
@@ -35,7 +34,7 @@ AUTHORIZATION = "Authorization"
 
 class Bearers(Protocol):
     def principal_of(self, text: str) -> Principal:
-        """Who holds this token, or Unauthenticated. May read a disk."""
+        """The principal of this token; raises Unauthenticated. May read a disk."""
         ...
 
 
@@ -44,7 +43,7 @@ class Nodes(Protocol):
 
 
 class Credential(Struct, frozen=True):
-    """Who speaks, and the signature that proved it, whose nonce and body are still to be looked at."""
+    """Who sent the request, and the signature that proved it; its nonce and body are not checked yet."""
 
     principal: Principal
     parsed: Parsed | None = None
@@ -59,48 +58,37 @@ class SkewedClock(Unauthenticated):
 
 
 class Authentication:
+    """`read` runs a blocking function on a reader thread."""
+
     def __init__(
         self,
+        *,
         hub_key: str,
-        applied: Callable[[], Applied | None],
+        served: ServedFleet,
         nodes: Nodes,
         bearers: Bearers,
         nonces: Nonces,
         clock: Clock,
-        founding: str = "",
-        declared: Trust | None = None,
+        read: Callable[[Callable[[str], Principal], str], Awaitable[Principal]],
     ) -> None:
-        """`founding` is the fleet this hub is pinned to: nodes name it even if their hub has lost every revision.
-
-        `declared` is the trust of a fleet directory that is served unsigned, and has no revision.
-        """
         self._to = ssh_key.fingerprint(ssh_key.parse(hub_key))
-        self._applied = applied
+        self._served = served
         self._nodes = nodes
         self._bearers = bearers
         self._nonces = nonces
         self._clock = clock
-        self._founding = founding
-        self._declared = declared
+        self._read = read
         self._proven: OrderedDict[str, SessionGrant] = OrderedDict()
 
-    @property
-    def fleet(self) -> str:
-        """As requests must name it."""
-        applied = self._applied()
-        return applied.fleet_id if applied is not None else http_signature.NO_FLEET
-
     def is_known(self, headers: Mapping[str, str]) -> bool:
-        """Does it claim a key that is somebody's? Costs nothing and proves nothing: it only chooses a queue."""
+        """Does it claim a key that the hub knows? Costs nothing and proves nothing: it only chooses a queue."""
         said = headers.get(http_signature.INPUT, "")
         _, _, rest = said.partition('keyid="')
         line = f"ssh-ed25519 {rest.partition(chr(34))[0]}"
         session = headers.get(session_header.HEADER, "")
         return self._nodes.node_of_key(line) is not None or _name(session, line) in self._proven
 
-    async def identify(
-        self, method: str, target: str, headers: Mapping[str, str], reads: Executor | None
-    ) -> Credential:
+    async def identify(self, method: str, target: str, headers: Mapping[str, str]) -> Credential:
         signed = http_signature.INPUT in headers or http_signature.SIGNATURE in headers
         if signed and AUTHORIZATION in headers:
             raise Unauthenticated(
@@ -109,8 +97,7 @@ class Authentication:
             )
         if AUTHORIZATION in headers:
             text = tokens.bearer(headers[AUTHORIZATION])
-            loop = asyncio.get_running_loop()
-            return Credential(await loop.run_in_executor(reads, self._bearers.principal_of, text))
+            return Credential(await self._read(self._bearers.principal_of, text))
         if not signed:
             return Credential(ANONYMOUS)
         parsed = http_signature.read(method, target, headers)
@@ -129,7 +116,7 @@ class Authentication:
         if not await asyncio.wrap_future(admitted):
             raise Unauthenticated(
                 "the request is refused: it was made before, and every request counts once",
-                remedy="repeat the command, which signs a new one; if nobody did, somebody replays what he recorded: "
+                remedy="repeat the command, which signs a new request; if no one ran it, a recorded one was sent: "
                 "holdfast audit shows from where",
                 code="replayed",
             )
@@ -151,9 +138,7 @@ class Authentication:
             )
 
     def _check_fleet(self, parsed: Parsed) -> None:
-        applied = self._applied()
-        mine = {applied.fleet_id} if applied is not None else {http_signature.NO_FLEET, self._founding}
-        if parsed.fleet not in mine:
+        if not self._served.is_named(parsed.fleet):
             raise Unauthenticated(
                 "the request is refused: it is meant for another fleet",
                 remedy="check --hub and --fleet: this directory and that hub do not belong together",
@@ -165,12 +150,11 @@ class Authentication:
         if not text:
             return self._nodes.node_of_key(parsed.line) or Principal("joining", key=parsed.line)
         grant = self._grant(text, parsed.line)
-        applied = self._applied()
-        fleet, trust = (applied.fleet_id, applied.trust) if applied is not None else ("", self._declared)
+        fleet, trust = self._served.trust()
         return sessions.admit(grant, fleet, trust, self._clock.now_s())
 
     def _grant(self, text: str, line: str) -> SessionGrant:
-        """Proving costs a signature of any kind; it is remembered, what may change is asked every time."""
+        """The certificate's signature is checked once and remembered; what may change is checked every time."""
         name = _name(text, line)
         found = self._proven.get(name)
         if found is None:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError, Invalid, NotPermitted
+from holdfast.ports.http_server import Request
 
 _JSON = re.compile(r"application/json[ \t]*(?:;.*)?", re.ASCII | re.IGNORECASE)
 _OWN_SITES = ("none", "same-origin")  # typed by a person; or from a page of this very hub
 
 
 class Visit(Struct, frozen=True):
-    """What a request says of where it comes from; every header as often as it was sent."""
+    """Headers that show where a request comes from, each as often as it was sent."""
 
     method: str
     origins: tuple[str, ...] = ()
@@ -25,11 +26,19 @@ class Visit(Struct, frozen=True):
     content_types: tuple[str, ...] = ()
 
 
+def visit(request: Request) -> Visit:
+    sent: dict[str, list[str]] = {"origin": [], "sec-fetch-site": [], "content-type": []}
+    for name, text in request.fields:
+        if (shown := sent.get(name.lower())) is not None:
+            shown.append(text)
+    return Visit(request.method, *map(tuple, sent.values()))
+
+
 def is_no_web_page(visit: Visit) -> HoldfastError | None:
     if not visit.origins and all(site in _OWN_SITES for site in visit.sites):
         return None
     return NotPermitted(
-        "this request was sent by a web page, and none may speak to this hub",
+        "this request was sent by a web page; web pages may not use this hub",
         remedy="use the command line (holdfast --help) or a program that is no browser",
         code="cross_site",
     )
@@ -40,7 +49,7 @@ def brings_json(visit: Visit) -> HoldfastError | None:
     if visit.method != "POST" or (len(visit.content_types) == 1 and _JSON.fullmatch(visit.content_types[0])):
         return None
     return Invalid(
-        "the body of this request is not said to be JSON",
+        "the request does not declare its body as JSON",
         remedy="send Content-Type: application/json",
         code="content_type",
     )
@@ -50,5 +59,5 @@ RULES: tuple[Callable[[Visit], HoldfastError | None], ...] = (is_no_web_page, br
 
 
 def refusal(visit: Visit) -> HoldfastError | None:
-    """The first rule that this visit breaks, in words."""
+    """The refusal of the first rule that this visit breaks."""
     return next((trouble for rule in RULES if (trouble := rule(visit)) is not None), None)

@@ -1,6 +1,6 @@
-"""Every refusal in the audit log, and no flood of them: equal ones beyond a number are folded into one line.
+"""Write every refusal into the audit log; beyond a number, equal ones are folded into one line.
 
-Never waits for a disk on the event loop, and never for the log: what cannot be written is counted and said later.
+The event loop never waits for a disk or for the log: what cannot be written is counted, and the count is written later.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ log = logging.getLogger("holdfast.hub")
 
 WINDOW_S = 60.0
 LINES_PER_SOURCE = 100  # in a window
-SOURCES_MAX = 1_000  # told apart in a window; the rest are "others"
+SOURCES_MAX = 1_000  # counted one by one in a window; the rest are "others"
 KINDS_MAX = 500  # of folded lines per source
 WAITING_MAX = 2_000  # lines on their way to the disk
 OTHERS = "others"
 
 
 class Window:
-    """What was refused in the current minute. Pure: `note` says what to write now, `end` what was folded."""
+    """What was refused in the current minute. Pure: `note` gives what to write now, `end` what was folded."""
 
     def __init__(self) -> None:
         self._written: dict[str, int] = {}
@@ -44,7 +44,7 @@ class Window:
             self._written[source] = self._written.get(source, 0) + 1
             return event
         folded = self._folded.setdefault(source, {})
-        alike = replace(event, source=source, target="")  # who, what and why are few; where is his to choose
+        alike = replace(event, source=source, target="")  # the caller chooses the target freely, so it is left out
         if alike not in folded and len(folded) >= KINDS_MAX:
             alike = Event("several", "several", result="denied", source=source)
         folded[alike] = folded.get(alike, 0) + 1
@@ -83,7 +83,7 @@ class Denials:
         self._writer.shutdown(wait=True)
 
     async def _written(self) -> None:
-        """Everything handed in so far, and the count of what waits says so."""
+        """Returns when everything submitted so far is written and counted."""
         await asyncio.get_running_loop().run_in_executor(self._writer, _nothing)
         while self._waiting:
             await asyncio.sleep(0)
@@ -120,4 +120,4 @@ class Denials:
 
 
 def _nothing() -> None:
-    """Runs after everything that was handed in before it."""
+    """Runs after everything that was submitted before it."""

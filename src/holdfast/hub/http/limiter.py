@@ -1,4 +1,4 @@
-"""How often somebody may ask: token buckets by identity or address. Pure; the clock is passed in, memory is bounded."""
+"""How often a caller may ask: token buckets by identity or address. Pure; the clock is passed in, memory is bounded."""
 
 from collections import OrderedDict
 
@@ -9,7 +9,7 @@ from holdfast.model.cadence import NORMAL, Cadence
 from holdfast.model.principal import Principal
 
 TICK_S = 1e-6  # less is an error of addition, not a wait
-KEYS_MAX = 10_000  # buckets remembered; whoever has been quiet longest is forgotten, and begins with a full one again
+KEYS_MAX = 10_000  # buckets kept; the one unused longest is dropped, and that caller begins with a full one again
 
 
 class Rate(Struct, frozen=True):
@@ -52,7 +52,7 @@ class Buckets:
         return wait_s if wait_s > TICK_S else 0.0
 
     def take(self, key: str, now_s: float) -> None:
-        """Never into debt by more than one: who took what he was refused waits no longer than anybody else."""
+        """Never into debt by more than one: a caller that was refused waits no longer than another."""
         empty_s = now_s + self._rate.burst * self._rate.every_s
         self._full_at_s[key] = min(max(self._full_at_s.get(key, now_s), now_s) + self._rate.every_s, empty_s)
         self._full_at_s.move_to_end(key)
@@ -75,12 +75,12 @@ class Limiter:
         self._strangers = Buckets(rates.stranger)
 
     def request(self, principal: Principal, now_s: float) -> None:
-        """Any request of somebody who proved who he is."""
+        """Any request of an identified caller."""
         buckets = self._people if principal.kind in ("operator", "founder") else self._identities
         _spend(buckets, identity(principal), now_s, "requests")
 
     def stranger(self, address: str, now_s: float) -> None:
-        """Before anything is spent on a request that is not yet known to be anybody's."""
+        """Before anything is spent on a request whose sender is not known yet."""
         _refuse(self._strangers, address, now_s, "requests without identity from this address")
 
     def was_stranger(self, address: str, now_s: float) -> None:
@@ -94,7 +94,7 @@ class Limiter:
             _spend(self._polls, key, now_s, "polls")
 
     def register(self, principal: Principal, now_s: float) -> None:
-        """May it register? What counts is said by `registered`."""
+        """Raises if the key may not register now. `registered` is what counts."""
         _refuse(self._registers, principal.key, now_s, "registrations")  # its first one gives the key its name
 
     def registered(self, principal: Principal, now_s: float) -> None:
@@ -102,7 +102,7 @@ class Limiter:
 
 
 def identity(principal: Principal) -> str:
-    """Whoever has two keys of one name shares one allowance; a key that proved no name yet has its own."""
+    """Two keys of one name share one allowance; a key that proved no name yet has its own."""
     return f"{principal.kind}:{principal.name or principal.key}"
 
 

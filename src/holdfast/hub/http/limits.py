@@ -1,4 +1,4 @@
-"""What a stranger may cost the hub before anybody asks who he is: bytes, seconds, places. Decides nothing else."""
+"""Limits of the hub's HTTP interface: bytes, seconds and places. They hold before a caller is identified."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast.errors import TryLater
+from holdfast.ports.http_server import ConnectionLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -15,32 +16,34 @@ KIB = 1024
 MIB = 1024 * KIB
 
 # ---- a connection
-HANDSHAKE_S = 10.0  # from the first moment until TLS stands
-HEAD_S = 15.0  # from then on, or from the first byte of a later request, to the end of its headers
-IDLE_S = 5.0  # between an answer and the first byte of the next request
-IDLE_KNOWN_S = 75.0  # the same for whoever proved who he is: an agent keeps its one connection
-ACCEPT_PAUSE_S = 0.1  # after the system refused to accept
-LINGER_S = 2.0  # reading on after a refusal, so that the refusal arrives instead of a reset
-ANSWER_S = 60.0  # for taking an answer away
+CONNECTION = ConnectionLimits(
+    handshake_s=10.0,
+    head_s=15.0,  # from the end of the handshake, or from the first byte of a later request
+    idle_s=5.0,
+    idle_known_s=75.0,  # an agent keeps its one connection
+    accept_pause_s=0.1,
+    linger_s=2.0,
+    line_bytes_max=8_190,
+    header_bytes_max=8_190,
+    headers_max=64,
+    piece_bytes=64 * KIB,
+)
+ANSWER_S = 60.0  # for fetching a response
 
 # ---- a request
-LINE_BYTES_MAX = 8_190
-HEADER_BYTES_MAX = 8_190
-HEADERS_MAX = 64
 BODY_BYTES_MAX = 1 * MIB
-LARGE_BODY_BYTES_MAX = 48 * MIB  # a commit or a mend
+LARGE_BODY_BYTES_MAX = 48 * MIB  # a commit, or contents stored again
 BODY_S = 15.0  # for any body; one that keeps coming gets a second more per PACE_BYTES …
 BODY_S_MAX = 60.0  # … but never more than this
 PACE_BYTES = 64 * KIB
 
-# ---- everybody together
+# ---- all connections together
 LARGE_BODIES = 1  # in memory at once
 LARGE_BODIES_WAITING = 2
 LARGE_WAIT_S = 30.0
 BODIES_BYTES_MAX = 16 * MIB  # of ordinary bodies, sum over all connections
 ANSWERS_BYTES_MAX = 64 * MIB  # of answers on their way out
-SMALL_ANSWER_BYTES = 64 * KIB  # always given, above all the one that says a commit is durable
-PIECE_BYTES = 64 * KIB  # in which a larger one is written
+SMALL_ANSWER_BYTES = 64 * KIB  # always sent: above all the confirmation of a commit
 SWEEPS_WAITING = 2  # readers of the whole ledger, one at a time
 
 # ---- a page
@@ -49,7 +52,7 @@ LINKS_MAX = 500
 LINKS_PAGE_BYTES = 4 * MIB
 AUDIT_LINES_MAX = 1_000
 
-DRAIN_S = 5.0  # for what runs when the hub is told to stop
+DRAIN_S = 5.0  # for requests under way when the hub stops
 
 
 def busy(what: str) -> TryLater:
@@ -64,7 +67,7 @@ def body_deadline_s(received_bytes: int) -> float:
 
 
 class Turnstile:
-    """So many inside, so many waiting in line, nobody else. For one event loop."""
+    """So many inside, so many waiting in line; one more is refused. For one event loop."""
 
     def __init__(self, inside: int, waiting: int, wait_s: float, what: str) -> None:
         self._free = asyncio.Semaphore(inside)

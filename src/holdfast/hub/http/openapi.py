@@ -1,29 +1,31 @@
-"""The description of the HTTP interface, made from the route table and the message types themselves. Pure."""
+"""The OpenAPI description of the HTTP interface, made from the route table and the message types. Pure."""
 
 import re
 from typing import Any
 
 import msgspec
 
-from holdfast.hub.http.errors_http import BYTES, JSON
-from holdfast.hub.http.routes import ROUTES, Parameter, Route, Word
+from holdfast.hub.http import permissions
+from holdfast.hub.http.route import Parameter, Route, Word
+from holdfast.hub.http.routes import ROUTES
+from holdfast.hub.http.serving.responses import BYTES
 from holdfast.model.ids import DIGEST_PATTERN
 from holdfast.model.token import TOKEN_ID_PATTERN
-from holdfast.trust import permissions
+from holdfast.ports.http_server import JSON
 from holdfast.wire.faults import EXIT_HEADER, Fault
 
 REASONS = {
-    400: "The request cannot be understood, its body is not called JSON, or its bytes are not what they claim to be",
-    401: "No credential, or one that does not hold; `clock_skew` is signed by the hub and tells its time",
-    403: "Sent by a web page (`cross_site`), not permitted to who asks, or lacking operators' signatures",
-    404: "There is no such thing",
+    400: "The request is malformed, its body is not declared as JSON, or a digest does not match",
+    401: "No valid credential; `clock_skew` carries the hub's time, signed by the hub",
+    403: "Sent by a web page (`cross_site`), not permitted to this caller, or lacking operators' signatures",
+    404: "Not found",
     408: "The request did not arrive in time",
-    409: "Somebody was faster, or the hub's own ledger is damaged; `code` tells which",
+    409: "Another change came first, or the hub's ledger is damaged: see `code`",
     413: "The body is too long",
     415: "The body is compressed",
-    417: "Something else than 100-continue is expected",
-    429: "Too much at once; try again",
-    503: "Not now; try again",
+    417: "The request expects something other than 100-continue",
+    429: "Too many requests; try again later",
+    503: "Not available now; try again later",
 }
 ALWAYS = (401, 403, 429, 503)
 _SIGNED, _TOKEN = "signature", "token"
@@ -60,7 +62,7 @@ def description() -> dict[str, Any]:
         "info": {
             "title": "Holdfast hub",
             "version": "1",
-            "description": "The hub keeps what operators signed and hands it out. Bytes are base64 in JSON.",
+            "description": "The hub stores and serves what operators signed. Bytes are base64 in JSON.",
         },
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": SCHEMES},
@@ -75,7 +77,7 @@ def _operation(route: Route) -> dict[str, Any]:
         + [_in_query(parameter) for parameter in route.query],
         "responses": {"200": _answer(route)} | {str(s): _fault(REASONS[s]) for s in sorted({*route.refusals, *ALWAYS})},
     }
-    operation["responses"]["default"] = _fault("Anything else that went wrong")
+    operation["responses"]["default"] = _fault("Any other failure")
     operation["security"] = _security(route)
     if route.request is not None:
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _schema(route.request)}}}

@@ -1,4 +1,4 @@
-"""What the fleet's desk refuses, in the audit log: one line each; of a flood, one line for all that are alike (D9)."""
+"""Write the fleet's refusals into the audit log: one line each; of a flood, one line for all equal ones (D9)."""
 
 import asyncio
 

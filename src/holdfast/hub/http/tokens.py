@@ -1,4 +1,4 @@
-"""The tokens of a hub: made, listed, revoked, and recognised. Keeps hashes only; says a secret once."""
+"""The tokens of a hub: made, listed, revoked, and recognised. Keeps hashes only; shows a secret once."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ class Tokens:
         self._random = random
 
     def create(self, by: Principal, name: str, expires_in_s: int) -> NewToken:
-        """`by` is who asked, as authenticated."""
+        """`by` is the authenticated caller."""
         if not 0 < expires_in_s <= EXPIRES_S_MAX:
             raise Invalid(
                 f"a token lives between one second and {EXPIRES_S_MAX // 86400} days",
@@ -62,7 +62,7 @@ class Tokens:
         return shown(ended)
 
     def principal_of(self, text: str) -> Principal:
-        """Who holds this token, or Unauthenticated."""
+        """The principal of this token; raises Unauthenticated."""
         record = self._store.get(keys.token(tokens.id_of(text)))
         return tokens.check(_decode(record.value) if record else None, text, self._clock.now_s())
 

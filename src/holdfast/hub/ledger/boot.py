@@ -1,4 +1,4 @@
-"""Boot from what was applied, and from nothing else: load, verify, quarantine. Takes no lock, writes nothing (O-34)."""
+"""Boot from the applied revision only: load, verify, quarantine. Takes no lock, writes nothing (O-34)."""
 
 from msgspec import Struct
 

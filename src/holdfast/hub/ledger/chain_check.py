@@ -33,7 +33,7 @@ def from_seen(fleet: str, seen: Head, link: Link, contents: Mapping[str, bytes])
 
 def follow(so_far: Followed, link: Link, contents: Mapping[str, bytes]) -> Followed:
     """One revision further, judged as the hub judged it when it was committed."""
-    reached = step(so_far.at, link)  # somebody entitled signed it: only now is its content worth reading
+    reached = step(so_far.at, link)  # an operator with that right signed it: only now read its content
     table = table_of(link, contents)
     check_header(link.header, table)
     judged = judge(so_far.table, table, contents, contents, link.header.number)

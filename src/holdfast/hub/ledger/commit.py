@@ -1,18 +1,15 @@
-"""Take one signed revision into the ledger: preview everything, then write at once or not at all (I-08)."""
+"""Preview a signed revision: every reason to refuse it, before anything is written. commit_write.py writes it."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.errors import Conflict, Corrupt, HoldfastError, SignatureRequired
+from holdfast.errors import Conflict, Corrupt, SignatureRequired
 from holdfast.hub.ledger import reading
 from holdfast.ledger import keys
-from holdfast.ledger.recovery import settle
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, head_of, table_of
-from holdfast.model.record import Approval, Pin, Recovery, RevisionRecord
 from holdfast.model.revision import (
     Candidate,
     Head,
@@ -27,15 +24,9 @@ from holdfast.planning.contents import layered
 from holdfast.planning.header import check_header
 from holdfast.planning.succession import Judged, judge
 from holdfast.planning.unsound import Unsound
-from holdfast.ports.clock import Clock
-from holdfast.ports.ledger_store import LedgerStore, Moved, Reading, Transaction
-from holdfast.ports.random_source import RandomSource
+from holdfast.ports.ledger_store import Reading
 from holdfast.trust.approval import Approved, approve_keys, refuse_unsigned, verified_keys
 from holdfast.trust.chain import check_succession
-
-STAGED_ABOVE_BLOBS = 2_000
-STAGED_ABOVE_BYTES = 8 * 1024 * 1024
-STAGE_BLOBS = 1_000
 
 
 class Preview(Struct, frozen=True):
@@ -70,7 +61,7 @@ def _preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Pr
     trust = canonical.decode(_content(known, header.trust, "the trust"), Trust, "the trust")
     current = applied.trust if applied else trust
     keys_signed = verified_keys(candidate.header, candidate.signatures)
-    refuse_unsigned(keys_signed, current)  # nothing dear is computed for a stranger
+    refuse_unsigned(keys_signed, current)  # no costly computation for an unsigned request
     table = decode_table(_content(known, header.resources, "the resource table"))
     manifests = check_header(header, table)
     judged = judge(table_of(applied), table, reading.Contents(store), known, header.number)
@@ -86,7 +77,7 @@ def _preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Pr
 def _check_base(store: Reading, applied: Applied | None, header: Header) -> None:
     head = head_of(applied)
     if header.number <= head.number or header.parent != head.digest:
-        raise _stale(header, head)
+        raise stale(header, head)
     if applied is not None:
         check_succession(applied.fleet_id, head, header)
         return
@@ -102,10 +93,10 @@ def _check_base(store: Reading, applied: Applied | None, header: Header) -> None
         check_succession(pinned.fleet, head, header)
 
 
-def _stale(header: Header, head: Head) -> Conflict:
+def stale(header: Header, head: Head) -> Conflict:
     return Conflict(
         f"this plan was made on top of revision {header.number - 1}, but the ledger is at revision {head.number}",
-        remedy="plan again and look at the changes anew: holdfast plan",
+        remedy="plan again and look at the changes again: holdfast plan",
         code="stale_base",
     )
 
@@ -124,7 +115,7 @@ def _checked_blobs(candidate: Candidate, header: Header) -> dict[str, bytes]:
 
 
 def _wanted(blobs: Mapping[str, bytes], header: Header, table: Table) -> dict[str, bytes]:
-    """Only what the signed header leads to; whoever carried the revision may have added more."""
+    """Only what the signed header leads to; the sender may have added more."""
     wanted = {header.resources, *(digest for entry in table.entries.values() for digest in entry.needs)}
     return {digest: content for digest, content in blobs.items() if digest in wanted}
 
@@ -135,7 +126,7 @@ def _fresh(manifests: Mapping[str, bytes], applied: Applied | None) -> dict[str,
 
 
 def _check_complete(store: Reading, table: Table, before: Table, blobs: Mapping[str, bytes]) -> None:
-    """What the parent already has is the parent's affair: its damage is shown by status and mended by an apply."""
+    """Contents of the parent are not checked here: status shows their damage, an apply repairs it."""
     held = {digest for entry in before.entries.values() for digest in entry.needs}
     outside = {digest for entry in table.entries.values() for digest in entry.needs} - blobs.keys() - held
     absent = outside - store.has_blobs(outside) if outside else set()
@@ -153,104 +144,3 @@ def _content(known: Mapping[str, bytes], digest: str, what: str) -> bytes:
         return known[digest]
     except KeyError:
         raise Unsound(f"{what} is missing") from None
-
-
-# ---- writing --------------------------------------------------------------------------------------------------------
-
-
-def write(
-    store: LedgerStore,
-    head_version: int,
-    ready: Preview,
-    signatures: tuple[str, ...],
-    clock: Clock,
-    random: RandomSource,
-) -> int:
-    """One transaction, its store revision returned; only an unusually large revision stages its blobs first."""
-    record = _record(ready, signatures, clock.now_s())
-    final = Transaction(
-        expect={keys.HEAD: head_version, keys.revision(ready.head.number): 0},
-        put={keys.HEAD: _json(ready.head), keys.revision(ready.head.number): _json(record)},
-        blobs=ready.blobs,
-    )
-    if head_version == 0 and store.get(keys.PIN) is None:
-        final = msgspec.structs.replace(
-            final,
-            put={**final.put, keys.PIN: _json(Pin(keys.FORMAT, ready.header.fleet))},
-            expect={**final.expect, keys.PIN: 0},
-        )
-    large = len(ready.blobs) > STAGED_ABOVE_BLOBS or sum(map(len, ready.blobs.values())) > STAGED_ABOVE_BYTES
-    try:
-        return _staged(store, final, ready, clock, random) if large else store.commit(final)
-    except Moved as trouble:  # somebody else was faster between the preview and here
-        raise _stale(ready.header, reading.head_of(store)) from trouble
-
-
-def _staged(store: LedgerStore, final: Transaction, ready: Preview, clock: Clock, random: RandomSource) -> int:
-    """Arm, stage in portions so that nobody waits long for the writer, then move head and disarm in one step."""
-    digests = tuple(sorted(ready.blobs))
-    head = reading.head_of(store)
-    name = random.token(8).hex()
-    armed = Recovery(name, head.number, head.digest, ready.head.digest, clock.now_s(), digests)
-    version = store.commit(Transaction(expect={keys.recovery(name): 0}, put={keys.recovery(name): _json(armed)}))
-    try:
-        for at in range(0, len(digests), STAGE_BLOBS):
-            portion = {digest: ready.blobs[digest] for digest in digests[at : at + STAGE_BLOBS]}
-            store.commit(Transaction(expect={}, put={}, blobs=portion))
-        # Whoever swept the record in between also dropped what was staged: then this last step must fail.
-        expect = {**final.expect, keys.recovery(name): version}
-        return store.commit(msgspec.structs.replace(final, expect=expect, delete=(keys.recovery(name),), blobs={}))
-    except HoldfastError:
-        with suppress(HoldfastError):  # refused, not killed: our own record must not block the next boot
-            _settle(store, armed)
-        raise
-
-
-def sweep(store: LedgerStore) -> list[str]:
-    """Settle every commit that was cut short; says what it did. Safe to repeat."""
-    return [said for record in reading.recoveries(store) if (said := _settle(store, record))]
-
-
-def _settle(store: LedgerStore, record: Recovery) -> str | None:
-    entry = store.get(keys.recovery(record.id))
-    if entry is None:
-        return None
-    head = reading.head_of(store)
-    settled = settle(record, head, _referenced(store, head))
-    store.commit(
-        Transaction(
-            expect={keys.recovery(record.id): entry.modified},
-            put={},
-            delete=(keys.recovery(record.id),),
-            drop_blobs=settled.drop_blobs,
-        )
-    )
-    return f"{settled.outcome}: {settled.why}"
-
-
-def _referenced(store: LedgerStore, head: Head) -> set[str]:
-    """Digests that any stored revision needs."""
-    needed: set[str] = set()
-    first = reading.kept_from(store)
-    for number in range(1, head.number + 1):
-        digest = reading.record_of(store, number).digest
-        header = decode_header(store.blob(digest) or b"")
-        needed |= {digest, header.resources, header.trust, *header.manifests.values()}
-        content = store.blob(header.resources)
-        if content is None and number < first:
-            continue  # not kept when the ledger was rebuilt
-        table = decode_table(content or b"")
-        needed |= {digest for entry in table.entries.values() for digest in entry.needs}
-    return needed
-
-
-def _record(ready: Preview, signatures: tuple[str, ...], now_s: float) -> RevisionRecord:
-    kinds: dict[str, int] = {}
-    for change in ready.judged.changes:
-        kinds[change.kind] = kinds.get(change.kind, 0) + 1
-    approval = Approval(ready.approved.grade, ready.approved.signers, ready.judged.removals)
-    return RevisionRecord(ready.head.number, ready.head.digest, signatures, now_s, approval, kinds)
-
-
-def _json(value: object) -> bytes:
-    return canonical.encode(value)

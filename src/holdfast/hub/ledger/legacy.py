@@ -48,7 +48,7 @@ def directory_of(config: str) -> str:
 
 
 class LegacySource:
-    """Has the methods of a hub. The fleet was read and checked by whoever calls, once, before anything listens."""
+    """Has the methods of a hub. The caller read and checked the fleet once, before the hub listens."""
 
     def __init__(self, fleet: Fleet) -> None:
         kinds: dict[str, Mapping[str, object]] = {
@@ -88,7 +88,7 @@ class LegacySource:
 
     def status(self) -> HubStatus:
         unsigned = StatusFinding(
-            "legacy_source", "warning", "this hub serves a hand-written fleet directory that nobody signed", MIGRATE
+            "legacy_source", "warning", "this hub serves a fleet directory without signatures", MIGRATE
         )
         return HubStatus(__version__, "config", "", NO_HEAD, NO_HEAD, dict(self._resources), (), (unsigned,))
 

@@ -1,96 +1,23 @@
-"""The mailbox: one loaded revision, and commits on top of it. Serves HTTP and the offline command line alike."""
+"""One loaded revision, and commits on top of it. Serves HTTP and the offline command line alike."""
 
 from collections.abc import Mapping, Sequence
 
-from holdfast import __version__
 from holdfast.errors import Conflict, Corrupt, HoldfastError
-from holdfast.hub.ledger import commit, reading
+from holdfast.hub.ledger import commit, commit_write, reading, recoveries
 from holdfast.hub.ledger.commit import Preview
+from holdfast.hub.ledger.revision_reader import RevisionReader, revision_behind
 from holdfast.ledger import keys
-from holdfast.ledger.boot_findings import (
-    CONTENT_CODES,
-    MANIFEST_CODES,
-    SECRET_LOST,
-    Finding,
-    finding,
-    lost_digest,
-    quarantined,
-)
+from holdfast.ledger.boot_findings import CONTENT_CODES, MANIFEST_CODES, SECRET_LOST, Finding, finding, lost_digest
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, head_of, needed
-from holdfast.model.hub_status import HubStatus, StatusFinding
-from holdfast.model.ids import kind_of
-from holdfast.model.observation import NodeObservation
-from holdfast.model.record import Link, RevisionRecord
 from holdfast.model.revision import Candidate, Head
 from holdfast.ports.clock import Clock
 from holdfast.ports.high_water import HighWater
-from holdfast.ports.ledger_store import LedgerReader, LedgerStore, Reading, Transaction
+from holdfast.ports.ledger_store import LedgerStore, Reading, Transaction
 from holdfast.ports.random_source import RandomSource
 
 
-class ReadingMailbox:
-    """Serves what it loaded; a head that moved behind its back is reported, not followed (C-16)."""
-
-    def __init__(
-        self, store: LedgerReader, clock: Clock, loaded: reading.Loaded, findings: Sequence[Finding] = ()
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._loaded = reading.rebound(loaded, store)  # the boot may have read through another handle
-        self._findings = tuple(findings)
-        self._since_s = clock.monotonic_s()
-        self._coming: Head | None = None  # being written by this very object
-
-    def applied(self) -> Applied | None:
-        return self._loaded.applied
-
-    def records(self, newest: int, limit: int) -> list[RevisionRecord]:
-        """Of what is served: a revision committed behind this hub's back is not in its history yet."""
-        top = head_of(self._loaded.applied).number
-        return reading.records(self._store, min(newest, top) if newest else top, limit)
-
-    def links(self, first: int, last: int) -> list[Link]:
-        return reading.links(self._store, first, last)
-
-    def blob(self, digest: str) -> bytes | None:
-        return self._store.blob(digest)
-
-    def observations(self) -> Mapping[str, NodeObservation]:
-        return reading.observations(self._store)
-
-    def status(self) -> HubStatus:
-        applied, head, behind = self._heads()
-        serving = head_of(applied)
-        findings = list(self._findings)
-        if behind:
-            findings.append(_behind(serving, head))
-        held = quarantined(findings)
-        kinds: dict[str, int] = {}
-        for address in applied.table.entries if applied else ():
-            if address not in held:
-                kinds[kind_of(address)] = kinds.get(kind_of(address), 0) + 1
-        age_s = round(self._clock.monotonic_s() - self._since_s, 3)
-        shown = tuple(StatusFinding(f.code, f.level, f.message, f.remedy, f.address, age_s) for f in findings)
-        fleet = applied.fleet_id if applied else ""
-        return HubStatus(__version__, "ledger", fleet, serving, head, kinds, tuple(sorted(held)), shown)
-
-    def _heads(self) -> tuple[Applied | None, Head, bool]:
-        """What is served, what the ledger has, and if others brought it there: our own commit may be half-way."""
-        while True:
-            loaded, head, coming = self._loaded, reading.head_of(self._store), self._coming
-            if loaded is self._loaded:
-                return loaded.applied, head, head not in (head_of(loaded.applied), coming)
-
-    def damaged(self) -> list[str]:
-        applied = self._loaded.applied
-        return self._damaged(needed(applied)) if applied else []
-
-    def _damaged(self, digests: Sequence[str]) -> list[str]:
-        return [digest for digest, stored in reading.stored_digests(self._store, digests) if stored != digest]
-
-
-class Revisions(ReadingMailbox):
+class Revisions(RevisionReader):
     """The same, and takes signed revisions."""
 
     def __init__(
@@ -114,7 +41,7 @@ class Revisions(ReadingMailbox):
         applied = Applied(ready.head, ready.header, ready.table, ready.trust, reading.Contents(self._store))
         self._coming = ready.head
         try:
-            version = commit.write(self._writable, base, ready, candidate.signatures, self._clock, self._random)
+            version = commit_write.write(self._writable, base, ready, candidate.signatures, self._clock, self._random)
             self._loaded = reading.Loaded(applied, version)
         finally:
             self._coming = None
@@ -123,7 +50,7 @@ class Revisions(ReadingMailbox):
         return ready.head
 
     def _raise_mark(self, head: Head) -> None:
-        """The revision is committed by now; a mark that cannot follow is worth a finding, not a false failure."""
+        """The revision is committed by now: a mark that cannot be raised is a finding, not a failure."""
         self._findings = tuple(f for f in self._findings if f.code != "high_water_behind")
         try:
             self._high_water.raise_to(head)
@@ -131,19 +58,19 @@ class Revisions(ReadingMailbox):
             self._findings += (finding("high_water_behind", trouble.message),)
 
     def _preview(self, candidate: Candidate) -> Preview:
-        """All questions in one reading: they are about the same moment then, and cost a third."""
+        """All checks in one reading: they see the same state then, and cost a third."""
         with self._store.reading() as view:
             self._refuse_when_behind(view)
             if not reading.recoveries(view):
                 return commit.preview(view, self._loaded, candidate)
-        commit.sweep(self._writable)
+        recoveries.sweep(self._writable)
         with self._store.reading() as view:
             return commit.preview(view, self._loaded, candidate)
 
     def _refuse_when_behind(self, view: Reading) -> None:
         record = view.get(keys.HEAD)
         if (record.modified if record else 0) != self._loaded.head_version:
-            behind = _behind(head_of(self._loaded.applied), reading.head_of(view))
+            behind = revision_behind(head_of(self._loaded.applied), reading.head_of(view))
             raise Conflict(behind.message, remedy=behind.remedy, code=behind.code)
 
     def mend(self, blobs: Mapping[str, bytes]) -> int:
@@ -168,13 +95,8 @@ class Revisions(ReadingMailbox):
         return len(good)
 
 
-def _behind(serving: Head, head: Head) -> Finding:
-    text = f"this hub serves revision {serving.number}, but revision {head.number} was committed behind its back"
-    return finding("revision_behind", text)
-
-
 def _still_true(found: Finding, before: Applied | None, after: Applied) -> bool:
-    """A finding about one resource is over once it was applied anew; about a content, once it is another."""
+    """A finding about a resource ends when it is applied again; one about a content ends when the content changes."""
     if not found.address or before is None:
         return True
     if found.code in (*CONTENT_CODES, *MANIFEST_CODES):

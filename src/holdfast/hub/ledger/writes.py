@@ -1,4 +1,4 @@
-"""Writes on their way into the ledger: waited for, or only complained about when they fail."""
+"""Writes under way into the ledger: wait for them, or only log their failure."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ async def durable(writing: "Future[int]") -> int:
 
 
 def noted(writing: "Future[int]") -> None:
-    """Worth a line in the log if it fails, and nothing more: it is told again with the next change."""
+    """Only log a failure: the next change writes it again."""
     writing.add_done_callback(_complain)
 
 

@@ -1,4 +1,4 @@
-"""May this key become, or come back as, that node? Every reason to refuse, before anything is written (M-21, M-22)."""
+"""Decide whether a key may join as a node: every reason to refuse, before anything is written (M-21, M-22)."""
 
 import msgspec
 from msgspec import Struct
@@ -74,8 +74,8 @@ def admit(registry: Registry, store: Reading, principal: Principal, request: Joi
 
 
 def writing(admission: Admission) -> Transaction:
-    """Consumed invite and enrolment in one step: a token is good once, whatever crashes. Nobody else may have become
-    this node since it was judged: two invites of one name, used in the same moment, make one node."""
+    """Consume the invite and enrol in one transaction: a token works once, whatever crashes. It fails if another key
+    enrolled since the check: two invites of one name, used at the same time, make one node."""
     record = admission.record
     assert record is not None, "nothing is to be written for a key that is in force"
     name = admission.member.name
@@ -90,13 +90,13 @@ def writing(admission: Admission) -> Transaction:
 
 
 def overtaken(admission: Admission, moved: Moved) -> HoldfastError:
-    """Why nothing was written: somebody else came in the same moment, with this token or with another one."""
+    """Why nothing was written: another request was faster, with this token or with another one."""
     name = admission.member.name
     return used(name) if moved.key == keys.invite(admission.invite) else _taken(name)
 
 
 def _was_spent(store: Reading, invite: str, member: Member, key: str) -> bool:
-    """True: by this very key, whose answer may have been lost on the way; by another one it is refused."""
+    """True: by this key, whose answer may have been lost. Raises if another key used it."""
     record = store.get(keys.invite(invite))
     if record is None:
         return False

@@ -1,4 +1,4 @@
-"""Call a node that lets itself be called: as the applied revision pins it, or not at all (C-01)."""
+"""Call a node that accepts calls of the hub, and verify it by the key in the applied revision (C-01)."""
 
 import logging
 
@@ -9,11 +9,8 @@ from holdfast.errors import Conflict, HoldfastError
 from holdfast.hub.nodes.reports import Kept
 from holdfast.ledger import keys
 from holdfast.model import canonical
-from holdfast.model.applied import Applied, content
-from holdfast.model.fleet import Node
-from holdfast.model.ids import FLEET
+from holdfast.model.applied import Applied
 from holdfast.model.report import Report
-from holdfast.planning.documents import FleetDocument
 from holdfast.ports.agent_link import AgentLink, Callee, WrongNode
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.ledger_store import Reading
@@ -64,10 +61,8 @@ def callee(applied: Applied, node: str, claimed: str, issuer: bytes) -> Callee:
         raise _unpinned(f"revision {applied.head.number} does not say yet which certificates are {node}'s")
     if canonical.digest(issuer) != entry.identity.issuer:
         raise _unpinned(f"its issuing certificate is not the one that revision {applied.head.number} pins")
-    declared = msgspec.json.decode(content(applied.contents, entry.digest, f"node.{node}"), type=Node)
-    document = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-    settings = msgspec.json.decode(document, type=FleetDocument).settings
-    name = listener_name(node, declared.roles, settings)
+    declared = applied.node(node)
+    name = listener_name(node, declared.roles, applied.fleet().settings)
     return Callee(node, declared.address or claimed, entry.identity.key, issuer, name, applied.fleet_id)
 
 

@@ -1,105 +1,104 @@
-"""Nodes at the counter: what they bring is taken and kept, what is new for them is answered, else their line is held.
+"""Handle a check-in: store the node's report, answer with anything new, else hold the request (long poll).
 
-A check-in with nothing to say touches no ledger, encodes nothing and copies nothing.
+A check-in without news reads no ledger, encodes nothing and copies nothing.
 """
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from holdfast.errors import Corrupt, HoldfastError, NotPermitted
+from holdfast.errors import HoldfastError, NotPermitted
 from holdfast.hub.http.refusals import Refusals
-from holdfast.hub.ledger.writes import durable, noted
+from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes import reports as node_reports
-from holdfast.hub.nodes.link_cache import LinkCache
+from holdfast.hub.nodes.intake import Intake
+from holdfast.hub.nodes.link_cache import NOTHING, LinkCache
 from holdfast.hub.nodes.liveness import Liveness
 from holdfast.hub.nodes.member import Member
-from holdfast.hub.nodes.registry import Registry, check_roles, fingerprint
+from holdfast.hub.nodes.registry import Registry, check_roles
 from holdfast.hub.orders import queue as order_queue
-from holdfast.ledger import keys
-from holdfast.model.applied import Applied, content
-from holdfast.model.audit import Event
+from holdfast.hub.watched_fleet import WatchedFleet
+from holdfast.model.applied import Applied
 from holdfast.model.checkin import HOLD_S_MAX, CheckIn, CheckInAnswer
 from holdfast.model.principal import Principal
-from holdfast.model.record import Link
 from holdfast.model.revision import NO_HEAD
-from holdfast.ports.audit_log import AuditLog
-from holdfast.ports.clock import Clock
-from holdfast.ports.ledger_store import LedgerStore, Transaction
-
-log = logging.getLogger("holdfast.fleet")
 
 
 class CheckInHandler:
-    """Belongs to the event loop. `attend` gives the loop's time, `follow_head` what is applied by now, and `told` hears
-    of every node whose word is another one than before."""
+    """Belongs to the event loop."""
 
     def __init__(
         self,
+        *,
         registry: Registry,
-        store: LedgerStore,
-        clock: Clock,
-        audit: AuditLog,
-        watch: Liveness,
-        refusals: Refusals,
+        fleet: WatchedFleet,
+        liveness: Liveness,
+        intake: Intake,
         links: LinkCache,
-        attend: Callable[[], float],
-        follow_head: Callable[[], Applied | None],
-        told: Callable[[Member], None],
+        refusals: Refusals,
+        time: HubTime,
     ) -> None:
         self._registry = registry
-        self._store = store
-        self._clock = clock
-        self._audit = audit
-        self._watch = watch
-        self._refusals = refusals
+        self._fleet = fleet
+        self._liveness = liveness
+        self._intake = intake
         self._links = links
-        self._attend = attend
-        self._follow_head = follow_head
-        self._told = told
+        self._refusals = refusals
+        self._time = time
 
     async def check_in(
         self, principal: Principal, message: CheckIn, source: str, is_gone: Callable[[], bool] = lambda: False
     ) -> CheckInAnswer:
-        loop_s = self._attend()
-        applied = self._follow_head()
+        loop_s = self._fleet.attend()
+        applied = self._fleet.applied()
         member = self._registry.members.get(principal.name)
         if applied is None or member is None or principal.kind != "node" or member.key != principal.key:
             return self._stranger(principal, message, source)
         if message.node != member.name or message.roles:
             self._check_assertions(member, message, source)
-        member.bell.replace()  # a node has one line; what is still held on an older one would be said into the void
-        now_s = self._clock.now_s()
-        self._watch.heard(member, loop_s)
+        member.bell.replace()  # a node has one connection: the answer to an older held request would be lost
+        self._liveness.heard(member, loop_s)
+        taken = await self._take(principal, member, message, applied, source, loop_s)
+        if not (taken or self._has_news(member, message, applied, loop_s)):
+            hold_s = self._hold_s(member, message, applied, loop_s)
+            if hold_s > 0:
+                try:
+                    woken = await member.bell.wait(hold_s)
+                finally:  # also if the connection broke: from now on the hub waits for the node
+                    member.turn_s = loop_s = self._fleet.attend()
+                if woken == "replaced":
+                    return self._bare(applied, member)
+                applied = self._fleet.applied()
+                if applied is None or member.key != principal.key:
+                    return CheckInAnswer(NO_HEAD, self._time.now_s(), registered=False)
+        if is_gone():  # an order leased to a dead connection would be missing until the lease ends
+            return self._bare(applied, member)
+        return self._answer(member, message, applied, taken, loop_s)
+
+    async def _take(
+        self, principal: Principal, member: Member, message: CheckIn, applied: Applied, source: str, loop_s: float
+    ) -> tuple[str, ...]:
+        """Store what the node sent; return the ids of order results that it need not send again."""
         if message.clock_s:
-            member.skew_s = message.clock_s - now_s
-        if member.audit_key != member.key and node_reports.is_other_log(member):
-            await self._begin_log(member, source)
+            member.skew_s = message.clock_s - self._time.now_s()
+        if member.audit.key != member.key and node_reports.is_other_log(member):
+            await self._intake.begin_log(member, source)
         if message.pulse is not None or message.report or message.audit or message.address:
             try:
-                await self._take(member, message, applied, source)
+                changed = await self._intake.take(member, message, applied.fleet_id, source)
+                if changed or (message.pulse is not None and self._fleet.follows_pulses(member.name)):
+                    self._fleet.reported(member)
             except NotPermitted as trouble:
                 self._refusals.note(principal, "check-in", f"node.{member.name}", trouble, source)
                 raise
             if message.heartbeat:
                 member.heartbeat_s = loop_s
-        taken = await self._take_results(member, message, source) if message.results else ()
-        if not (taken or self._has_news(member, message, applied, loop_s)):
-            hold_s = min(message.wait_s, HOLD_S_MAX)
-            if member.told is not None and message.seen != applied.head:  # told before, and does not follow
-                hold_s = min(hold_s, member.told_s + self._registry.cadence.poll_s - loop_s)
-            if hold_s > 0:
-                try:
-                    woken = await member.bell.wait(hold_s)
-                finally:  # also when its line broke: from now on it is the node that has to speak
-                    member.turn_s = loop_s = self._attend()
-                if woken == "replaced":
-                    return self._bare(applied, member)
-                applied = self._follow_head()
-                if applied is None or member.key != principal.key:
-                    return CheckInAnswer(NO_HEAD, self._clock.now_s(), registered=False)
-        if is_gone():  # an order leased to a dead line would be missing until the lease runs out
-            return self._bare(applied, member)
-        return self._answer(member, message, applied, taken, loop_s)
+        return await self._intake.take_results(member, message, source) if message.results else ()
+
+    def _hold_s(self, member: Member, message: CheckIn, applied: Applied, loop_s: float) -> float:
+        hold_s = min(message.wait_s, HOLD_S_MAX)
+        if member.answered.heads is not None and message.seen != applied.head:  # it has the head and does not follow
+            hold_s = min(hold_s, member.answered.last_s + self._registry.cadence.poll_s - loop_s)
+        return hold_s
 
     def _has_news(self, member: Member, message: CheckIn, applied: Applied, loop_s: float) -> bool:
         if member.orders:
@@ -109,68 +108,53 @@ class CheckInHandler:
                 return True
         if message.pulse is not None and node_reports.wants_report(member):
             return True
-        if member.aside != member.hints_told:
+        if _differ(self._fleet.hints(member.name), member.answered.hints):
             return True
         if message.seen == applied.head or message.seen.number >= applied.head.number:
-            return False  # nothing newer is here, whatever the node has
-        told = member.told
-        if told is None or told[0] != message.seen or told[1] != applied.head:
+            return False  # the hub has nothing newer
+        if member.answered.heads != (message.seen, applied.head):
             return True
-        return loop_s - member.told_s >= self._registry.cadence.poll_s
+        return loop_s - member.answered.last_s >= self._registry.cadence.poll_s
 
     def _answer(
         self, member: Member, message: CheckIn, applied: Applied, taken: tuple[str, ...], loop_s: float
     ) -> CheckInAnswer:
-        head = applied.head
-        now_s = self._clock.now_s()
-        links: tuple[Link, ...] = ()
-        manifest = b""
+        head, answered = applied.head, member.answered
+        offer = NOTHING
         if message.seen != head and message.seen.number < head.number:
-            links = self._links.after(message.seen, head)
-            manifest = self._manifest(member, applied)
-            if member.told != (message.seen, head):
-                member.told, member.told_first_s = (message.seen, head), loop_s
-            member.told_s = loop_s
-        elif member.told is not None and message.seen == head:
-            member.told = None
-        orders = order_queue.deliver(member, loop_s, now_s) if member.orders else ()
-        standby, released, withdrawn = member.hints_told = member.aside
+            offer = self._links.offer(member.name, message.seen, applied)
+            if answered.heads != (message.seen, head):
+                answered.heads, answered.first_s = (message.seen, head), loop_s
+            answered.last_s = loop_s
+        elif answered.heads is not None and message.seen == head:
+            answered.heads = None
+        now_s = self._time.now_s()
+        answered.hints = hints = self._fleet.hints(member.name)
+        by_field: dict[str, Any] = dict(hints)
         return CheckInAnswer(
             head,
             now_s,
-            links,
-            manifest,
-            orders,
+            offer.links,
+            offer.manifest,
+            order_queue.deliver(member, loop_s, now_s) if member.orders else (),
             taken,
             node_reports.wants_report(member),
             cadence=self._registry.cadence,
-            audit_seen=member.audit_head.number if member.audit_head is not None else 0,
-            standby=standby if self._watch.ready else None,
-            released=released,
-            withdrawn=withdrawn,
+            audit_seen=member.audit.number,
+            **by_field,
         )
 
     def _bare(self, applied: Applied, member: Member) -> CheckInAnswer:
-        """To a line the node has given up already: nothing that would be missed."""
-        seen = member.audit_head.number if member.audit_head is not None else 0
-        return CheckInAnswer(applied.head, self._clock.now_s(), cadence=self._registry.cadence, audit_seen=seen)
-
-    def _manifest(self, member: Member, applied: Applied) -> bytes:
-        digest = applied.header.manifests.get(member.name)
-        if digest is None:
-            raise Corrupt(
-                f"revision {applied.head.number} has no manifest of {member.name}",
-                remedy="holdfast hub check names what is damaged",
-                code="manifest_missing",
-            )
-        return content(applied.contents, digest, f"the manifest of {member.name}")
+        """For a connection that the node has given up: contains nothing that it would miss."""
+        cadence = self._registry.cadence
+        return CheckInAnswer(applied.head, self._time.now_s(), cadence=cadence, audit_seen=member.audit.number)
 
     def _stranger(self, principal: Principal, message: CheckIn, source: str) -> CheckInAnswer:
-        """A key that is no node's (any more) learns that, and nothing else (D-04)."""
+        """The answer to a key that is not, or no longer, a node's: it contains nothing else (D-04)."""
         who = NotPermitted("this key belongs to no node of this fleet", remedy="holdfast agent join TOKEN")
         self._refusals.note(principal, "check-in", f"node.{message.node[:60]}", who, source)
-        lost = self._registry.applied is None and self._store.get(keys.PIN) is not None
-        return CheckInAnswer(NO_HEAD, self._clock.now_s(), registered=False, salvage_wanted=lost)
+        lost = self._registry.has_lost_ledger
+        return CheckInAnswer(NO_HEAD, self._time.now_s(), registered=False, salvage_wanted=lost)
 
     def _check_assertions(self, member: Member, message: CheckIn, source: str) -> None:
         try:
@@ -181,60 +165,7 @@ class CheckInHandler:
             self._refusals.note(who, "check-in", f"node.{message.node[:60]}", trouble, source)
             raise
 
-    async def _take(self, member: Member, message: CheckIn, applied: Applied, source: str) -> None:
-        put: dict[str, bytes] = {}
-        before = (member.seen, member.report_digest)
-        previous = node_reports.moved_from(member, message)
-        if previous is not None:
-            member.address = message.address
-            if previous:
-                log.warning("%s is at %s now, previous address %s", member.name, message.address, previous)
-                text = f"moved to {message.address}, previous address {previous}"
-                self._audit.append(
-                    Event(f"node:{member.name}", "check-in", f"node.{member.name}", "done", text, source), durable=False
-                )
-        if message.pulse is not None:
-            node_reports.take_pulse(member, message.pulse, applied.fleet_id)
-        changed = node_reports.take_report(member, message.report) if message.report else None
-        if changed is None and previous is not None:
-            changed = node_reports.kept(member)
-        if changed is not None:
-            put[keys.report(member.name)] = changed
-        copied = node_reports.copy_audit(member, message.audit) if message.audit else None
-        if copied is not None:
-            await durable(self._store.submit(Transaction(expect={}, put=put | copied.put, delete=copied.delete)))
-            member.audit_head, member.audit_key = copied.head, member.key or member.audit_key
-        elif put:
-            noted(self._store.submit(Transaction(expect={}, put=put)))
-        if (member.seen, member.report_digest) != before or (member.has_standby and message.pulse is not None):
-            self._told(member)
 
-    async def _begin_log(self, member: Member, source: str) -> None:
-        """Another machine is this node now: its log is no continuation of the one before, and no forgery of it."""
-        before, head, trouble = member.audit_key, member.audit_head, member.audit_trouble
-        aside = node_reports.put_aside(member, self._store)
-        member.audit_key, member.audit_head, member.audit_trouble = member.key, None, ""  # whoever comes meanwhile
-        try:
-            await durable(self._store.submit(aside))
-        except BaseException:
-            member.audit_key, member.audit_head, member.audit_trouble = before, head, trouble
-            raise
-        text = f"a new log begins; {len(aside.delete)} lines of {fingerprint(before)} are kept apart"
-        self._audit.append(Event(f"node:{member.name}", "audit-copy", f"node.{member.name}", "done", text, source))
-
-    async def _take_results(self, member: Member, message: CheckIn, source: str) -> tuple[str, ...]:
-        node_reports.check_results(message)
-        taken = order_queue.take(member, message.results, self._store)
-        if taken.put:
-            await durable(self._store.submit(Transaction(expect={}, put=taken.put, delete=taken.delete)))
-        order_queue.forget(member, taken.ids)
-        who = f"node:{member.name}"
-        for id, result in taken.finished:
-            self._audit.append(
-                Event(who, "order-result", f"order.{id}", result.outcome, result.message, source), durable=False
-            )
-        for result, why in taken.ignored:
-            self._refusals.fold(
-                Event(who, "order-result", f"order.{result.id[:64]}", "refused", f"ignored: {why}", source)
-            )
-        return taken.ids
+def _differ(hints: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]]) -> bool:
+    """An empty hint is the same as none."""
+    return hints != others and any(hints.get(name, ()) != others.get(name, ()) for name in {*hints, *others})

@@ -1,7 +1,7 @@
-"""Is a node alive? One table from what happened to what follows. Pure; nothing here stops or moves anything (I-31).
+"""Health of a node: one table from what happened to what follows. Pure; stops and moves nothing (I-31).
 
-Silence begins when it is the node's turn to speak: while the hub holds a node's question open, the node waits for the
-hub. Any word signed by the node ends its silence, so a busy node is never a dead one (I-39).
+Silence begins when the hub waits for the node: while the hub holds a request of the node, the node waits for the hub.
+Any signed request of the node ends its silence, so a busy node never counts as dead (I-39).
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-# unknown: joined, not heard since this hub started · suspect: silent for the whole window, being probed
+# unknown: joined, no check-in since this hub started · suspect: silent for the whole window, being probed
 Status = Literal["unknown", "healthy", "suspect", "unhealthy"]
 Happening = Literal["heard", "window_over", "probe_over"]
 Consequence = Literal["probe", "alarm", "recover"]
@@ -26,7 +26,7 @@ class Step(Struct, frozen=True):
 TABLE: Mapping[tuple[Status, Happening], Step] = {
     ("unknown", "heard"): Step("healthy", "recover"),
     ("unknown", "window_over"): Step("suspect", "probe"),
-    ("unknown", "probe_over"): Step("unknown"),  # an old timer; it was heard or forgotten meanwhile
+    ("unknown", "probe_over"): Step("unknown"),  # an old timer: it checked in meanwhile, or its record was dropped
     ("healthy", "heard"): Step("healthy"),
     ("healthy", "window_over"): Step("suspect", "probe"),
     ("healthy", "probe_over"): Step("healthy"),
@@ -44,7 +44,7 @@ class HealthRecord(Struct, frozen=True):
 
     status: Literal["healthy", "unhealthy"]
     since_s: float
-    alerted: bool = False  # somebody was told of this silence
+    alerted: bool = False  # there is an alarm for this silence
 
 
 class Condition(Struct, frozen=True):
@@ -54,7 +54,8 @@ class Condition(Struct, frozen=True):
 
 
 def remembered(record: HealthRecord | None, now_s: float) -> Condition:
-    """After a restart nobody is healthy by hearsay; a silence somebody was told of goes on, and is not told again."""
+    """After a restart no node counts as healthy before its first check-in. A silence with an alarm goes on, without a
+    second alarm."""
     if record is not None and record.status == "unhealthy" and record.alerted:
         return Condition("unhealthy", record.since_s, True)
     return Condition("unknown", record.since_s if record and record.status == "unhealthy" else now_s, False)
@@ -65,7 +66,7 @@ def after(before: Condition, happening: Happening, now_s: float, warm: bool) -> 
     step = TABLE[before.status, happening]
     follows = step.follows
     if follows == "recover" and not before.alerted:
-        follows = None  # nobody was told, so nobody is told that it is over
+        follows = None  # there was no alarm, so there is no recovery
     if follows == "alarm" and not warm:
         follows = None
     if step.status == before.status:
@@ -82,7 +83,7 @@ def record_of(condition: Condition) -> HealthRecord | None:
 
 
 def shown(condition: Condition, heard: bool) -> str:
-    """The three words of M-47. A probe under way changes nothing yet."""
+    """One of the three states of M-47. A probe under way changes nothing yet."""
     if condition.status == "suspect":
         return "healthy" if heard else "unknown"
     return condition.status

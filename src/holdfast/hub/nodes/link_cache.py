@@ -1,5 +1,9 @@
-"""Links of the newest revisions, kept at hand: after a commit every node asks for the same ones."""
+"""What a node needs to follow to the head: links and its manifest. Caches the newest links for all nodes."""
 
+from msgspec import Struct
+
+from holdfast.errors import Corrupt
+from holdfast.model.applied import Applied, content
 from holdfast.model.checkin import LINKS_MAX
 from holdfast.model.record import Link
 from holdfast.model.revision import Head
@@ -8,10 +12,22 @@ from holdfast.ports.hub_link import HubReader
 KEPT_MAX = 512
 
 
+class Offer(Struct, frozen=True):
+    links: tuple[Link, ...] = ()
+    manifest: bytes = b""
+
+
+NOTHING = Offer()
+
+
 class LinkCache:
     def __init__(self, hub: HubReader) -> None:
         self._hub = hub
         self._kept: dict[int, Link] = {}
+
+    def offer(self, node: str, seen: Head, applied: Applied) -> Offer:
+        links = self.after(seen, applied.head)
+        return Offer(links, _manifest(node, applied))
 
     def after(self, seen: Head, head: Head) -> tuple[Link, ...]:
         """In order, at most as many as fit into one answer."""
@@ -28,3 +44,14 @@ class LinkCache:
         if numbers[-1] - numbers[0] + 1 == len(numbers):
             return list(self._hub.links(numbers[0], numbers[-1]))
         return [self._hub.links(number, number)[0] for number in numbers]
+
+
+def _manifest(node: str, applied: Applied) -> bytes:
+    digest = applied.header.manifests.get(node)
+    if digest is None:
+        raise Corrupt(
+            f"revision {applied.head.number} has no manifest of {node}",
+            remedy="holdfast hub check names what is damaged",
+            code="manifest_missing",
+        )
+    return content(applied.contents, digest, f"the manifest of {node}")

@@ -1,109 +1,76 @@
-"""Keep watch over the nodes: who has been silent for too long, is probed, is missed, is back (M-55, I-30).
-
-The loop sleeps until the next silence could be too long; words of nodes only ever move that moment away.
-"""
+"""Decide which nodes are alive: who is silent, is probed, is missed, is back (M-55, I-30). Runs no loop."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.hub.alerts.alarms import Alarms
+from holdfast.hub.alerts.writer import AlertWriter
+from holdfast.hub.hub_time import HubTime
+from holdfast.hub.ledger.writes import noted
 from holdfast.hub.nodes import health
 from holdfast.hub.nodes import reports as node_reports
 from holdfast.hub.nodes import view as nodes_view
 from holdfast.hub.nodes.health import Condition, Consequence, Happening
 from holdfast.hub.nodes.member import Member
-from holdfast.hub.nodes.registry import Registry
 from holdfast.hub.orders import queue as order_queue
+from holdfast.hub.watched_fleet import WatchedFleet
 from holdfast.ledger import keys
 from holdfast.model.alert import Alert
-from holdfast.model.hub_status import StatusFinding
-from holdfast.ports.clock import Clock
 from holdfast.ports.ledger_store import LedgerStore, Transaction
 from holdfast.ports.random_source import RandomSource
 
 log = logging.getLogger("holdfast.fleet")
 
-LOOK_S_MIN = 0.05
 LOOK_S_MAX = 60.0
 
 Knock = Callable[[str, str], Awaitable[bool]]
 
 
 class Liveness:
+    """Belongs to the event loop."""
+
     def __init__(
         self,
-        registry: Registry,
+        *,
+        fleet: WatchedFleet,
         store: LedgerStore,
-        clock: Clock,
         random: RandomSource,
-        alarms: Alarms,
+        alerts: AlertWriter,
         knock: Knock | None,
-        look_also: Callable[[float], float] = lambda loop_s: loop_s + LOOK_S_MAX,
-        changed: Callable[[Member | None], None] = lambda member: None,
+        time: HubTime,
     ) -> None:
-        """`changed` hears of every node that is not as it was, and of nobody when the warm-up is over."""
-        self._registry = registry
+        self._fleet = fleet
         self._store = store
-        self._clock = clock
         self._random = random
-        self._alarms = alarms
+        self._alerts = alerts
         self._knock = knock
-        self._look_also = look_also
-        self._changed = changed
+        self._time = time
         self._knocking: set[asyncio.Task[None]] = set()
-        self._again: asyncio.Event | None = None
-        self._began_s = 0.0
-        self.ready = False  # the warm-up is over (M-75)
-
-    def begin(self, loop_s: float) -> None:
-        """The loop's clock is known from now on: everybody gets a whole window from here."""
-        self._began_s = loop_s
-        for member in self._registry.members.values():
-            member.turn_s = loop_s
-
-    def look_again(self) -> None:
-        if self._again is not None:
-            self._again.set()
 
     def heard(self, member: Member, loop_s: float) -> None:
+        """The node checked in, or answered a probe."""
         before_s = member.heard_s
         member.turn_s = member.heard_s = loop_s
         if member.condition.status != "healthy":
             order_queue.withdraw(member, "ping")
-            silent_s = nodes_view.silent_s(member, before_s, loop_s, self._clock.now_s())
-            self._happened(member, "heard", silent_s if silent_s is not None else loop_s - self._began_s)
+            silent_s = nodes_view.silent_s(member, before_s, loop_s, self._time.now_s())
+            self._happened(member, "heard", silent_s if silent_s is not None else loop_s - self._time.began_s)
 
-    async def run(self, findings: Callable[[], Sequence[StatusFinding]]) -> None:
-        self._again = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for member in self._registry.members.values():
+    def call_all(self) -> None:
+        """Call each node that lets the hub call it: a view of them within seconds (M-74)."""
+        for member in self._fleet.members.values():
             if member.link == "dial" and member.joined:
-                self._start_knocking(member)  # a view within seconds (M-74)
-        while True:
-            next_s = min(self._look(loop.time()), self._look_also(loop.time()))
-            if not self.ready and self._settled(loop.time()):
-                self._become_ready(findings)
-            await self._sleep(next_s - loop.time())
+                self._start_knocking(member)
 
-    async def _sleep(self, at_most_s: float) -> None:
-        assert self._again is not None
-        try:
-            async with asyncio.timeout(min(max(at_most_s, LOOK_S_MIN), LOOK_S_MAX)):
-                await self._again.wait()
-        except TimeoutError:
-            return
-        self._again.clear()
-
-    def _look(self, loop_s: float) -> float:
-        """Every node once; answers when to look again."""
-        cadence = self._registry.cadence
-        now_s = self._clock.now_s()
-        next_s = loop_s + min(LOOK_S_MAX, cadence.window_s)  # nobody who joins meanwhile can be missed earlier
-        for member in list(self._registry.members.values()):
+    def look(self, loop_s: float) -> float:
+        """Look at every node once; return when to look again."""
+        cadence = self._fleet.cadence
+        now_s = self._time.now_s()
+        next_s = loop_s + min(LOOK_S_MAX, cadence.window_s)  # a node that joins meanwhile cannot be missed earlier
+        for member in list(self._fleet.members.values()):
             if member.orders:
                 self._expire_orders(member, now_s)
             if not _is_watched(member):
@@ -117,7 +84,7 @@ class Liveness:
                     next_s = min(next_s, member.probe_until_s)
             elif status != "unhealthy":
                 if member.bell.is_held:
-                    silence_s = max(silence_s, loop_s + cadence.probe_s)  # it is our turn to speak
+                    silence_s = max(silence_s, loop_s + cadence.probe_s)  # the node waits for the hub
                 if silence_s <= loop_s:
                     member.probe_until_s = loop_s + cadence.probe_s
                     self._happened(member, "window_over")
@@ -130,71 +97,59 @@ class Liveness:
 
     def _happened(self, member: Member, happening: Happening, silent_s: float = 0.0) -> None:
         before = member.condition
-        member.condition, follows = health.after(before, happening, self._clock.now_s(), self.ready)
+        member.condition, follows = health.after(before, happening, self._time.now_s(), self._time.is_warm)
         if follows == "probe":
             self._probe(member)
         if member.condition is not before:
             self._note(member, before, follows, silent_s)
-            self._changed(member)
+            self._fleet.health_changed(member)
 
     def _note(self, member: Member, before: Condition, follows: Consequence | None, silent_s: float = 0.0) -> None:
-        """Written down together with the alarm it raises: a restart neither forgets nor repeats one."""
         record = health.record_of(member.condition)
         if record is None:
             return
         put = {keys.health(member.name): msgspec.json.encode(record)}
         newest = node_reports.kept(member) if record.status == "unhealthy" and member.heard_s is not None else None
-        if newest is not None:  # when it spoke last, for a hub that starts while it is silent
+        if newest is not None:  # its last pulse, for a hub that starts while the node is silent
             put[keys.report(member.name)] = newest
-        alert = self._alert(member, follows, max(silent_s, self._clock.now_s() - before.since_s))
-        id = self._random.token(8).hex() if alert is not None else ""
-        if alert is not None:
-            put |= self._alarms.put(alert, id)
+        alert = self._alert(member, follows, max(silent_s, self._time.now_s() - before.since_s))
         if member.condition.status == "healthy" and before.status == "unknown" and member.heard_before:
-            put.pop(keys.health(member.name))  # as it was before this hub started
+            put.pop(keys.health(member.name))  # the ledger has it from before this hub started
         member.heard_before = True
         log.info("%s is %s", member.name, member.condition.status)
-        if put:
-            try:
-                self._store.submit(Transaction(expect={}, put=put))
-            except HoldfastError as trouble:
-                log.warning("the health of %s was not written down: %s", member.name, trouble)
-        if alert is not None:
-            self._alarms.send(alert, id)
+        self._alerts.write(f"the health of {member.name}", [alert] if alert is not None else [], put)
 
     def _alert(self, member: Member, follows: Consequence | None, silent_s: float) -> Alert | None:
-        fleet = self._registry.applied.fleet_id if self._registry.applied is not None else ""
-        now_s = self._clock.now_s()
         address = f"node.{member.name}"
         if follows == "alarm":
-            window_s = self._registry.cadence.window_s
+            window_s = self._fleet.cadence.window_s
             return Alert(
                 "node_silent",
                 "alarm",
-                fleet,
+                "",
                 address,
                 f"{member.name} has been silent for more than {window_s:.0f} s and did not answer a probe; "
                 "nothing on it was stopped or moved",
                 f"look at the machine and its network: holdfast node show {member.name}",
-                now_s,
+                0.0,
             )
         if follows == "recover":
             text = f"{member.name} is back after {silent_s:.0f} s of silence"
-            return Alert("node_back", "recovery", fleet, address, text, "nothing to do: holdfast node list", now_s)
+            return Alert("node_back", "recovery", "", address, text, "nothing to do: holdfast node list", 0.0)
         return None
 
     # ---- probing
 
     def _probe(self, member: Member) -> None:
-        """A question in its mailbox; only a node that declared link = "dial" is called."""
+        """Queue a ping order for it; the hub calls only a node that declared link = "dial"."""
         if member.link == "dial" and self._knock is not None:
             self._start_knocking(member)
         else:
             self._ask(member)
 
     def _ask(self, member: Member) -> None:
-        expires_s = self._clock.now_s() + self._registry.cadence.window_s
-        order_queue.withdraw(member, "ping")  # an old question that is about to expire is no question
+        expires_s = self._time.now_s() + self._fleet.cadence.window_s
+        order_queue.withdraw(member, "ping")  # an old ping may expire before the node fetches it
         order_queue.ask(member, "ping", self._random.token(16).hex(), expires_s)
 
     def _start_knocking(self, member: Member) -> None:
@@ -206,36 +161,45 @@ class Liveness:
 
     async def _knock_at(self, member: Member, knock: Knock) -> None:
         try:
-            async with asyncio.timeout(self._registry.cadence.probe_s):
+            async with asyncio.timeout(self._fleet.cadence.probe_s):
                 answered = await knock(member.name, member.address)
         except (TimeoutError, OSError, HoldfastError) as trouble:
             log.info("%s did not answer: %s", member.name, trouble)
             return
         if answered and member.key:
             self.heard(member, asyncio.get_running_loop().time())
-        elif not answered:  # no certificate of it is pinned yet: a question in its mailbox, as for everybody else
+        elif not answered:  # no certificate of it is pinned yet: a ping order, as for a node that polls
             self._ask(member)
 
     # ---- warm-up
 
-    def _settled(self, loop_s: float) -> bool:
-        cadence = self._registry.cadence
-        if loop_s - self._began_s > cadence.window_s + cadence.probe_s:
+    def is_settled(self, loop_s: float) -> bool:
+        """The state of each node is known, or the time for that is over."""
+        cadence = self._fleet.cadence
+        if loop_s - self._time.began_s > cadence.window_s + cadence.probe_s:
             return True
-        watched = [member for member in self._registry.members.values() if _is_watched(member)]
+        watched = [member for member in self._fleet.members.values() if _is_watched(member)]
         return all(member.condition.status in ("healthy", "unhealthy") for member in watched)
 
-    def _become_ready(self, findings: Callable[[], Sequence[StatusFinding]]) -> None:
-        """Alarms start; who stayed silent through the whole warm-up is the first to be missed (M-75)."""
-        self.ready = True
-        for found in findings():
-            log.warning("%s %s: %s", found.code, found.address, found.message)
-        for member in self._registry.members.values():
+    def warmed_up(self) -> None:
+        """Raise the first alarms: for nodes that were silent through the whole warm-up (M-75)."""
+        for member in self._fleet.members.values():
             if member.condition.status == "unhealthy" and not member.condition.alerted and member.joined:
                 before = member.condition
                 member.condition = Condition("unhealthy", before.since_s, True)
                 self._note(member, before, "alarm")
-        self._changed(None)
+
+    def remember(self) -> None:
+        """Write the newest reports, so that the next hub process knows since when a node is silent."""
+        reports = {
+            keys.report(m.name): node_reports.kept(m) for m in self._fleet.members.values() if m.heard_s is not None
+        }
+        put = {key: report for key, report in reports.items() if report is not None}
+        if put:
+            try:
+                noted(self._store.submit(Transaction(expect={}, put=put)))
+            except HoldfastError as trouble:
+                log.warning("the newest reports were not written down: %s", trouble)
 
     def _expire_orders(self, member: Member, now_s: float) -> None:
         put, ids = order_queue.expired(member, now_s)
@@ -245,5 +209,5 @@ class Liveness:
 
 
 def _is_watched(member: Member) -> bool:
-    """A machine that never came cannot be missed; it is shown as not joined or unknown instead."""
+    """A machine that never joined cannot be missed; it is shown as not joined or unknown."""
     return member.joined and (member.heard_before or member.record is not None)

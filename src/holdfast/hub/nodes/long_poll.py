@@ -1,14 +1,14 @@
-"""A bell per node: whoever holds a node's question open sleeps on it, and is woken when there is something to say."""
+"""Hold a node's request until the hub has news for it (long poll)."""
 
 import asyncio
 from typing import Literal
 
-# rung: look again · over: the time is up · replaced: the node asks anew on another line
+# rung: look again · over: the time is up · replaced: the node sent another request
 Woken = Literal["rung", "over", "replaced"]
 
 
 class LongPoll:
-    """One sleeper at most: a node has one long-poll (T-04). Belongs to one event loop."""
+    """At most one request waits: a node has one long poll (T-04). Belongs to one event loop."""
 
     __slots__ = ("_sleeper",)
 

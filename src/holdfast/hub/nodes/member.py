@@ -1,4 +1,4 @@
-"""What the hub keeps in memory of one node of the applied revision: who it is, what it said last, how it is."""
+"""One node of the applied revision as the hub keeps it in memory: identity, liveness, last report."""
 
 from __future__ import annotations
 
@@ -7,62 +7,79 @@ from typing import TYPE_CHECKING
 from holdfast.hub.nodes.health import Condition
 from holdfast.hub.nodes.long_poll import LongPoll
 from holdfast.model.audit import AuditHead
-from holdfast.model.report import Facts
-from holdfast.model.revision import NO_HEAD, Head
+from holdfast.model.report import Facts, Pulse
+from holdfast.model.revision import Head
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holdfast.hub.nodes.registry import EnrolmentRecord
     from holdfast.hub.orders.queue import Waiting
     from holdfast.model.invite import SignedRevocation
     from holdfast.model.report import Report, SignedPulse
 
+NO_PULSE = Pulse("", "", 0, 0.0)
 
-Aside = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
-NO_HINTS: Aside = ((), (), ())
+
+class AuditCopy:
+    """The hub's copy of a node's audit log. `key` is the node key that the log belongs to: another machine under the
+    same name begins another log."""
+
+    __slots__ = ("head", "key", "trouble")
+
+    def __init__(self) -> None:
+        self.head: AuditHead | None = None
+        self.key = ""
+        self.trouble = ""
+
+    @property
+    def number(self) -> int:
+        return self.head.number if self.head is not None else 0
+
+
+class Answered:
+    """What the last answers to a node contained, so that a node that does not follow is not sent the same in a loop.
+
+    `heads`: the head it had and the head it was sent, None while it follows. Times are of the event loop.
+    """
+
+    __slots__ = ("first_s", "heads", "hints", "last_s")
+
+    def __init__(self) -> None:
+        self.heads: tuple[Head, Head] | None = None
+        self.first_s = 0.0
+        self.last_s = 0.0
+        self.hints: Mapping[str, tuple[str, ...]] = {}
 
 
 class Member:
-    """Plain and mutable, as it is touched by every check-in. Belongs to the event loop; others only look."""
+    """Plain and mutable, as every check-in changes it. Belongs to the event loop; other threads only read."""
 
     __slots__ = (
         "address",
-        "audit_head",
-        "audit_key",
-        "audit_trouble",
+        "answered",
+        "audit",
         "bell",
         "condition",
         "entry_digest",
-        "facts",
-        "has_standby",
         "heard_before",
         "heard_s",
         "heartbeat_s",
-        "hints_told",
         "key",
         "link",
         "name",
+        "newest",
         "orders",
         "probe_until_s",
         "pulse",
-        "pulse_at_s",
-        "pulse_report",
         "record",
-        "released",
         "report",
         "report_bytes",
         "report_digest",
         "revocation",
         "roles",
-        "seen",
-        "sequence",
         "skew_s",
-        "standby",
-        "told",
-        "told_first_s",
-        "told_s",
         "turn_s",
-        "withdrawn",
-        "without_standby",
     )
 
     def __init__(self, name: str, turn_s: float, condition: Condition) -> None:
@@ -76,44 +93,37 @@ class Member:
         self.address = ""
         self.bell = LongPoll()
         self.orders: dict[str, Waiting] = {}
-        # health: times of the event loop
+        self.answered = Answered()
+        self.audit = AuditCopy()
+        # liveness: times of the event loop
         self.condition = condition
-        self.turn_s = turn_s  # since when it is the node's turn to speak
+        self.turn_s = turn_s  # since when the hub waits for the node to check in
         self.probe_until_s = 0.0
-        self.heard_s: float | None = None  # last word of any kind
-        self.heard_before = False  # by this hub or one before it
+        self.heard_s: float | None = None  # last check-in or answer to a probe
+        self.heard_before = False  # by this hub or an earlier hub process
         self.heartbeat_s: float | None = None
-        # what it said
+        # last report
         self.pulse: SignedPulse | None = None
-        self.pulse_at_s = 0.0
-        self.pulse_report = ""  # digest the pulse names
-        self.sequence = 0
-        self.facts = Facts()  # claimed, clamped
+        self.newest = NO_PULSE  # the content of `pulse`; its facts are claims of the node, clamped
         self.report: Report | None = None
         self.report_bytes = b""
         self.report_digest = ""
-        self.seen = NO_HEAD
         self.skew_s = 0.0
-        self.audit_head: AuditHead | None = None
-        self.audit_key = ""  # whose log that is: another machine under this name begins another log
-        self.audit_trouble = ""
-        # what it was told, so that a node that does not follow is not told the same in a circle
-        self.told: tuple[Head, Head] | None = None
-        self.told_s = 0.0
-        self.told_first_s = 0.0
-        # services it runs for others (since when), may let go of, or leaves to nobody
-        self.standby: dict[str, float] = {}
-        self.released: tuple[str, ...] = ()
-        self.withdrawn: tuple[str, ...] = ()  # internal names whose records it may drop
-        self.hints_told = NO_HINTS
-        self.has_standby = False  # somebody stands in for a service of it: each of its words counts
-        self.without_standby: tuple[str, ...] = ()  # its services that nobody stands in for while it is silent
-
-    @property
-    def aside(self) -> Aside:
-        """What it is told beside revisions and orders."""
-        return tuple(self.standby), self.released, self.withdrawn
 
     @property
     def joined(self) -> bool:
         return self.key != ""
+
+    @property
+    def seen(self) -> Head:
+        """The revision it accepted last."""
+        return self.newest.accepted
+
+    @property
+    def facts(self) -> Facts:
+        return self.newest.facts
+
+    @property
+    def pulse_report(self) -> str:
+        """Digest of the report that its newest pulse names."""
+        return self.newest.report

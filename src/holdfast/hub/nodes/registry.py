@@ -1,7 +1,7 @@
-"""Which key is which node: the applied revision, enrolments proven by operators' signatures, revocations.
+"""Which key is which node: by applied revision, enrolments that operators signed, and revocations.
 
 A node exists if and only if the applied revision has it (C-10). Its key is the one recorded there, or one that joined
-since by an invite. Names come from keys, never from what somebody writes into a message (I-12).
+since with an invite. A node's name comes from its key, never from the text of a message (I-12).
 """
 
 import logging
@@ -12,17 +12,16 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Conflict, Corrupt, HoldfastError, NotPermitted
+from holdfast.hub import settings
 from holdfast.hub.nodes.member import Member
 from holdfast.ledger import keys
 from holdfast.model import ssh_key
-from holdfast.model.applied import Applied, content
+from holdfast.model.applied import Applied
 from holdfast.model.cadence import Cadence, stretched
 from holdfast.model.fleet import Node
-from holdfast.model.ids import FLEET
 from holdfast.model.invite import Enrolment, SignedRevocation, decode_revocation
 from holdfast.model.principal import Principal
 from holdfast.model.revision import Entry
-from holdfast.planning.documents import FleetDocument
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.ledger_store import LedgerStore, Record, Transaction
 
@@ -44,12 +43,13 @@ class EnrolmentRecord(Struct, frozen=True):
 
 
 class Registry:
-    """Plain dictionaries, rebuilt when the revision changes; asking them costs nothing."""
+    """Plain dictionaries, built again when the revision changes, so that lookups are cheap."""
 
     def __init__(self, hub: HubReader, store: LedgerStore, pace: Cadence, newcomer: Callable[[str], Member]) -> None:
         self._hub = hub
         self._store = store
         self._pace = pace
+        self._paced = pace
         self._newcomer = newcomer
         self.members: dict[str, Member] = {}
         self.applied: Applied | None = None
@@ -67,28 +67,32 @@ class Registry:
         return self._hub.applied() is self.applied
 
     def refresh(self) -> list[Member]:
-        """Follow the applied revision; answers the members it no longer has."""
+        """Follow the applied revision; return the members it no longer has."""
         applied = self._hub.applied()
         before, self.applied = self.members, applied
         if applied is None:
             return []
-        self.nodes_max = _nodes_max(applied, self.nodes_max)
+        self.nodes_max = settings.nodes_max(applied, self.nodes_max)
+        self._paced = settings.paced(self._pace, applied)
         here = {address[5:]: entry for address, entry in applied.table.entries.items() if address.startswith("node.")}
         self.members = {name: before.get(name) or self._newcomer(name) for name in here}
         for name, entry in here.items():
             self._describe(self.members[name], entry, applied)
-        # A name that left the fleet and comes back some day is another machine: its old key must not come with it.
+        # A name that leaves the fleet and returns later is another machine: its old key must not return with it.
         gone = [name for name in self._enrolments if name not in here]
         if gone:
             self._store.submit(Transaction(expect={}, put={}, delete=[keys.enrolment(name) for name in gone]))
         for name in gone:
             del self._enrolments[name]
         self._index()
-        return [member for name, member in before.items() if name not in here]
+        left = [member for name, member in before.items() if name not in here]
+        for member in left:
+            member.key = ""
+        return left
 
     def _describe(self, member: Member, entry: Entry, applied: Applied) -> None:
         if member.entry_digest != entry.digest:
-            node = self._node(entry.digest, member.name, applied)
+            node = self._node(member.name, applied)
             if node is not None:
                 member.entry_digest, member.roles, member.link = entry.digest, tuple(node.roles), node.link
                 member.address = member.address or node.address
@@ -99,11 +103,11 @@ class Registry:
         member.revocation = self._revoked.get(fingerprint(key)) if key else None
         member.key = "" if member.revocation is not None else key
 
-    def _node(self, digest: str, name: str, applied: Applied) -> Node | None:
-        """None if its content is damaged: status says so already, and what was known of it stays."""
+    def _node(self, name: str, applied: Applied) -> Node | None:
+        """None if its content is damaged: status shows that, and the member keeps what was known of it."""
         try:
-            return msgspec.json.decode(content(applied.contents, digest, f"node.{name}"), type=Node)
-        except (HoldfastError, msgspec.DecodeError) as trouble:
+            return applied.node(name)
+        except HoldfastError as trouble:
             log.warning("node.%s cannot be read: %s", name, trouble)
             return None
 
@@ -113,10 +117,11 @@ class Registry:
             for name, member in self.members.items()
             if member.key
         }
-        self.cadence = stretched(self._pace, len(self._by_key))
+        self.cadence = stretched(self._paced, len(self._by_key))
 
     def set_pace(self, pace: Cadence) -> None:
         self._pace = pace
+        self._paced = settings.paced(pace, self.applied)
         self._index()
 
     # ---- asking
@@ -128,7 +133,7 @@ class Registry:
         return fingerprint(line) in self._revoked
 
     def revoked_s(self, name: str) -> float | None:
-        """When a key of this node was shut out last; what operators signed before that lets nobody in any more."""
+        """When a key of this node was revoked last; invites that were signed before that are no longer valid."""
         statements = (decode_revocation(signed.revocation) for signed in self._revoked.values())
         return max((float(said.revoked_s) for said in statements if said.node == name), default=None)
 
@@ -153,6 +158,11 @@ class Registry:
     def joined(self) -> int:
         return len(self._by_key)
 
+    @property
+    def has_lost_ledger(self) -> bool:
+        """Nothing is applied, but this hub was set up for a fleet: its nodes still have the revisions."""
+        return self.applied is None and self._store.get(keys.PIN) is not None
+
     def key_in_revision(self, name: str) -> str:
         entry = self.applied.table.entries[f"node.{name}"] if self.applied else None
         return entry.identity.key if entry is not None and entry.identity is not UNSET else ""
@@ -166,7 +176,7 @@ class Registry:
             self._index()
 
     def shut_out(self, key: str, signed: SignedRevocation) -> Member | None:
-        """The member it hit, if that key was in force."""
+        """Record the revocation; return the member whose key it was, if that key was in force."""
         self._revoked[fingerprint(key)] = signed
         hit = next((member for member in self.members.values() if member.key == key), None)
         if hit is not None:
@@ -176,7 +186,7 @@ class Registry:
 
 
 def key_in_force(in_revision: str, record: EnrolmentRecord | None) -> str:
-    """The revision's, unless somebody joined since on top of exactly that."""
+    """The revision's key, unless a machine joined since and replaced exactly that key."""
     if record is not None and in_revision in ("", record.over, record.key):
         return record.key
     return in_revision
@@ -187,22 +197,14 @@ def fingerprint(line: str) -> str:
 
 
 def check_roles(member: Member, asserted: tuple[str, ...]) -> None:
-    """The revision says what a node is; whoever asserts something else is told both (C-36)."""
+    """The revision says which roles a node has; a request with other roles is refused (C-36)."""
     if asserted and asserted != member.roles and set(asserted) != set(member.roles):
         said, known = ", ".join(asserted)[:200], ", ".join(member.roles)
         raise Conflict(
-            f"{member.name} says its roles are {said}, the applied revision says {known}",
+            f"{member.name} claims the roles {said}, the applied revision has {known}",
             remedy=f"change roles of {member.name} in fleet.toml and apply, then invite it again",
             code="failed_precondition",
         )
-
-
-def _nodes_max(applied: Applied, before: int) -> int:
-    try:
-        document = content(applied.contents, applied.table.entries[FLEET].digest, FLEET)
-        return msgspec.json.decode(document, type=FleetDocument).settings.nodes_max
-    except (HoldfastError, msgspec.DecodeError):
-        return before  # damage is shown by status
 
 
 def _stored(store: LedgerStore) -> Iterator[tuple[str, EnrolmentRecord]]:
@@ -216,7 +218,7 @@ def _revocations(store: LedgerStore) -> Iterator[tuple[str, SignedRevocation]]:
 
 
 def _read(record: Record, kind: type[T]) -> T:
-    """Who is who must not be guessed: a damaged record keeps the hub from starting."""
+    """Identities must not be guessed: with a damaged record the hub does not start."""
     try:
         return msgspec.json.decode(record.value, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as trouble:

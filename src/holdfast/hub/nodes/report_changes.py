@@ -1,14 +1,19 @@
-"""Whose word is another one than before: whoever waits for a node's next word sleeps here instead of asking again."""
+"""Wake clients that wait for a node to report something new."""
 
 import asyncio
+from collections.abc import Iterable
 
+from holdfast.hub.nodes.member import Member
+from holdfast.hub.watcher import NO_HINTS, Hints
+from holdfast.model.applied import Applied
 from holdfast.model.checkin import NodeNews
+from holdfast.model.hub_status import StatusFinding
 
-SLEEPERS_MAX = 256  # whoever comes on top is answered at once, and has to pause himself
+SLEEPERS_MAX = 256  # a client beyond that is answered at once, and has to pause before it asks again
 
 
 class ReportChanges:
-    """Belongs to the event loop. Counts on from the wall clock, so that numbers of a hub before this one are lower."""
+    """Belongs to the event loop. Counts up from the wall clock, so that numbers of an earlier hub process are lower."""
 
     def __init__(self, now_s: float) -> None:
         self._first = self._at = int(now_s * 1000)
@@ -22,8 +27,29 @@ class ReportChanges:
             if not sleeper.done():
                 sleeper.set_result(None)
 
+    def committed(self, before: Applied | None, after: Applied) -> None:
+        pass
+
+    def reported(self, member: Member) -> None:
+        self.note(member.name)
+
+    def follows_pulses(self, node: str) -> bool:
+        return False
+
+    def health_changed(self, member: Member) -> None:
+        pass
+
+    def due(self, loop_s: float) -> float | None:
+        return None
+
+    def hints(self, node: str) -> Hints:
+        return NO_HINTS
+
+    def findings(self, now_s: float) -> Iterable[StatusFinding]:
+        return ()
+
     async def after(self, at: int, wait_s: float) -> NodeNews:
-        """Held for as long as nothing is newer. Whoever knows a number that is not ours has to look at everybody."""
+        """Hold until something is newer. A client with a number of another hub process has to read all nodes."""
         if at == self._at and len(self._sleepers) < SLEEPERS_MAX:
             await self._sleep(wait_s)
         known = self._first <= at <= self._at

@@ -1,7 +1,8 @@
-"""What a node says when it checks in: pulse, report, audit lines, clock. Kept as bytes; claims are clamped (D10)."""
+"""The parts of a check-in: pulse, report, audit lines. Stored as bytes; claimed facts are clamped (D10)."""
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.errors import Corrupt, Invalid, NotPermitted
 from holdfast.hub.nodes.member import Member
@@ -25,7 +26,7 @@ _report = msgspec.json.Decoder(Report)
 
 
 class Kept(Struct, frozen=True):
-    """What a restarted hub still knows of a node: its last changed report and the pulse that vouches for it."""
+    """What a restarted hub still knows of a node: its last changed report and the pulse that names it."""
 
     pulse: SignedPulse
     report: bytes
@@ -45,9 +46,9 @@ def load(member: Member, store: Reading) -> None:
     if lines:
         newest = lines[-1]
         number = int(newest.key.rpartition("/")[2])
-        member.audit_head = AuditHead(number, canonical.digest(newest.value))
+        member.audit.head = AuditHead(number, canonical.digest(newest.value))
     owner = store.get(keys.node_audit_key(member.name))
-    member.audit_key = owner.value.decode() if owner is not None else ""
+    member.audit.key = owner.value.decode() if owner is not None else ""
 
 
 def take_pulse(member: Member, signed: SignedPulse, fleet: str) -> None:
@@ -64,22 +65,18 @@ def take_pulse(member: Member, signed: SignedPulse, fleet: str) -> None:
             remedy="every node speaks for itself: holdfast node list",
             code="name_mismatch",
         )
-    if pulse.sequence < member.sequence and pulse.at_s < member.pulse_at_s:
-        return  # overtaken on the way
+    if pulse.sequence < member.newest.sequence and pulse.at_s < member.newest.at_s:
+        return  # a newer pulse arrived first
     _note_pulse(member, signed, pulse)
 
 
 def _note_pulse(member: Member, signed: SignedPulse, pulse: Pulse) -> None:
     member.pulse = signed
-    member.pulse_at_s = pulse.at_s
-    member.pulse_report = pulse.report
-    member.sequence = pulse.sequence
-    member.facts = clamped(pulse.facts)
-    member.seen = pulse.accepted
+    member.newest = replace(pulse, facts=clamped(pulse.facts))
 
 
 def take_report(member: Member, content: bytes) -> bytes | None:
-    """What is to be written; None when nothing changed. A report counts only if the newest pulse vouches for it."""
+    """What is to be written; None when nothing changed. A report counts only if the newest pulse names it."""
     if len(content) > REPORT_BYTES_MAX:
         raise _unreadable(f"the report is longer than {REPORT_BYTES_MAX:,} bytes")
     digest = canonical.digest(content)
@@ -110,7 +107,7 @@ def _note_report(member: Member, content: bytes) -> None:
 
 
 def check_results(message: CheckIn) -> None:
-    """Before any of them is looked at: each may cost a line of the audit log."""
+    """Check their number first: each may cost a line of the audit log."""
     if len(message.results) > RESULTS_MAX:
         raise _unreadable(f"more than {RESULTS_MAX} results at once")
 
@@ -120,7 +117,7 @@ def wants_report(member: Member) -> bool:
 
 
 def moved_from(member: Member, message: CheckIn) -> str | None:
-    """The address before, when the node says it is somewhere else now (M-23)."""
+    """The previous address, if the node reports another one (M-23); None if it does not."""
     if not message.address or message.address == member.address:
         return None
     check_address(message.address)
@@ -128,55 +125,55 @@ def moved_from(member: Member, message: CheckIn) -> str | None:
 
 
 def check_address(address: str) -> None:
-    """It is logged, kept and shown to everybody who asks for the nodes."""
+    """It is logged, stored and shown to every client that lists the nodes."""
     if len(address) > ADDRESS_CHARS_MAX or not address.isprintable():
         raise _unreadable("the address is no address")
 
 
-class AuditCopy(Struct, frozen=True):
-    """Lines of a node's log to be kept here, and where its chain is then."""
+class CopiedLines(Struct, frozen=True):
+    """Lines of a node's log to be stored here, and the head of its chain after them."""
 
     put: dict[str, bytes]
     delete: tuple[str, ...]
     head: AuditHead
 
 
-def copy_audit(member: Member, lines: tuple[bytes, ...]) -> AuditCopy | None:
-    """A second place for the node's own log: what is here cannot be changed there unseen (H-36)."""
+def copy_audit(member: Member, lines: tuple[bytes, ...]) -> CopiedLines | None:
+    """Copy the node's own log: a later change of a copied line is noticed (H-36)."""
     if len(lines) > AUDIT_LINES_MAX or any(len(line) > AUDIT_LINE_BYTES_MAX for line in lines):
         raise _unreadable("too much of the audit log at once")
-    head = member.audit_head
+    head = member.audit.head
     put: dict[str, bytes] = {}
     for line in lines:
         number = _number(line)
-        if head is not None and number <= head.number:  # known, sent again because an answer was lost
+        if head is not None and number <= head.number:  # known; sent again because an answer was lost
             if number == head.number and canonical.digest(line) != head.digest:
-                member.audit_trouble = f"entry {number} of its audit log is another one than before"
+                member.audit.trouble = f"entry {number} of its audit log is another one than before"
             continue
         try:
             head = audit.follow(head if head is not None else _before(line, number), line)
         except Corrupt as trouble:
-            member.audit_trouble = trouble.message
+            member.audit.trouble = trouble.message
             break
         put[keys.node_audit(member.name, number)] = line
     if not put or head is None:
         return None
-    if member.audit_key != member.key:
+    if member.audit.key != member.key:
         put[keys.node_audit_key(member.name)] = member.key.encode()
     first, last = head.number - len(lines), head.number - AUDIT_KEPT_MAX
     old = range(max(1, first - AUDIT_KEPT_MAX), last + 1) if last > 0 else range(0)
-    return AuditCopy(put, tuple(keys.node_audit(member.name, number) for number in old), head)
+    return CopiedLines(put, tuple(keys.node_audit(member.name, number) for number in old), head)
 
 
 def is_other_log(member: Member) -> bool:
-    """The copied lines are of a machine that was this node before."""
-    return member.audit_head is not None and member.audit_key not in ("", member.key)
+    """The copied lines are of another machine that had this name before."""
+    return member.audit.head is not None and member.audit.key not in ("", member.key)
 
 
 def put_aside(member: Member, store: Reading) -> Transaction:
-    """The lines of the machine before stay as evidence under its key; the copy of the new one's log begins empty."""
+    """Keep the previous machine's lines as evidence under its key; the copy of the new machine's log begins empty."""
     lines = store.scan(keys.node_audit_of(member.name))
-    aside = keys.former_audit_of(member.name, fingerprint(parse(member.audit_key)))
+    aside = keys.former_audit_of(member.name, fingerprint(parse(member.audit.key)))
     put = {aside + line.key.rpartition("/")[2]: line.value for line in lines}
     put[keys.node_audit_key(member.name)] = member.key.encode()
     return Transaction(expect={}, put=put, delete=[line.key for line in lines])
@@ -187,7 +184,7 @@ def _number(line: bytes) -> int:
 
 
 def _before(line: bytes, number: int) -> AuditHead:
-    """Where a log is joined that began before this hub knew the node."""
+    """The head before the first copied line, for a log that began before this hub knew the node."""
     return NO_ENTRIES if number == 1 else AuditHead(number - 1, _decoded(line).previous)
 
 

@@ -1,4 +1,4 @@
-"""Members as others see them: one view per node, an observation for the planner. Pure; only looks."""
+"""Views of members: one for clients, one for the planner. Pure."""
 
 from typing import Literal
 
@@ -9,10 +9,10 @@ from holdfast.model.observation import NodeObservation
 
 
 def silent_s(member: Member, last_s: float | None, loop_s: float, now_s: float) -> float | None:
-    """Since it spoke: to this process, else since the last word that a hub before it kept; None: never."""
+    """Seconds since its last check-in with this process, else since the last pulse in the ledger; None: never."""
     if last_s is not None:
         return max(0.0, loop_s - last_s)
-    return max(0.0, now_s - member.pulse_at_s) if member.pulse is not None else None
+    return max(0.0, now_s - member.newest.at_s) if member.pulse is not None else None
 
 
 def view(member: Member, loop_s: float, now_s: float) -> NodeView:
@@ -39,7 +39,7 @@ def view(member: Member, loop_s: float, now_s: float) -> NodeView:
 
 
 def observation(member: Member, loop_s: float, now_s: float) -> NodeObservation:
-    """What placement may know (M-56). A node that never joined is no worse than one nobody looked at."""
+    """What placement may know (M-56). A node that never joined counts like a node without observations."""
     if not member.joined or member.condition.status == "unknown":
         return NodeObservation(member.name)
     shown = health.shown(member.condition, member.heard_s is not None)

@@ -1,4 +1,4 @@
-"""Orders on their way to nodes (C-01): kept until fetched, delivered under a lease, results kept. Runs none."""
+"""The order queue of each node (C-01): stored until fetched, delivered under a lease, results stored. Runs none."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,7 +23,7 @@ from holdfast.ports.ledger_store import LedgerStore, Reading, Transaction
 from holdfast.trust import orders as signed_orders
 
 LEASE_S = 60.0
-UNHEARD_S = 5.0  # a node that is idle so long after a delivery, and brings no result, never got it
+UNHEARD_S = 5.0  # a node that is idle so long after a delivery, without a result, never received it
 QUEUE_MAX = 256  # per node, waiting
 KEPT_MAX = 256  # per node, finished
 
@@ -42,7 +42,7 @@ class Waiting:
 
 
 class Taken(Struct, frozen=True):
-    """What a batch of results comes to: ids to acknowledge, what to write, and words for the audit log."""
+    """A batch of results: ids to acknowledge, what to write, and what goes into the audit log."""
 
     ids: tuple[str, ...]
     put: dict[str, bytes]
@@ -62,7 +62,7 @@ def load(member: Member, store: Reading) -> None:
 def accept(
     applied: Applied | None, members: dict[str, Member], signed: SignedOrder, store: Reading, by: str, now_s: float
 ) -> tuple[Member, Order, OrderRecord | None]:
-    """Checked as a courtesy: the node verifies it again, against its own trust. None: it is here already."""
+    """Check it early: the node verifies it again, against its own trust. No record: the order is here already."""
     order = decode_order(signed.order)
     member = members.get(order.node)
     if applied is None or member is None:
@@ -77,7 +77,7 @@ def accept(
         if msgspec.json.decode(stored.value, type=OrderRecord).signed.order != signed.order:
             raise Conflict(
                 f"another order has the id {order.id}",
-                remedy="sign the order anew: holdfast order sign --help",
+                remedy="sign the order again: holdfast order sign --help",
                 code="order_exists",
             )
         return member, order, None
@@ -101,7 +101,7 @@ def put_in(member: Member, order: Order, record: OrderRecord) -> None:
 
 
 def ask(member: Member, action: str, id: str, expires_s: float) -> None:
-    """An order of the hub's own closed list, in memory only. The same question is not asked twice at a time."""
+    """Queue an order of the hub's own closed list, in memory only. One of each action at a time."""
     if any(waiting.hub is not None and waiting.hub.action == action for waiting in member.orders.values()):
         return
     hub = HubOrder(id, member.name, action, f"node.{member.name}")
@@ -120,7 +120,7 @@ def is_due(member: Member, loop_s: float) -> bool:
 
 
 def unheard(member: Member, loop_s: float) -> None:
-    """The node is idle: what was handed to a line that had died is handed out again. It runs once at most."""
+    """The node is idle: deliver again what went into a broken connection. The node runs it at most once."""
     for waiting in member.orders.values():
         if waiting.leased_until_s > loop_s >= waiting.leased_until_s - LEASE_S + UNHEARD_S:
             waiting.leased_until_s = loop_s
@@ -144,7 +144,7 @@ def deliver(member: Member, loop_s: float, now_s: float) -> tuple[Delivered, ...
 def take(member: Member, results: Iterable[OrderResult], store: Reading) -> Taken:
     """Late results of an older attempt are ignored, and not acknowledged: the newer attempt brings the same result.
 
-    Results of orders nobody knows are acknowledged, so that a node does not carry them around for ever.
+    Results of unknown orders are acknowledged, so that a node does not send them for ever.
     """
     ids: list[str] = []
     put: dict[str, bytes] = {}

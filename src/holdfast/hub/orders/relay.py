@@ -1,7 +1,7 @@
-"""Streams between people and nodes, relayed: two callers meet under an order's id, and bytes go through. Reads none.
+"""Relay streams between commands and nodes: two connections meet under an order's id. Reads no content.
 
-Inside is TLS between the two (ADR 0020), so the hub could neither understand nor change it. Here is decided who may
-come to a meeting at all, how many meetings there are, and that a slow reader makes the other end wait instead of us.
+The stream is TLS between the two ends (ADR 0020), so the hub can neither read nor change it. The relay decides who may
+connect and how many streams there are; a slow reader makes the other end wait, not the hub.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from holdfast.model.principal import Principal
 from holdfast.model.stream import ACTIONS
 
 KIB = 1024
-BUFFER_BYTES = 64 * KIB  # of one direction; what a connection still delivers after it was told to pause comes on top
-MEET_S = 45.0  # the first one waits so long for the second: a busy agent says a word every thirty
-EXPECTED_S = 120.0  # from the order on; then nobody can come any more
+BUFFER_BYTES = 64 * KIB  # of one direction; plus what a connection still delivers after it was paused
+MEET_S = 45.0  # the first end waits so long for the second: a busy agent checks in every 30 s
+EXPECTED_S = 120.0  # after the order; then no end may connect
 EXPECTED_MAX = 1_024
-IDLE_S = 120.0  # both ends say more often that they are there
+IDLE_S = 120.0  # both ends send keep-alives more often
 OPEN_MAX = 256
-LOOK_S = 0.5  # how often a waiting one is looked at: is it still there?
+LOOK_S = 0.5  # how often a waiting connection is checked
 
 End = Literal["node", "operator"]
-# At once. Fewer than the connections anybody may have (hub/http/slots.py), so that a node that streams still checks in.
+# At once. Fewer than the connections of one client (hub/http/slots.py), so that a node that streams still checks in.
 MOST: Mapping[End, int] = {"node": 8, "operator": 12}
 
 
 class Line(Protocol):
-    """A connection that carries a stream from now on (hub/http/connection.py)."""
+    """A connection that carries a stream from now on (ports/http_server.py)."""
 
     def pause(self) -> None: ...
 
@@ -44,7 +44,7 @@ class Line(Protocol):
 
 
 class Half:
-    """One end's connection, and what it brought that the other end was not given yet."""
+    """One end's connection, and the bytes from it that the other end has not received yet."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -98,7 +98,7 @@ class Meeting:
         self._over.set()
 
     async def run(self, end: End, half: Half) -> None:
-        """Carry what this end brings to the other one, until either has left. The answer to this end is written."""
+        """Copy bytes from this end to the other, until either has left. The response to this end is already written."""
         loop = asyncio.get_running_loop()
         self._moved_s = loop.time()
         self._halves[end] = half
@@ -128,7 +128,7 @@ class Meeting:
 
 
 class Relay:
-    """For one event loop. What is expected is not written down: after a restart nobody is left who could meet."""
+    """For one event loop. Expected streams are not stored: after a restart no end is waiting."""
 
     def __init__(self) -> None:
         self._expected: OrderedDict[str, Meeting] = OrderedDict()
@@ -147,12 +147,12 @@ class Relay:
             self._expected.popitem(last=False)
 
     async def meet(self, order: str, who: Principal, now_s: float, is_gone: Callable[[], bool]) -> tuple[Meeting, End]:
-        """Returns when both are here. Whoever leaves before that may come again."""
+        """Return when both ends are connected. An end that leaves before that may connect again."""
         meeting, end = self._invited(order, who, now_s)
         self._check_room(meeting)
         if end in meeting.here:
             raise Conflict(
-                f"somebody is at this end of stream {order[:12]}… already", remedy="repeat the command", code="taken"
+                f"this end of stream {order[:12]}… is connected already", remedy="repeat the command", code="taken"
             )
         meeting.here.add(end)
         try:
@@ -166,7 +166,7 @@ class Relay:
         return meeting, end
 
     def leave(self, meeting: Meeting) -> None:
-        """More than once is no mistake."""
+        """May be called more than once."""
         meeting.end()
         self._open.pop(meeting.order, None)
 
@@ -207,7 +207,7 @@ async def _wait(meeting: Meeting, is_gone: Callable[[], bool]) -> None:
                     async with asyncio.timeout(LOOK_S):
                         await meeting.complete.wait()
                 if is_gone() and not meeting.complete.is_set():
-                    raise ConnectionError("whoever waited has left")
+                    raise ConnectionError("the waiting end has left")
     except TimeoutError:
         raise Unreachable(
             f"the other end of stream {meeting.order[:12]}… did not come within {MEET_S:.0f} s",

@@ -1,54 +1,54 @@
-"""Which revisions came true: every service of them was once reported as converged, and every public hostname of them as
-live on its edge. Notes, never part of a revision."""
+"""Which revisions converged: every service reported converged, every public hostname live.
 
-from collections.abc import Sequence
+Stored as records of the hub, never as part of a revision.
+"""
+
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
 
+from holdfast.hub.hub_time import HubTime
 from holdfast.hub.ledger.writes import noted
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.public_routes import carried
+from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.hub.watchers import edge_reports
 from holdfast.hub.watchers.deployments import Deployments, Placed
 from holdfast.ledger import keys
+from holdfast.model.applied import Applied
 from holdfast.model.deployment import ServiceState
+from holdfast.model.hub_status import StatusFinding
 from holdfast.model.revision import NO_HEAD, Head
-from holdfast.ports.clock import Clock
+from holdfast.planning.public_routes import carried
 from holdfast.ports.ledger_store import LedgerStore, Transaction
 
 
 class Converged(Struct, frozen=True):
-    """`digest` binds the note to the revision of that number it was made for."""
+    """`digest` binds the record to the one revision of that number it was made for."""
 
     digest: str
     at_s: float
 
 
 class Convergence:
-    """Belongs to the event loop, but `among`. A node that is silent takes nothing back that it reported before."""
+    """Belongs to the event loop, except `among`. What a node reported counts on while it is silent."""
 
-    def __init__(self, registry: Registry, store: LedgerStore, clock: Clock, deployments: Deployments) -> None:
+    def __init__(self, registry: Registry, store: LedgerStore, time: HubTime, deployments: Deployments) -> None:
         self._registry = registry
         self._store = store
-        self._clock = clock
+        self._time = time
         self._deployments = deployments
         kept = store.scan(keys.CONVERGED_SERVICES)
-        # service → the deployment that converged last; hostname, marked as one → where it was live last
+        # service → deployment that converged last; "public/HOSTNAME" → where it was live last
         self._good = {one.key.removeprefix(keys.CONVERGED_SERVICES): one.value.decode() for one in kept}
         self._noted = NO_HEAD
+        self._begun = False
 
-    def begin(self) -> None:
-        """What was heard before this hub listened."""
-        self.follow()
-        for member in list(self._registry.members.values()):
-            self.heard(member)
-
-    def follow(self) -> None:
+    def committed(self, before: Applied | None, after: Applied) -> None:
         self._check_head({})
 
-    def heard(self, member: Member) -> None:
+    def reported(self, member: Member) -> None:
         put: dict[str, bytes] = {}
         for state in member.report.services if member.report is not None else ():
             if self._is_good(state, member) and self._good.get(state.service) != state.applied:
@@ -56,6 +56,27 @@ class Convergence:
                 put[keys.converged_service(state.service)] = state.applied.encode()
         self._note_live(member, put)
         self._check_head(put)
+
+    def follows_pulses(self, node: str) -> bool:
+        return False
+
+    def health_changed(self, member: Member) -> None:
+        pass
+
+    def due(self, loop_s: float) -> float | None:
+        """Begin with what nodes reported to an earlier hub process."""
+        if not self._begun:
+            self._begun = True
+            self._check_head({})
+            for member in list(self._registry.members.values()):
+                self.reported(member)
+        return None
+
+    def hints(self, node: str) -> Hints:
+        return NO_HINTS
+
+    def findings(self, now_s: float) -> Iterable[StatusFinding]:
+        return ()
 
     def _note_live(self, member: Member, put: dict[str, bytes]) -> None:
         for state in member.report.edge if member.report is not None else ():
@@ -74,11 +95,11 @@ class Convergence:
         return state.phase == ("converged" if placed.is_active else "held") or state.phase == "converged"
 
     def _check_head(self, put: dict[str, bytes]) -> None:
-        """Marks the head once nothing of it is missing; writes what is new either way."""
+        """Record that the head converged once all of it did; write `put` in any case."""
         applied = self._registry.applied
         if applied is not None and applied.head != self._noted and self._is_complete():
             self._noted = applied.head
-            mark = Converged(applied.head.digest, self._clock.now_s())
+            mark = Converged(applied.head.digest, self._time.now_s())
             put[keys.converged(applied.head.number)] = msgspec.json.encode(mark)
         if put:
             noted(self._store.submit(Transaction(expect={}, put=put)))
@@ -87,20 +108,20 @@ class Convergence:
         return all(self._is_good_enough(service, placed) for service, placed in self._deployments.placed.items())
 
     def _is_good_enough(self, service: str, placed: Placed) -> bool:
-        if self._is_left_alone(placed.node):
+        if self._observes(placed.node):
             return True
         return self._good.get(service) == placed.deployment and all(
-            self._good.get(_public(hostname)) == _target(hostname, placed) or self._is_left_alone(route.edge)
+            self._good.get(_public(hostname)) == _target(hostname, placed) or self._observes(route.edge)
             for hostname, route in carried(placed.entry).items()
         )
 
-    def _is_left_alone(self, node: str) -> bool:
-        """An observing node deploys nothing, so that there is nothing to wait for."""
+    def _observes(self, node: str) -> bool:
+        """A node in observe mode deploys nothing, so there is nothing to wait for."""
         member = self._registry.members.get(node)
         return member is not None and member.report is not None and member.report.mode == "observe"
 
     def among(self, revisions: Sequence[Head]) -> tuple[int, ...]:
-        """Numbers of those that converged. From any thread."""
+        """The numbers of those that converged."""
         return tuple(revision.number for revision in revisions if self._has(revision))
 
     def _has(self, revision: Head) -> bool:
@@ -109,11 +130,11 @@ class Convergence:
 
 
 def _public(hostname: str) -> str:
-    """No service is called like that."""
+    """Its key beside those of services: no service has such a name."""
     return f"public/{hostname}"
 
 
 def _target(hostname: str, placed: Placed) -> str:
-    """Where it must lead, from which edge."""
+    """The backend that it must lead to, and the edge that has it."""
     route = placed.entry.public[hostname]
     return f"{route.edge} {placed.node} {placed.entry.epoch} {route.backend}"

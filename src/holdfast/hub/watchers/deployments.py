@@ -1,7 +1,8 @@
-"""Which deployment of each service is applied where. Follows commits; works out again only what changed."""
+"""Which deployment of each service is applied on which node. Computes again only what a commit changed."""
 
 from msgspec import UNSET, Struct
 
+from holdfast.hub.nodes.registry import Registry
 from holdfast.model.applied import Applied
 from holdfast.model.deployment import deployment_of
 from holdfast.model.revision import Entry
@@ -22,19 +23,31 @@ class Placed(Struct, frozen=True):
 
 
 class Deployments:
-    def __init__(self) -> None:
-        self.placed: dict[str, Placed] = {}  # by name of the service
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._of: Applied | None = None
+        self._placed: dict[str, Placed] = {}
 
-    def follow(self, applied: Applied | None) -> None:
-        before, self.placed = self.placed, {}
-        for address, entry in applied.table.entries.items() if applied is not None else ():
-            if address.startswith("service."):
-                name = address.removeprefix("service.")
-                known = before.get(name)
-                same = known is not None and known.entry == entry
-                self.placed[name] = known if known is not None and same else Placed(entry, deployment_of(entry))
+    @property
+    def placed(self) -> dict[str, Placed]:
+        """By name of the service, in the revision that the registry has."""
+        if self._registry.applied is not self._of:
+            self._of = self._registry.applied
+            self._placed = _placed(self._of, self._placed)
+        return self._placed
 
     def wanted(self, service: str, node: str, standby: bool = False) -> str:
-        """The deployment that should be there, "" for none. Whoever stands by runs what is placed elsewhere."""
+        """The deployment that should run there, "" for none. A standby node runs what is placed elsewhere."""
         found = self.placed.get(service)
         return found.deployment if found is not None and (standby or found.node == node) else ""
+
+
+def _placed(applied: Applied | None, before: dict[str, Placed]) -> dict[str, Placed]:
+    placed: dict[str, Placed] = {}
+    for address, entry in applied.table.entries.items() if applied is not None else ():
+        if address.startswith("service."):
+            name = address.removeprefix("service.")
+            known = before.get(name)
+            same = known is not None and known.entry == entry
+            placed[name] = known if known is not None and same else Placed(entry, deployment_of(entry))
+    return placed

@@ -1,22 +1,25 @@
-"""Internal names that a revision took away: once nobody leads to them any more, DNS servers may drop them at once.
+"""Internal names that a revision removed: once no edge leads to them, DNS servers may drop their records at once.
 
-The signed revision has removed them; a server keeps their records for two minutes, so that the backend stops before
-its edge lets go, and its edge lets go before the record is gone (I-19). All that is said here is that this came true.
+The signed revision removed the names. A server keeps their records for two minutes, so that the backend stops before
+its edge drops the route, and the edge drops the route before the record goes (I-19). The hint says that both happened.
 """
 
 from collections.abc import Iterable
 
 from msgspec import UNSET, Struct
 
+from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.public_routes import carried
+from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.hub.watchers import move_releases
 from holdfast.model.applied import Applied
 from holdfast.model.deployment import deployment_of
+from holdfast.model.hub_status import StatusFinding
 from holdfast.model.revision import Entry
+from holdfast.planning.public_routes import carried
 
-KEPT_S = 300.0  # longer than any record lingers
+KEPT_S = 300.0  # longer than a server keeps a removed record
 LEAVING_MAX = 10_000
 
 
@@ -25,24 +28,23 @@ class Leaving(Struct, frozen=True):
     node: str  # that ran it
     names: frozenset[str]
     edges: tuple[tuple[str, str], ...]  # hostname, edge
-    number: int  # of the revision that took them away
+    number: int  # of the revision that removed them
     since_s: float
 
 
 class DnsWithdrawals:
-    """Belongs to the event loop. What it decides stands in the `withdrawn` of members that serve DNS."""
+    """Belongs to the event loop. Hint `withdrawn`, for nodes that serve DNS: names whose records they may drop."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, time: HubTime) -> None:
         self._registry = registry
+        self._time = time
         self._leaving: list[Leaving] = []
         self._gone: dict[str, float] = {}  # name → since when
+        self._withdrawn: dict[str, tuple[str, ...]] = {}  # node → names
 
-    def follow(self, before: Applied | None, loop_s: float) -> None:
-        """Another revision is applied. What an earlier hub process had noted is not known any more: servers do
-        without, and wait for two minutes."""
-        after = self._registry.applied
-        if after is None:
-            return
+    def committed(self, before: Applied | None, after: Applied) -> None:
+        """What an earlier hub process knew is lost with it: servers then keep the records for two minutes."""
+        loop_s = self._time.loop_s()
         for address, was in before.table.entries.items() if before is not None else ():
             becomes = after.table.entries.get(address)
             names = frozenset(was.names) - frozenset(_names(becomes))
@@ -55,19 +57,32 @@ class DnsWithdrawals:
         self._leaving = [left for left in self._leaving if left.names - wanted]
         self._look(loop_s)
 
-    def told(self, member: Member, loop_s: float) -> None:
+    def reported(self, member: Member) -> None:
         if any(
             member.name == left.node or any(member.name == edge for _, edge in left.edges) for left in self._leaving
         ):
-            self._look(loop_s)
+            self._look(self._time.loop_s())
 
-    def look(self, loop_s: float) -> float | None:
-        """Forgets what is over; answers when to look again."""
+    def follows_pulses(self, node: str) -> bool:
+        return False
+
+    def health_changed(self, member: Member) -> None:
+        pass
+
+    def due(self, loop_s: float) -> float | None:
+        """Forget what is over."""
         if not (self._leaving or self._gone):
             return None
         self._look(loop_s)
         times = [left.since_s for left in self._leaving] + list(self._gone.values())
         return min(times, default=loop_s) + KEPT_S if times else None
+
+    def hints(self, node: str) -> Hints:
+        names = self._withdrawn.get(node)
+        return {"withdrawn": names} if names else NO_HINTS
+
+    def findings(self, now_s: float) -> Iterable[StatusFinding]:
+        return ()
 
     def _look(self, loop_s: float) -> None:
         over = [left for left in self._leaving if self._is_over(left)]
@@ -83,13 +98,13 @@ class DnsWithdrawals:
         return all(self._has_let_go(hostname, edge, left) for hostname, edge in left.edges)
 
     def _follows(self, member: Member, left: Leaving) -> bool:
-        """It accepted the revision, and its report is of its newest word."""
+        """It accepted the revision, and its newest pulse names its report."""
         is_newest = member.report is not None and member.pulse_report == member.report_digest
         return member.seen.number >= left.number and is_newest
 
     def _has_stopped(self, home: Member, left: Leaving) -> bool:
         entry = self._entry(left.address)
-        if entry is not None and entry.node == left.node:  # only a part of it went
+        if entry is not None and entry.node == left.node:  # the service stays, without some of its names
             return move_releases.is_proven(home, left.address, entry, deployment_of(entry))
         service, report = left.address.removeprefix("service."), home.report
         assert report is not None
@@ -99,11 +114,11 @@ class DnsWithdrawals:
     def _has_let_go(self, hostname: str, edge: str, left: Leaving) -> bool:
         member = self._registry.members.get(edge)
         if member is None:
-            return True  # no node of this fleet any more
+            return True  # it left the fleet
         if not self._follows(member, left) or member.report is None:
             return False
         if not member.report.proxy:
-            return False  # its agent has just started, and does not know yet what its proxy has
+            return False  # its agent has just started and has not read its proxy yet
         service = left.address.removeprefix("service.")
         return not any((one.hostname, one.service) == (hostname, service) for one in member.report.edge)
 
@@ -113,14 +128,13 @@ class DnsWithdrawals:
 
     def _show(self) -> None:
         names = tuple(sorted(self._gone))
+        before, self._withdrawn = self._withdrawn, {}
         for member in self._registry.members.values():
             entry = self._entry(f"node.{member.name}")
             mine = names if entry is not None and entry.dns else ()
-            if mine != member.withdrawn:
-                is_news = bool(set(mine) - set(member.withdrawn))
-                member.withdrawn = mine
-                if is_news:
-                    member.bell.ring()
+            self._withdrawn[member.name] = mine
+            if set(mine) - set(before.get(member.name, ())):
+                member.bell.ring()
 
 
 def _names(entry: Entry | None) -> tuple[str, ...]:

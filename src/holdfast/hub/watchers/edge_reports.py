@@ -1,21 +1,22 @@
-"""What edges say of the public hostnames of a service: does each lead to where the applied revision places it?
+"""Reports of edges about public hostnames: does each lead to where the applied revision places the service?
 
-An edge that is silent is not waited for: it cannot be told where to lead, and nobody is reached through it for long.
+A silent edge is not waited for: it receives no revision, and it soon serves no client.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
+from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.public_routes import carried
 from holdfast.model.report import EdgeState
 from holdfast.model.revision import Entry
+from holdfast.planning.public_routes import carried
 
 SILENT_WINDOWS = 2 / 3  # 60 s of the 90 s after which a node is probed
 
 
 def state_of(member: Member, hostname: str, service: str) -> EdgeState | None:
-    """By its newest word; an older report than that word names says nothing."""
+    """From the report that its newest pulse names; None without that report."""
     if member.report is None or member.pulse_report != member.report_digest:
         return None
     return next((one for one in member.report.edge if (one.hostname, one.service) == (hostname, service)), None)
@@ -32,12 +33,12 @@ def is_live(member: Member, hostname: str, service: str, entry: Entry) -> bool:
 class EdgeReports:
     """Belongs to the event loop."""
 
-    def __init__(self, registry: Registry, time_s: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, time: HubTime) -> None:
         self._registry = registry
-        self._time_s = time_s
+        self._time = time
 
     def lead_there(self, address: str, entry: Entry) -> bool:
-        """Every edge that can be told leads to where the service is now."""
+        """Every edge that is not silent leads to where the service is now."""
         service = address.removeprefix("service.")
         return all(
             is_live(edge, hostname, service, entry) or not self._is_waited_for(edge)
@@ -45,7 +46,7 @@ class EdgeReports:
         )
 
     def silent_at_s(self, entry: Entry) -> float | None:
-        """When the next edge of it that is still waited for has been silent for too long."""
+        """When the next of its edges will have been silent for too long."""
         ends = [self._until_s(edge) for _, edge in self._edges(entry) if self._is_waited_for(edge)]
         return min(ends, default=None)
 
@@ -64,9 +65,9 @@ class EdgeReports:
             return False
         if edge.report is not None and edge.report.mode == "observe":
             return False
-        return self._time_s() < self._until_s(edge)
+        return self._time.loop_s() < self._until_s(edge)
 
     def _until_s(self, edge: Member) -> float:
-        """A hub that has just begun to listen gives everybody as long from there."""
+        """After a restart of the hub each edge has the whole time again."""
         last_s = edge.heard_s if edge.heard_s is not None else edge.turn_s
         return max(last_s, edge.turn_s) + self._registry.cadence.window_s * SILENT_WINDOWS

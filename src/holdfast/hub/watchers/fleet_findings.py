@@ -1,28 +1,34 @@
-"""What is not as it should be in the fleet: found, shown, never mended from here (M-76, M-77).
+"""Findings about nodes: where a node differs from the applied revision. Shows them, repairs nothing (M-76, M-77).
 
-One table of codes; each rule looks at one node and what is applied. A later step that observes more adds a row and a
-rule. Where nothing was reported yet nothing is claimed.
+One table of codes; each rule compares one node with the applied revision. A rule finds nothing where a node has not
+reported yet.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import UNSET, Struct
 
-from holdfast.hub import edge_findings, service_findings
+from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes import health
 from holdfast.hub.nodes import view as nodes_view
 from holdfast.hub.nodes.member import Member
+from holdfast.hub.nodes.registry import Registry
+from holdfast.hub.watcher import NO_HINTS, Hints
+from holdfast.hub.watchers.standby import Standby
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
+from holdfast.status.edges import findings as edge_findings
+from holdfast.status.services import findings as service_findings
 
 SKEW_S_MAX = 30.0
 
 
 class Moment(Struct, frozen=True):
-    """When it is asked, by both clocks."""
+    """The time of the question, by both clocks, and the services that each node runs as standby then."""
 
     now_s: float
     loop_s: float
+    standby: Callable[[str], Mapping[str, float]] = lambda node: {}
 
 
 # code → (level, what to do); {node} is filled in.
@@ -48,13 +54,42 @@ ROWS: Mapping[str, tuple[str, str]] = {
     "placement_stale": ("warning", "holdfast node show {node}; holdfast deploy {service} starts it again"),
     "orphan": ("warning", "declare it in services/ and apply, or remove it on {node} by hand"),
     "still_moving": ("warning", "holdfast ps shows how far its new home is; holdfast deploy {service} tries again"),
-    "failed_over": ("warning", "look at its own node and its network; it goes back by itself once that runs it again"),
-    "no_standby": ("warning", "bring {node} or a node of its failover list back; holdfast node list"),
 }
 
 BEHIND_S = 60.0
 
 Rule = Callable[[Member, Applied, Moment], Iterator[StatusFinding]]
+
+
+class FleetFindings:
+    """The rules below as a watcher. Any thread may ask it."""
+
+    def __init__(self, registry: Registry, time: HubTime, standby: Standby) -> None:
+        self._registry = registry
+        self._time = time
+        self._standby = standby
+
+    def committed(self, before: Applied | None, after: Applied) -> None:
+        pass
+
+    def reported(self, member: Member) -> None:
+        pass
+
+    def follows_pulses(self, node: str) -> bool:
+        return False
+
+    def health_changed(self, member: Member) -> None:
+        pass
+
+    def due(self, loop_s: float) -> float | None:
+        return None
+
+    def hints(self, node: str) -> Hints:
+        return NO_HINTS
+
+    def findings(self, now_s: float) -> Iterable[StatusFinding]:
+        at = Moment(now_s, self._time.loop_s(), self._standby.services_on)
+        return findings(self._registry.members, self._registry.applied, at)
 
 
 def findings(members: Mapping[str, Member], applied: Applied | None, at: Moment) -> list[StatusFinding]:
@@ -82,7 +117,7 @@ def _presence(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
         silent_s = known_s if known_s is not None else age_s
         yield _finding("node_unhealthy", member, f"{member.name} has not been heard for {silent_s:.0f} s", age_s)
     elif health.shown(condition, member.heard_s is not None) == "unknown":
-        yield _finding("node_unknown", member, f"{member.name} was not heard since this hub started", age_s)
+        yield _finding("node_unknown", member, f"{member.name} has not checked in since this hub started", age_s)
 
 
 def _clock(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
@@ -100,14 +135,18 @@ def _revision(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
             f"{member.name} accepted revision {accepted.number} ({accepted.digest[:12]}…), which this hub does not have"
         )
         yield _finding("node_ahead", member, text, 0.0)
-    elif accepted.number < head.number and member.told is not None and at.loop_s - member.told_first_s > BEHIND_S:
+    elif accepted.number < head.number and _is_stuck(member, at):
         text = f"{member.name} is at revision {accepted.number} and does not follow to {head.number}"
-        yield _finding("node_behind", member, text, at.loop_s - member.told_first_s)
+        yield _finding("node_behind", member, text, at.loop_s - member.answered.first_s)
 
 
-def _own_words(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
-    """What the node found itself and what it parked: its words, its remedies. That it is degraded says more only where
-    it names nothing."""
+def _is_stuck(member: Member, at: Moment) -> bool:
+    """It was sent the head for so long, and does not accept it."""
+    return member.answered.heads is not None and at.loop_s - member.answered.first_s > BEHIND_S
+
+
+def _own(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
+    """What the node itself found and parked, with its own remedies. A node that names nothing is shown as degraded."""
     report = member.report
     if report is None or not member.joined:
         return
@@ -130,13 +169,13 @@ def _own_words(member: Member, applied: Applied, at: Moment) -> Iterator[StatusF
 
 
 def _audit(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
-    if member.audit_trouble:
-        yield _finding("audit_broken", member, f"{member.name}: {member.audit_trouble}", 0.0)
+    if member.audit.trouble:
+        yield _finding("audit_broken", member, f"{member.name}: {member.audit.trouble}", 0.0)
 
 
 def _placements(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
-    """Only where containers are reported at all: an agent that starts none has nothing to compare. What a node says of
-    a service in its own words is not said again here."""
+    """Only where containers are reported: there is nothing to compare for an agent that starts none. A service that the
+    node itself reports about is left out here."""
     report = member.report
     if report is None or not report.containers:
         return
@@ -153,7 +192,7 @@ def _placements(member: Member, applied: Applied, at: Moment) -> Iterator[Status
         yield _finding("placement_stale", member, text, 0.0, f"service.{name}", name)
     for name in sorted(running - placed.keys()):
         entry = applied.table.entries.get(f"service.{name}")
-        if f"service.{name}" in member.standby:
+        if f"service.{name}" in at.standby(member.name):
             continue
         if entry is not None and entry.node is not UNSET and name in ours:
             text = f"{name} was moved to {entry.node}; {member.name} serves it until it is proven there"
@@ -163,28 +202,16 @@ def _placements(member: Member, applied: Applied, at: Moment) -> Iterator[Status
         yield _finding("orphan", member, text, 0.0, f"service.{name}", name)
 
 
-def _failover(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
-    for address, since_s in member.standby.items():
-        name, entry = address.removeprefix("service."), applied.table.entries.get(address)
-        home = entry.node if entry is not None and entry.node is not UNSET else "its own node"
-        text = f"{name} runs on {member.name} in place of {home}, which is silent or does not run it yet"
-        yield _finding("failed_over", member, text, at.now_s - since_s, address, name)
-    for address in member.without_standby:
-        name = address.removeprefix("service.")
-        text = f"{member.name} is silent, and none of the nodes that may run {name} in its place is healthy"
-        yield _finding("no_standby", member, text, at.now_s - member.condition.since_s, address, name)
-
-
 def _services(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
     if member.report is not None and member.joined:
-        yield from service_findings.of(member.name, member.report, applied, at.now_s)
+        yield from service_findings.findings(member.name, member.report, applied, at.now_s)
 
 
 def _edges(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
-    """M-76 (4): each applied route of an edge is compared with what its edge says of it, as far as it speaks."""
+    """M-76 (4): compare each applied route with the report of its edge, if there is one."""
     if member.report is not None and member.joined and member.condition.status != "unhealthy":
         has_accepted = member.seen == applied.head
-        yield from edge_findings.of(member.name, member.report, applied, at.now_s, has_accepted)
+        yield from edge_findings.findings(member.name, member.report, applied, at.now_s, has_accepted)
 
 
-RULES: tuple[Rule, ...] = (_presence, _clock, _revision, _own_words, _audit, _placements, _failover, _services, _edges)
+RULES: tuple[Rule, ...] = (_presence, _clock, _revision, _own, _audit, _placements, _services, _edges)

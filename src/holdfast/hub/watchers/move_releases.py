@@ -1,29 +1,34 @@
-"""Services on their way to another node: the old one serves until the new one is proven, then it is released.
+"""Services that move to another node: the old node serves until the new one is proven, then it is released.
 
-A node that was told to let a data-less service go keeps it running until the hub says that its new home reports it
-converged, and that every edge that carries a hostname of it leads there. A hub that never says so leaves two copies
-running, which is harmless; one that says so too early could as well have withheld the revision from the new home.
+A node that loses a service without data keeps it running until the hub hints that the new home reports it converged
+and that every edge with a hostname of it leads there. Without that hint two copies run, which is harmless. A hub that
+gives it too early could as well have withheld the revision from the new home.
 """
+
+from collections.abc import Iterable
 
 from msgspec import UNSET
 
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
+from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.hub.watchers.edge_reports import EdgeReports
+from holdfast.model.applied import Applied
 from holdfast.model.deployment import ServiceState, deployment_of
+from holdfast.model.hub_status import StatusFinding
 from holdfast.model.revision import Entry
 
 
 def state_of(member: Member, address: str) -> ServiceState | None:
-    """What the node's newest report says of a service."""
+    """The state of a service in the node's newest report."""
     name = address.removeprefix("service.")
     report = member.report
     return next((one for one in report.services if one.service == name), None) if report is not None else None
 
 
 def is_proven(member: Member, address: str, entry: Entry, deployment: str) -> bool:
-    """The node's newest word says so, not an older report than that word names, and it has seen the containers run: an
-    agent that has just started may know no more than how it was before. Held is as wanted, too."""
+    """The report that the newest pulse names has the deployment converged, and its containers running: an agent that
+    has just started may report the state before its restart. Held is as wanted, too."""
     state, report = state_of(member, address), member.report
     if state is None or report is None or member.pulse_report != member.report_digest or state.applied != deployment:
         return False
@@ -34,41 +39,55 @@ def is_proven(member: Member, address: str, entry: Entry, deployment: str) -> bo
 
 
 class MoveReleases:
-    """Belongs to the event loop. What it decides stands in the members' `released`; their bells ring for it."""
+    """Belongs to the event loop. Hint `released`: services that this node may stop."""
 
     def __init__(self, registry: Registry, edges: EdgeReports) -> None:
         self._registry = registry
         self._edges = edges
         self._lingering: dict[str, frozenset[str]] = {}  # node → services it runs that belong elsewhere
-        self.follow()
+        self._released: dict[str, tuple[str, ...]] = {}  # node → services it may stop
+        self._follow()
 
-    def follow(self) -> None:
-        """Another revision is applied."""
+    def committed(self, before: Applied | None, after: Applied) -> None:
+        self._follow()
+
+    def _follow(self) -> None:
         self._lingering = {}
+        self._released = {name: free for name, free in self._released.items() if name in self._registry.members}
         for member in self._registry.members.values():
             self._note(member)
         for member in self._registry.members.values():
             self._release(member)
 
-    def told(self, member: Member) -> None:
-        """A node spoke: of what it still runs, and of what has arrived there."""
+    def reported(self, member: Member) -> None:
+        """The report has what the node still runs, and what arrived there."""
         self._note(member)
         self._release(member)
-        self.changed(member)
+        self.health_changed(member)
 
-    def changed(self, member: Member) -> None:
-        """A home that fell silent proves nothing, and one that is back does. The same with edges."""
+    def follows_pulses(self, node: str) -> bool:
+        return False
+
+    def health_changed(self, member: Member) -> None:
+        """A home that is silent proves nothing, one that is back does. The same holds for edges."""
         for name, addresses in list(self._lingering.items()):
             if any(self._concerns(member, address) for address in addresses):
                 self._release(self._registry.members[name])
 
-    def look(self, loop_s: float) -> float | None:
-        """An edge that has been silent for long is not waited for any more; answers when to look again."""
+    def due(self, loop_s: float) -> float | None:
+        """An edge that has been silent for too long no longer holds a service back."""
         for name in list(self._lingering):
             self._release(self._registry.members[name])
         waits = [self._entry(address) for addresses in self._lingering.values() for address in addresses]
         ends = [self._edges.silent_at_s(entry) for entry in waits if entry is not None]
         return min((end_s for end_s in ends if end_s is not None), default=None)
+
+    def hints(self, node: str) -> Hints:
+        free = self._released.get(node)
+        return {"released": free} if free else NO_HINTS
+
+    def findings(self, now_s: float) -> Iterable[StatusFinding]:
+        return ()
 
     def _concerns(self, member: Member, address: str) -> bool:
         return self._home(address) == member.name or self._edges.carry(member, self._entry(address))
@@ -98,20 +117,20 @@ class MoveReleases:
 
     def _release(self, member: Member) -> None:
         free = tuple(sorted(a for a in self._lingering.get(member.name, ()) if self._has_arrived(a)))
-        if free != member.released:
-            member.released = free
+        if free != self._released.get(member.name, ()):
+            self._released[member.name] = free
             if free:
                 member.bell.ring()
 
     def _has_arrived(self, address: str) -> bool:
         entry = self._entry(address)
         if entry is None:
-            return True  # removed on purpose, wherever it was
+            return True  # an operator removed it
         home = self._registry.members.get(self._home(address))
         if home is None or not home.joined or home.condition.status != "healthy":
             return False
         if entry.containers and not is_proven(home, address, entry, deployment_of(entry)):
             return False
         state = state_of(home, address)
-        is_held = state is not None and state.phase == "held"  # then no edge can lead anywhere
+        is_held = state is not None and state.phase == "held"  # then no edge can lead to it
         return is_held or self._edges.lead_there(address, entry)

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.model import canonical, duration
 from holdfast.model.applied import plain
-from holdfast.model.fleet import Fleet, Settings
+from holdfast.model.fleet import Fleet, FleetDocument, Settings
 from holdfast.model.ids import FLEET
 from holdfast.model.plan import Demand, FieldChange
 from holdfast.model.revision import Entry, Table
 from holdfast.planning import infrastructure
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.fields import differences
 from holdfast.planning.kinds.kind import (
     Kind,

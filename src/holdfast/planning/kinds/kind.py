@@ -7,12 +7,11 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.model.applied import content
-from holdfast.model.fleet import Fleet
+from holdfast.model.fleet import Fleet, FleetDocument
 from holdfast.model.ids import FLEET
 from holdfast.model.plan import Demand, FieldChange
 from holdfast.model.revision import Entry, NodeIdentity, Table
 from holdfast.planning.complaint import Complaint
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.edges import Edges
 from holdfast.planning.placement import Placed, Placer
 from holdfast.planning.unsound import Unsound

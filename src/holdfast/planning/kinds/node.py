@@ -7,11 +7,10 @@ from msgspec import UNSET, Struct, UnsetType
 from holdfast.errors import Invalid
 from holdfast.model import canonical, ssh_key
 from holdfast.model.applied import plain
-from holdfast.model.fleet import Dns, Fleet, Node
+from holdfast.model.fleet import Dns, Fleet, FleetDocument, Node
 from holdfast.model.plan import Demand, FieldChange
 from holdfast.model.revision import Entry, NodeIdentity, Table
 from holdfast.planning import identity, infrastructure, overlay
-from holdfast.planning.documents import FleetDocument
 from holdfast.planning.edges import proxy_of
 from holdfast.planning.fields import differences
 from holdfast.planning.kinds.kind import (

@@ -1,4 +1,4 @@
-"""What happens to a service right now, step by step, for whoever watches; the journal keeps it for good."""
+"""The steps of a rollout while it runs, for reports; the journal keeps them for good."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ class Attempt:
     """One run of one service towards its target."""
 
     def __init__(self, now_s: Callable[[], float], changed: Callable[[], None]) -> None:
-        self._now_s = now_s
+        self.now_s = now_s
         self._changed = changed
         self.steps: list[StepResult] = []
 
@@ -25,7 +25,7 @@ class Attempt:
     def begin(self, name: str) -> None:
         if self.steps and self.steps[-1].name == name and self.steps[-1].outcome == "running":
             return  # still waiting for the same
-        self.steps.append(StepResult(name, "running", round(self._now_s(), 3)))
+        self.steps.append(StepResult(name, "running", round(self.now_s(), 3)))
         self._changed()
 
     def say(self, message: str) -> None:
@@ -44,7 +44,7 @@ class Attempt:
         step = self.steps[-1]
         if step.outcome != "running":
             return
-        took_s = round(max(self._now_s() - step.at_s, 0.0), 3)
+        took_s = round(max(self.now_s() - step.at_s, 0.0), 3)
         ended = StepResult(step.name, "failed" if outcome == "failed" else "done", step.at_s, took_s, message[:2000])
         self.steps[-1] = ended
         self._changed()
@@ -57,3 +57,23 @@ class Attempt:
             StepRecord(one.name, one.at_s, f"{one.outcome} {one.took_s:.3f} s {one.message}".rstrip())
             for one in self.steps
         ]
+
+
+class Attempts:
+    """The newest attempt of each service of this node."""
+
+    def __init__(self, now_s: Callable[[], float], changed: Callable[[], None]) -> None:
+        self.now_s = now_s
+        self._changed = changed
+        self.newest: dict[str, Attempt] = {}
+
+    def begin(self) -> Attempt:
+        """It is not shown yet: a look at a service that is at rest begins nothing."""
+        return Attempt(self.now_s, self._changed)
+
+    def show(self, service: str, attempt: Attempt) -> None:
+        self.newest[service] = attempt
+        self._changed()
+
+    def forget(self, service: str) -> None:
+        self.newest.pop(service, None)

@@ -1,4 +1,4 @@
-"""How our containers do: one small task probes each that lives; the verdict is reconcile/healthy.py's."""
+"""Probe the containers of this node: one task for each that runs. reconcile/healthy.py judges the answers."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
@@ -13,7 +13,8 @@ from holdfast.reconcile import healthy
 from holdfast.reconcile.healthy import Watch
 from holdfast.reconcile.here import Seen, Word
 
-UNCHECKED_S = 0.05  # so often one without a check is asked for its age while it starts
+UNCHECKED_S = 0.05  # between two looks at the age of a starting container that declares no check
+LOOK_S = 0.2  # a rollout that waits for health looks so often whether the container still runs
 
 
 class Probed:
@@ -27,25 +28,28 @@ class Probed:
 
 
 class HealthChecks:
-    """`felt` hears of every container whose word changed."""
+    """`felt` is called when the health of a container changed. No start period is longer than `start_s` answers,
+    unless that is 0.0."""
 
-    def __init__(self, prober: Prober, clock: Clock, felt: Callable[[str], None]) -> None:
+    def __init__(
+        self, prober: Prober, clock: Clock, felt: Callable[[], None], start_s: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self._prober = prober
         self._clock = clock
         self._felt = felt
         self._patients: dict[str, Probed] = {}
         self._moved = asyncio.Condition()
-        self.start_s = 0.0  # no start period is longer; 0: as declared
+        self._start_s = start_s
 
     # ---- following
 
     def follow(self, container: Container, part: Part | None) -> None:
-        """Somebody started it just now: it has its whole start period before it."""
+        """It was started just now: its start period begins."""
         self.forget(container.id)
         self._admit(container, part.health if part is not None else UNSET)
 
     def follow_all(self, containers: Iterable[Container], guests: Iterable[Guest]) -> None:
-        """After a look at everything."""
+        """After a look at all containers."""
         parts = {(part.spec.component, part.digest): part for guest in guests for part in guest.parts}
         here = {}
         for one in containers:
@@ -56,7 +60,7 @@ class HealthChecks:
             self.forget(id)
 
     def seen(self, container: Container, part: Part | None) -> Seen:
-        """A container as it is now, with its word."""
+        """A container as it is now, with its health."""
         health = part.health if part is not None else UNSET
         patient = self._patients.get(container.id) or self._admit(container, health)
         patient.container, patient.health = container, health
@@ -71,7 +75,7 @@ class HealthChecks:
         return patient
 
     def stopped(self, id: str) -> None:
-        """By us: nobody waits for the runtime to bring it back."""
+        """By this agent: the runtime will not bring it back."""
         patient = self._patients.get(id)
         if patient is not None:
             patient.watch = healthy.stopped(patient.watch)
@@ -92,7 +96,7 @@ class HealthChecks:
         return patient.why if patient is not None else ""
 
     async def moved(self, ids: Collection[str], at_most_s: float) -> bool:
-        """True as soon as one of them is something else than starting."""
+        """True as soon as one of them is not "starting" any more."""
         until_s = self._clock.monotonic_s() + at_most_s
         while not any(self._is_settled(id) for id in ids):
             left_s = until_s - self._clock.monotonic_s()
@@ -110,13 +114,13 @@ class HealthChecks:
         return patient is None or self._judge(patient) != "starting"
 
     def _judge(self, patient: Probed) -> Word:
-        health = healthy.capped(patient.health, self.start_s)
+        health = healthy.capped(patient.health, self._start_s())
         return healthy.word(patient.watch, patient.container, health, self._clock.monotonic_s())
 
     # ---- probing
 
     def _attend(self, patient: Probed) -> None:
-        """One that lives is probed; one that does not is looked at by whoever looks at containers."""
+        """A container that runs is probed; one that does not is seen by the next look at all containers."""
         if patient.container.running and (patient.task is None or patient.task.done()):
             patient.task = asyncio.ensure_future(self._probe(patient))
 
@@ -134,13 +138,14 @@ class HealthChecks:
                 patient.watch = healthy.probed(patient.watch, verdict.ok)
                 patient.why = "" if verdict.ok else verdict.why
             await self._tell(patient)
-            await asyncio.sleep(healthy.pause_s(patient.watch, patient.health))
+            pause_s = healthy.pause_s(patient.watch, patient.health)
+            await asyncio.sleep(healthy.in_step(pause_s, patient.health, self._clock.monotonic_s()))
 
     async def _tell(self, patient: Probed) -> None:
         word = self._judge(patient)
         if word == patient.told:
             return
         patient.told = word
-        self._felt(patient.container.id)
+        self._felt()
         async with self._moved:
             self._moved.notify_all()

@@ -1,4 +1,4 @@
-"""The containers of this machine as they were last seen, ours told from everybody else's (W10, C-05)."""
+"""The containers of this machine as they were last seen, and which of them this agent made (W10, C-05)."""
 
 from collections.abc import Callable, Collection
 
@@ -19,16 +19,35 @@ class ContainerInventory:
         self._sorted: tuple[Container, ...] = ()
         self._labelled: dict[str, list[Container]] = {}  # by service; with this fleet's label
         self._made: set[str] = set()  # names the journal vouches for
+        self.runtime = ""  # product and version; "" while it does not answer
+
+    async def meet(self) -> None:
+        """The runtime answers, for the first time or again. Raises HoldfastError if it does not."""
+        version = await self._runtime.version()
+        await self.look()
+        self.runtime = version
+
+    def lost(self) -> None:
+        """The runtime does not answer: what was seen before may not be so any more."""
+        self.runtime = ""
+
+    async def stirred(self, at_most_s: float) -> bool:
+        """Wait until something happened to a container."""
+        return await self._runtime.changed(at_most_s)
+
+    def running(self) -> int | None:
+        """How many containers of this fleet run; None while the runtime does not answer."""
+        return sum(one.running for one in self.ours()) if self.runtime else None
 
     async def look(self) -> None:
         self._take({container.id: container for container in await self._runtime.containers()})
 
     def add(self, container: Container) -> None:
-        """Made just now: what it is, is known without asking."""
+        """Created just now: it is known without asking the runtime."""
         self._take({**self._seen, container.id: container})
 
     async def refresh(self, id: str) -> Container | None:
-        """One of them, after something was done to it."""
+        """One container, after something was done to it."""
         found = await self._runtime.container(id)
         seen = {known: container for known, container in self._seen.items() if known != id}
         if found is not None:
@@ -60,7 +79,7 @@ class ContainerInventory:
         return tuple(one for one in self.all() if self.is_ours(one))
 
     def is_ours(self, container: Container) -> bool:
-        """Labels are hints, anybody can write them; the journal knows what was made here."""
+        """Any program can write labels; the journal knows what was made here."""
         return container.labels.get(LABEL_FLEET) == self._fleet and self.made(container.name)
 
     def made(self, name: str) -> bool:
@@ -69,11 +88,11 @@ class ContainerInventory:
         return name in self._made
 
     def note(self, names: Collection[str]) -> None:
-        """They are in the journal as of now."""
+        """These names are in the journal now."""
         self._made.update(names)
 
     def adopt(self, names: dict[str, str], operation: str) -> bool:
-        """After a lost journal: exactly what is wanted, by name and spec, is taken for ours again; nothing else is."""
+        """After a lost journal: a container that is exactly what is wanted, by name and spec, counts as ours again."""
         adopted = False
         for one in self.all():
             wanted = names.get(one.name)

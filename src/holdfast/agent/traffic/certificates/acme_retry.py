@@ -4,9 +4,10 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError, Limited, TryLater
 from holdfast.model.fleet import Acme
+from holdfast.model.route import within
 
-# Nobody there, or busy: cheap to ask again. Refused: every attempt counts against the name at the authority (a well
-# known one grants five failures an hour), and somebody has to mend something first.
+# Away or busy: cheap to ask again. Refused: every attempt counts against the name at the authority (a well known one
+# grants five failures an hour), and an operator has to fix something first.
 UNREACHED_S, UNREACHED_S_MAX = 2.0, 300.0
 REFUSED_S, REFUSED_S_MAX = 120.0, 3600.0
 ASKED_S_MAX = 86_400.0
@@ -38,6 +39,11 @@ class AcmeRetry:
 
     def forget(self, name: str) -> None:
         self._refused.pop(name, None)
+
+
+def covers(acme: Acme, name: str) -> bool:
+    """Whether the public authority is asked for this name."""
+    return not acme.domains or any(within(name, domain) for domain in acme.domains)
 
 
 def _cheap(trouble: HoldfastError) -> bool:

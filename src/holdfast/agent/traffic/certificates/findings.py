@@ -1,4 +1,4 @@
-"""What is told of the certificates of routes: why one is not issued, how old it grows, what handshakes really show."""
+"""Findings about route certificates: why one is not issued, how old it is, what handshakes really show."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from holdfast.agent.findings import Findings
+from holdfast.agent.keeper import Say
 from holdfast.agent.traffic.certificates.store import Held
-from holdfast.agent.world import Say
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
 from holdfast.model.certificate import CertificateFacts, ChainFacts
@@ -52,7 +52,8 @@ class CertificateNotes:
         self._say("certificate_issued", {**said, **more})
 
     def failed(self, name: str, trouble: HoldfastError, kept: bool) -> None:
-        self._notes[name].trouble = trouble.message
+        note = self._notes[name]
+        note.trouble = trouble.message
         if self._findings.add_trouble(FAILED, trouble, address(name)):
             self._say(FAILED, {"name": name, "message": trouble.message, "kept": kept})
 
@@ -91,7 +92,7 @@ class CertificateNotes:
             self._findings.clear(HANDSHAKE, address(name))
             return True
         note.handshake_trouble = trouble or f"a handshake for {name} showed {_other(digest, held)}"
-        remedy = "it is applied again by itself; if it stays: holdfast node show NAME, and the log of its agent"
+        remedy = "it is applied again automatically; if it stays: holdfast node show NAME, and the log of its agent"
         if self._findings.add(HANDSHAKE, note.handshake_trouble, remedy, address(name)):
             self._say(HANDSHAKE, {"name": name, "message": note.handshake_trouble})  # M-06: never silent
         return False
@@ -107,10 +108,10 @@ class CertificateNotes:
         if reached in ("fresh", "due"):
             self._findings.clear(EXPIRING, address(name))
             return
-        why = self._notes[name].trouble or "nobody has asked for another one yet"
+        why = self._notes[name].trouble or "no other one was requested yet"
         verb = "has expired" if reached == "expired" else "expires"
         message = f"the certificate for {name} {verb} at {moment(facts.not_after_s)} and is not renewed: {why}"
-        remedy = "mend what keeps it from being issued (holdfast edge status); it is renewed by itself then"
+        remedy = "fix what keeps it from being issued (holdfast edge status); then it is renewed automatically"
         if self._findings.add(EXPIRING, message, remedy, address(name)):
             self._say(EXPIRING, {"name": name, "message": message})
 

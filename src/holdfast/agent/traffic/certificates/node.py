@@ -1,7 +1,11 @@
-"""The certificates of this node, as the accepted revision wants them: its issuer, and what its listener shows."""
+"""The keeper of this node's own certificates: its issuer, and the one that its listener shows."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
+from msgspec import Struct
+
+from holdfast.agent.keeper import Act, Hints, OrderRun, Revision, Stage
 from holdfast.errors import NotPermitted
 from holdfast.model.certificate import Issued
 from holdfast.model.fleet import Node, Settings
@@ -10,34 +14,55 @@ from holdfast.ports.clock import Clock
 from holdfast.trust import certificates as rules
 
 
+class IssuerReport(Struct, frozen=True, omit_defaults=True):
+    issuer: bytes = b""  # DER of the node's issuing certificate
+    serving: str = ""  # digest of the certificate that its listener shows, "" without a listener
+
+    def shorter(self, stage: Stage) -> "IssuerReport":
+        return self
+
+
 class SwitchedListener(Protocol):
-    """Who shows the serving certificate to callers: the door of this node, open or shut."""
+    """The listener of this node, open or closed: it shows the serving certificate to callers."""
 
     @property
     def shown(self) -> str:
-        """Its digest; "" while nobody can see it."""
+        """Digest of that certificate; "" while the listener is closed."""
         ...
 
     def follow(self, node: Node) -> None: ...
 
     def refresh(self) -> None: ...
 
+    async def run(self) -> None: ...
+
 
 class NodeCertificates:
-    def __init__(self, certificates: Certificates, clock: Clock) -> None:
+    """`door` is None for a node that never listens."""
+
+    name = "certificates"
+
+    def __init__(self, certificates: Certificates, clock: Clock, door: SwitchedListener | None = None) -> None:
         self._certificates = certificates
         self._clock = clock
+        self._door = door
         self._names: tuple[str, ...] = ()
-        self._issuer = b""
-        self.door: SwitchedListener | None = None
+        self._section = IssuerReport()
+        self.acts: Mapping[str, Act] = {
+            "renew-certificate": Act(self._renew, "compensate", "every start looks at the certificates")
+        }
 
-    def follow(self, node: Node, settings: Settings) -> None:
+    def follow(self, revision: Revision) -> None:
+        self.prepare(revision.node, revision.document.settings)
+
+    def prepare(self, node: Node, settings: Settings) -> None:
         """After every accepted revision, and at every start."""
         wanted = rules.constraints(node.name, node.roles, settings)
-        self._issuer = self._certificates.issuer(node.name, wanted, self._clock.now_s())
+        issuer = self._certificates.issuer(node.name, wanted, self._clock.now_s())
         self._names = (rules.listener_name(node.name, node.roles, settings),)
-        if self.door is not None:
-            self.door.follow(node)
+        self._section = IssuerReport(issuer, self._section.serving)
+        if self._door is not None:
+            self._door.follow(node)
 
     def serving(self) -> Issued:
         if not self._names:
@@ -49,13 +74,30 @@ class NodeCertificates:
         return self._certificates.serving(self._names, self._clock.now_s())
 
     async def renew(self) -> str:
-        """Somebody asked: a fresh one now, whether or not the old one is due."""
+        """A new certificate now, whether or not the old one is due."""
         if not self._names:
             return "no revision is accepted yet, so there is no certificate to renew"
         made = self._certificates.serving(self._names, self._clock.now_s(), anew=True)
-        if self.door is not None:
-            self.door.refresh()
-        return f"issued anew for {', '.join(self._names)}: {made.facts.digest[:12]}…"
+        if self._door is not None:
+            self._door.refresh()
+        return f"issued again for {', '.join(self._names)}: {made.facts.digest[:12]}…"
 
-    def shown(self) -> tuple[bytes, str]:
-        return self._issuer, self.door.shown if self.door is not None else ""
+    async def _renew(self, run: OrderRun) -> str:
+        return await self.renew()
+
+    def hinted(self, hints: Hints) -> None:
+        return
+
+    def section(self) -> IssuerReport:
+        serving = self._door.shown if self._door is not None else ""
+        if serving != self._section.serving:
+            self._section = IssuerReport(self._section.issuer, serving)
+        return self._section
+
+    async def settled(self) -> None:
+        return
+
+    async def run(self) -> None:
+        """Certificates are renewed when they are used; only the listener has something to wait for."""
+        if self._door is not None:
+            await self._door.run()

@@ -1,7 +1,7 @@
 """The certificates that this node's proxy shows: kept, issued or ordered, renewed in time, seen in real handshakes.
 
-Nothing leaves here that was not judged (I-16). A renewal that fails keeps what is still good, and is told. No byte of
-a private key is ever said (I-18).
+No certificate leaves here that was not judged (I-16). If a renewal fails, the old one is kept while it is good. No byte
+of a private key is logged or reported (I-18).
 """
 
 import asyncio
@@ -11,16 +11,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec import UNSET, UnsetType
 
 from holdfast.agent.findings import Findings
-from holdfast.agent.traffic.certificates.acme_retry import AcmeRetry
+from holdfast.agent.keeper import Say
+from holdfast.agent.traffic.certificates.acme_retry import AcmeRetry, covers
 from holdfast.agent.traffic.certificates.findings import FAILED, CertificateNotes, moment
 from holdfast.agent.traffic.certificates.store import Authority, KeptCertificates
-from holdfast.agent.world import Say
 from holdfast.errors import Corrupt, Failed, HoldfastError, TryLater
 from holdfast.model import canonical
 from holdfast.model.certificate import CertificateFacts, armoured
 from holdfast.model.fleet import Acme, Settings
 from holdfast.model.report import CertificateState
-from holdfast.model.route import within
 from holdfast.ports.certificate_store import CertificateStore, StoredCertificate
 from holdfast.ports.certificates import Certificates
 from holdfast.ports.proxy import Servable
@@ -79,7 +78,7 @@ class RouteCertificates:
     def _permitted(
         self, names: Sequence[str], complaint: Callable[[str, Settings], rules.Complaint | None]
     ) -> tuple[str, ...]:
-        """Before anybody is asked to sign, whoever signs (M-26, I-17)."""
+        """Before an authority is asked to sign, whichever it is (M-26, I-17)."""
         settings = self._settings
         try:
             plain = tuple(rules.checked_name(name) for name in names)
@@ -87,7 +86,7 @@ class RouteCertificates:
             raise Failed(trouble.message, remedy=trouble.remedy, code=FAILED) from None
         if settings is None or not plain:
             raise Failed(
-                "no certificate is made for nobody, nor before a revision is accepted",
+                "this node has not accepted a revision yet, so it cannot issue certificates",
                 remedy="holdfast apply a fleet that names this node",
                 code=FAILED,
             )
@@ -164,7 +163,7 @@ class RouteCertificates:
         return good.digest if good is not None and not self._due(names[0], "own") else ""
 
     def kept(self, names: tuple[str, ...]) -> Servable | None:
-        """What an earlier process showed for them, if it still may be shown; nobody is asked for another one."""
+        """What an earlier process showed for them, if it still may be shown; no authority is asked for another one."""
         return self._kept.good(names[0], names, self._now_s())
 
     def due(self) -> tuple[str, ...]:
@@ -184,7 +183,7 @@ class RouteCertificates:
             self._notes.forget(name)
             try:
                 self._kept.drop(name)
-            except HoldfastError as trouble:  # it is in nobody's way; the next revision tries again
+            except HoldfastError as trouble:  # it does no harm; the next revision tries again
                 self._say("certificate_not_dropped", {"name": name, "message": trouble.message})
 
     # ---- what is shown
@@ -210,10 +209,6 @@ class RouteCertificates:
             held = self._kept.known(name)
             if held is not None:
                 self._notes.watch(name, held.facts)
-
-
-def covers(acme: Acme, name: str) -> bool:
-    return not acme.domains or any(within(name, domain) for domain in acme.domains)
 
 
 def _passing(answer: Answer) -> Answer:

@@ -1,7 +1,6 @@
-"""What an edge can do for a public hostname: ask, prove, order, put. One try each; others decide whether, and when.
+"""The acts of an edge for a public hostname: ask, prove, order a certificate, put a route. One try each.
 
-Several hostnames share one machine: so many questions are under way at once, so many certificates are ordered at once,
-and what is only looked at again keeps to a pace.
+Hostnames share one machine: questions and certificate orders under way are bounded, and repeated looks keep to a pace.
 """
 
 import asyncio
@@ -59,7 +58,7 @@ class Board(Protocol):
 
 
 class PublicCertificates(Protocol):
-    """Whoever keeps the certificates of this node's routes: what an edge needs of it."""
+    """What an edge needs of the certificates of this node's routes."""
 
     async def public(self, hostname: str, acme: Acme | UnsetType, answer: Answer, at_most_s: float) -> Servable: ...
 
@@ -80,7 +79,7 @@ class EdgeConfig(Struct, frozen=True):
     timeouts: Timeouts
     acme: Acme | UnsetType
     dns_servers: tuple[str, ...]  # () where no DNS is served: then the signed record is believed
-    own_public: str  # where the public reaches this edge; "" where nobody said
+    own_public: str  # where the public reaches this edge; "" where it is not declared
 
     @property
     def edge_route_s(self) -> float:
@@ -133,7 +132,7 @@ class EdgeSteps:
         self._questions = asyncio.Semaphore(QUESTIONS)
         self._orders = asyncio.Semaphore(ORDERS)
         self._tokens: dict[str, Mapping[str, str]] = {}
-        self._answered: dict[str, str] | None = {}  # by the running proxy; None while nobody knows
+        self._answered: dict[str, str] | None = {}  # by the running proxy; None while that is not known
         self._answering = asyncio.Lock()
 
     def has(self, hostname: str) -> ProxyRoute | None:
@@ -150,7 +149,7 @@ class EdgeSteps:
         return _judged(complaint, "look at internal_zone, overlay_cidr and the address of the node in fleet.toml")
 
     def allowed(self, charge: EdgeConfig, wanted: EdgeRoute) -> tuple[Place, ...]:
-        """Where it may lead: nowhere outside of the overlay, whoever stands in."""
+        """Where it may lead: nowhere outside of the overlay, whichever node stands in."""
         return tuple(
             place
             for place in edges.places(wanted)
@@ -204,7 +203,7 @@ class EdgeSteps:
         return shown.trouble
 
     async def shows(self, charge: EdgeConfig, hostname: str, servable: Servable | None) -> Check:
-        """Does the running proxy really show what it must, to whoever connects? The exact leaf is compared."""
+        """Does the running proxy really show what it must, to clients? The exact leaf is compared."""
         anchor = self.certificates.anchor(hostname) if servable is not None else b""
         shown = Shown()
         for address in dict.fromkeys((LOOPBACK, charge.own_public or LOOPBACK)):
@@ -218,12 +217,12 @@ class EdgeSteps:
         found = "another certificate" if shown.leaf else "no certificate"
         return Check(
             f"port {HTTPS} of this node shows {found} for {hostname}: {why}",
-            "holdfast status shows whether the proxy of this node runs; the route is put again by itself",
+            "holdfast status shows whether the proxy of this node runs; the route is put again automatically",
             HANDSHAKE_FAILED,
         )
 
     async def public_addresses(self, hostname: str) -> tuple[str, ...] | None:
-        """Where the public name leads, as this machine resolves it; None if nobody knows."""
+        """Where the public name leads, as this machine resolves it; None if that is not known."""
         try:
             async with self._questions:
                 return await self._resolver.addresses(hostname, (), ASKED_S)

@@ -1,0 +1,1 @@
+"""What the signed HTTP clients share: request signatures, a bounded aiohttp session, the address of a hub."""

@@ -1,0 +1,104 @@
+"""The seam of the agent: a keeper keeps one part of the node as the signed revision says."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from holdfast.model.fleet import FleetDocument, Node
+from holdfast.model.journal import Operation, StepRecord
+from holdfast.model.manifest import NodeManifest
+from holdfast.model.order import VerifiedOrder
+from holdfast.model.revision import Tombstone
+
+Say = Callable[[str, dict[str, object]], None]  # one event of the log: its name and its fields
+Hints = Mapping[str, tuple[str, ...]]  # of the hub, unsigned: "standby", "released", "withdrawn" …
+
+
+class Revision(Struct, frozen=True):
+    """What this node accepted and has in force, read once."""
+
+    number: int
+    manifest: NodeManifest
+    document: FleetDocument
+    node: Node
+    tombstones: Mapping[str, Tombstone]  # of services that were removed, by address
+
+
+class OrderRun(Struct, frozen=True):
+    """One order that is carried out: its operation in the journal, and the steps that were done before a crash.
+
+    `proof` is None for a request that a hub may make without a signature.
+    """
+
+    operation: Operation
+    proof: VerifiedOrder | None
+    steps: tuple[StepRecord, ...] = ()
+
+    def did(self, step: str) -> bool:
+        return self.note(step) is not None
+
+    def note(self, step: str) -> str | None:
+        return next((record.note for record in self.steps if record.name == step), None)
+
+
+class Act(Struct, frozen=True):
+    """One kind of operation, and the rule for one that a crash interrupted.
+
+    `perform` answers in a sentence what was done, and raises HoldfastError if it was not done. It is None for an
+    operation that the keeper begins without an order.
+    """
+
+    perform: Callable[[OrderRun], Awaitable[str]] | None
+    after_crash: Literal["resume", "compensate"]
+    why: str
+
+
+# A report that is too long for a hub is cut in these stages, one after the other, until it fits.
+Stage = Literal["certificates", "few_steps", "no_steps", "short_names", "ours_only", "few", "nothing"]
+
+
+class Section(Protocol):
+    """The fields of a report that belong to one keeper: a frozen Struct."""
+
+    def shorter(self, stage: Stage) -> "Section":
+        """What is left of it at this stage; it has been through the stages before."""
+        ...
+
+
+class Keeper(Protocol):
+    """A part of the node that is kept as signed. It works without a hub (I-01)."""
+
+    @property
+    def name(self) -> str:
+        """A word that no other keeper has. New facts of this keeper in the journal begin with it."""
+        ...
+
+    @property
+    def acts(self) -> Mapping[str, Act]:
+        """The operations that this keeper performs, by the action of an order."""
+        ...
+
+    def follow(self, revision: Revision) -> None:
+        """A revision was accepted, or the agent started with one."""
+        ...
+
+    def hinted(self, hints: Hints) -> None:
+        """With every answer of a hub that knows this node. A hint is not signed: it may only hurry or delay."""
+        ...
+
+    def section(self) -> Section:
+        """Its fields of the report. The same object as before means that nothing changed: this must be cheap."""
+        ...
+
+    async def settled(self) -> None:
+        """Returns when no work is due or under way; at once while `run` does not run."""
+        ...
+
+    async def run(self) -> None:
+        """Until cancelled. Trouble is a finding; a mistake of ours may end it: agent/keeping.py runs it again."""
+        ...
+
+
+def acts_of(keepers: tuple[Keeper, ...]) -> dict[str, Act]:
+    return {kind: act for keeper in keepers for kind, act in keeper.acts.items()}

@@ -1,0 +1,53 @@
+"""Join the fleet at a hub, and hand over to a hub that lost its ledger what this node accepted."""
+
+from collections.abc import Callable
+
+from holdfast.agent.keeper import Say
+from holdfast.agent.link import salvage
+from holdfast.agent.membership import Membership
+from holdfast.errors import Conflict
+from holdfast.model.checkin import JoinAnswer, JoinRequest
+from holdfast.ports.acceptance import Acceptance
+from holdfast.ports.fleet_link import FleetLink
+
+
+class Joining:
+    """`confirmed` is called when a hub took this node in."""
+
+    def __init__(
+        self,
+        *,
+        link: FleetLink,
+        acceptance: Acceptance,
+        member: Membership,
+        arch: str,
+        say: Say,
+        confirmed: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._acceptance = acceptance
+        self._arch = arch
+        self._say = say
+        self._confirmed = confirmed
+        self.member = member
+
+    async def join(self) -> JoinAnswer:
+        me = self.member
+        try:
+            answer = await self._link.join(JoinRequest(me.enrolment, me.node, me.roles, me.address, self._arch))
+        except Conflict as trouble:
+            if trouble.code == "nothing_applied" and self._acceptance.newest() is not None:  # it had a ledger once
+                await self.hand_over()
+            raise
+        if not answer.accepted:
+            raise Conflict(
+                f"the hub does not take {me.node} into the fleet",
+                remedy=f"holdfast node invite {me.node}, then holdfast agent join TOKEN",
+                code="not_registered",
+            )
+        self._confirmed()
+        self._say("joined", {"node": me.node, "head": answer.head.number})
+        return answer
+
+    async def hand_over(self) -> None:
+        await salvage.hand_over(self.member.node, self._acceptance, self._link.salvage)

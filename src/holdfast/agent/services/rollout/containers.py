@@ -1,0 +1,161 @@
+"""Acts on single containers that need several ports: start, stop, remove, run once."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from holdfast.agent.services.rollout.health_checks import HealthChecks
+from holdfast.agent.services.rollout.inventory import ContainerInventory
+from holdfast.errors import HoldfastError
+from holdfast.model.container import (
+    LABEL_FLEET,
+    LABEL_INFRASTRUCTURE,
+    LABEL_SERVICE,
+    Container,
+    ContainerSpec,
+    Mount,
+    Published,
+    SecretUse,
+)
+from holdfast.ports.runtime import CreateContainer, Finished, Runtime
+from holdfast.ports.storage import Storage
+
+GRACE_S = 10.0  # between asking a container to end and killing it
+TAIL_S = 5.0
+TAIL_LINES = 20
+LINE_CHARS = 300
+SAID_CHARS = 1500
+
+Publish = tuple[tuple[int, str, int], ...]  # inside, address, outside
+
+
+class SecretDelivery(Protocol):
+    """Opens secrets with this node's own key, for one container at a time."""
+
+    def prepare(
+        self, name: str, uses: tuple[SecretUse, ...]
+    ) -> tuple[tuple[Mount, ...], tuple[tuple[str, bytes], ...]]:
+        """Files to mount, and variables with their content. Again after a reboot: files do not survive one."""
+        ...
+
+    def forget(self, name: str) -> None:
+        """The container is gone."""
+        ...
+
+    def forget_all_but(self, names: list[str]) -> None:
+        """After a start: other containers may have gone while no agent ran."""
+        ...
+
+
+class Containers:
+    """`dns` answers which DNS servers a new container asks; `data_dir` holds the volumes of services."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        inventory: ContainerInventory,
+        health_checks: HealthChecks,
+        secrets: SecretDelivery,
+        storage: Storage,
+        dns: Callable[[], tuple[str, ...]],
+        fleet: str,
+        data_dir: str,
+    ) -> None:
+        self._runtime = runtime
+        self._inventory = inventory
+        self._health_checks = health_checks
+        self._secrets = secrets
+        self._storage = storage
+        self._dns = dns
+        self._fleet = fleet
+        self._data_dir = data_dir
+
+    # ---- looking
+
+    async def look(self) -> None:
+        await self._inventory.look()
+
+    def of(self, service: str) -> tuple[Container, ...]:
+        return self._inventory.of(service)
+
+    def note(self, names: list[str]) -> None:
+        """These names are in the journal now."""
+        self._inventory.note(names)
+
+    def illness(self, container: Container) -> str | None:
+        """Why this container does not serve; None if it does, or may still be starting."""
+        if container.running and self._health_checks.word(container) not in ("failed", "unhealthy"):
+            return None
+        return self._health_checks.why(container.id) or "it does not stay up"
+
+    def is_ill(self, container: Container) -> bool:
+        return self._health_checks.word(container) in ("failed", "unhealthy")
+
+    async def last_words(self, container: Container) -> str:
+        """Why it is ill and the last lines it wrote, for a message; "" where neither is known."""
+        lines = await self._tail(container.id)
+        why = self._health_checks.why(container.id)
+        said = f"; its last lines: {' ⏎ '.join(lines)}"[:SAID_CHARS] if lines else ""
+        return (f" ({why})" if why else "") + said
+
+    async def _tail(self, id: str) -> list[str]:
+        found: list[str] = []
+        with suppress(HoldfastError, TimeoutError, ValueError):
+            async with asyncio.timeout(TAIL_S):
+                async for line in self._runtime.logs(id, TAIL_LINES, 0.0, False):
+                    found.append(line.text.rstrip()[:LINE_CHARS])
+        return found[-TAIL_LINES:]
+
+    # ---- acting
+
+    async def create(self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish) -> None:
+        self._prepare_mounts(spec)
+        mounts, secret_env = self._secrets.prepare(name, spec.secrets)
+        made = CreateContainer(name, spec, labels, mounts, secret_env, publish, dns=self._dns())
+        id = await self._runtime.create(made)
+        ports = tuple(Published(*port) for port in publish)
+        self._inventory.add(Container(id, name, "created", labels=labels, image=spec.reference, ports=ports))
+
+    async def start(self, container: Container, spec: ContainerSpec | None) -> None:
+        """`spec` prepares mounts and secrets again: a service could have put a link where a mount was."""
+        if spec is not None:
+            self._prepare_mounts(spec)
+            self._secrets.prepare(container.name, spec.secrets)
+        await self._runtime.start(container.id)
+
+    async def stop(self, container: Container) -> None:
+        await self._runtime.stop(container.id, GRACE_S)
+        self._health_checks.stopped(container.id)
+        await self._inventory.refresh(container.id)
+
+    async def remove(self, container: Container) -> None:
+        await self._runtime.remove(container.id)
+        self._health_checks.forget(container.id)
+        self._secrets.forget(container.name)
+        await self._inventory.refresh(container.id)
+
+    async def run_once(self, name: str, spec: ContainerSpec, at_most_s: float) -> Finished:
+        """Until it ends; the container is gone afterwards."""
+        self._prepare_mounts(spec)
+        mounts, secret_env = self._secrets.prepare(name, spec.secrets)
+        labels = {LABEL_FLEET: self._fleet, LABEL_SERVICE: spec.service, LABEL_INFRASTRUCTURE: "hook"}
+        try:
+            return await self._runtime.run(
+                CreateContainer(name, spec, labels, mounts, secret_env, restart=False, dns=self._dns()), at_most_s
+            )
+        finally:
+            self._secrets.forget(name)
+
+    def forget_gone_secrets(self) -> None:
+        self._secrets.forget_all_but([one.name for one in self._inventory.all()])
+
+    def _prepare_mounts(self, spec: ContainerSpec) -> None:
+        own = f"{self._data_dir}/{spec.service}/"
+        for mount in spec.mounts:
+            inside = mount.source.removeprefix(own)
+            if mount.source.startswith(own) and "/" not in inside:
+                self._storage.volume(spec.service, inside)
+            else:
+                self._storage.host_path(spec.service, mount.source)

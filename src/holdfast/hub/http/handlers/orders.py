@@ -1,0 +1,69 @@
+"""Orders: submit a signed one, list them with their results."""
+
+from typing import Protocol
+
+from holdfast.hub.http.operation import OPERATORS, READERS, Operation
+from holdfast.hub.http.request import Request
+from holdfast.hub.http.route import LIMIT, NODE, REFUSED, Route
+from holdfast.hub.orders.relay import Relay
+from holdfast.model.order import SignedOrder, decode_order
+from holdfast.model.order_view import OrdersAnswer
+from holdfast.model.principal import Principal
+from holdfast.ports.clock import Clock
+from holdfast.wire import codec, messages
+
+ORDER = Operation("order", "submit a signed order for a node", OPERATORS)
+READ_ORDERS = Operation("read-orders", "orders and their results", READERS)
+
+
+class OrderFleet(Protocol):
+    """hub/fleet.py. It writes its own refusals into the audit log."""
+
+    async def submit(self, principal: Principal, signed: SignedOrder, source: str) -> str: ...
+
+    def orders(self, node: str | None, newest: int) -> OrdersAnswer:
+        """From any thread."""
+        ...
+
+
+class Orders:
+    def __init__(self, fleet: OrderFleet, relay: Relay, clock: Clock) -> None:
+        self._fleet = fleet
+        self._relay = relay
+        self._clock = clock
+
+    async def order(self, request: Request) -> bytes:
+        signed = codec.read(request.body, SignedOrder)
+        taken = await self._fleet.submit(request.principal, signed, request.source)
+        self._relay.expect(decode_order(signed.order), request.principal, self._clock.monotonic_s())
+        return codec.write(messages.OrderTaken(taken))
+
+    def orders(self, request: Request) -> bytes:
+        return codec.write(self._fleet.orders(request.query["node"] or None, request.query["limit"]))
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/v1/orders",
+        ORDER,
+        "Submit a signed order; answers when it is durable",
+        Orders,
+        Orders.order,
+        messages.OrderTaken,
+        SignedOrder,
+        cost="fleet",
+        refusals=REFUSED,
+    ),
+    Route(
+        "GET",
+        "/v1/orders",
+        READ_ORDERS,
+        "Orders and their results, newest first",
+        Orders,
+        Orders.orders,
+        OrdersAnswer,
+        query=(NODE, LIMIT),
+        refusals=(400, 404, 409),
+    ),
+)

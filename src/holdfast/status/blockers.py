@@ -1,0 +1,91 @@
+"""Findings of nodes that keep a change from settling. Pure."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from holdfast.status.edges.settled import EdgeObserved
+from holdfast.status.services.settled import Awaited, Observed
+
+if TYPE_CHECKING:  # only types: a command starts sooner without these modules
+    from holdfast.model.report import NodeFinding
+    from holdfast.model.verified_report import VerifiedReport
+
+# Findings about a whole node: they block everything on it.
+OF_NODE = frozenset(
+    {
+        *("internal_error", "state_unwritable", "content_missing", "runtime_unavailable", "no_progress"),
+        *("revision_refused", "revision_waits", "not_in_revision", "not_registered", "clock_skew"),
+        *("proxy_down", "proxy_port_taken", "dns_down", "certificates"),
+    }
+)
+# Findings about one service, or a certificate for one of its names. `rollout_failed` is not among them: it stays until
+# the next attempt has worked, and says nothing about that attempt.
+OF_SERVICE = frozenset(
+    {
+        *("internal_error", "service_waits", "certificate_failed", "handshake_failed"),
+        *("edge_route_failed", "backend_unreachable", "dns_differs"),
+    }
+)
+
+
+class Blocker(Struct, frozen=True):
+    node: str
+    code: str
+    message: str
+    remedy: str
+    address: str = ""
+    since_s: float = 0.0  # by the clock of the node
+
+    @property
+    def text(self) -> str:
+        return f"{self.message} ({self.remedy})" if self.remedy else self.message
+
+
+class Concern(Struct, frozen=True):
+    """A node that a command waits for, and the addresses of what it waits for."""
+
+    node: str
+    addresses: frozenset[str] = frozenset()
+
+
+def concerns(
+    services: Sequence[tuple[Awaited, Observed]], edges: Sequence[EdgeObserved], others: Collection[str]
+) -> list[Concern]:
+    """`others`: nodes that only have to sign or to update names. An edge that failed while its service is under way
+    counts too: it tries again, and its findings may be the reason."""
+    found = [Concern(node) for node in others]
+    for one, seen in services:
+        if not seen.is_settled:
+            found.append(Concern(one.node, frozenset({f"service.{one.service}", *map(_certificate, one.names)})))
+    found += [
+        Concern(edge.edge, frozenset({f"service.{edge.service}", _certificate(edge.hostname)}))
+        for edge in edges
+        if edge.edge and edge.phase in ("waiting", "failed", "skipped")
+    ]
+    return found
+
+
+def of(
+    concerned: Sequence[Concern], heard: "Mapping[str, VerifiedReport]", accepts: "Callable[[VerifiedReport], bool]"
+) -> tuple[Blocker, ...]:
+    """Findings about a service count only from a node that has signed: before, they are about an earlier revision."""
+    found: dict[Blocker, None] = {}
+    for one in concerned:
+        verified = heard.get(one.node)
+        if verified is not None and verified.report is not None:  # verified; of a silent node, its last report
+            addresses = one.addresses if accepts(verified) else frozenset()
+            found |= dict.fromkeys(_of(one.node, addresses, verified.report.findings))
+    return tuple(found)
+
+
+def _of(node: str, addresses: Collection[str], findings: "Sequence[NodeFinding]") -> Iterator[Blocker]:
+    for own in findings:
+        is_nodes = own.code in OF_NODE and own.address in ("", f"node.{node}")
+        if is_nodes or (own.code in OF_SERVICE and own.address in addresses):
+            yield Blocker(node, own.code, own.message, own.remedy, own.address, own.since_s)
+
+
+def _certificate(name: str) -> str:
+    return f"certificate.{name}"

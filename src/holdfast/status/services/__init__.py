@@ -1,0 +1,1 @@
+"""Services: findings about them, and whether a change of one has settled."""

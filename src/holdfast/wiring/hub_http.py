@@ -1,0 +1,116 @@
+"""The composition of a hub's HTTP interface and its daemon: chooses products and nothing else."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from holdfast.adapters.http_server.hub import HubServer
+from holdfast.adapters.http_server.loop import new_loop
+from holdfast.hub.daemon import Daemon, Shown
+from holdfast.hub.fleet import HubFleet
+from holdfast.hub.http import limits, openapi
+from holdfast.hub.http.admission import Admission
+from holdfast.hub.http.authentication import Authentication
+from holdfast.hub.http.denials import Denials
+from holdfast.hub.http.handlers.audit import Audit
+from holdfast.hub.http.handlers.commits import Commits
+from holdfast.hub.http.handlers.description import Description
+from holdfast.hub.http.handlers.nodes import Nodes, SalvageStore
+from holdfast.hub.http.handlers.orders import Orders
+from holdfast.hub.http.handlers.revisions import Revisions
+from holdfast.hub.http.handlers.revocations import Revocations
+from holdfast.hub.http.handlers.status import Status
+from holdfast.hub.http.handlers.streams import Streams
+from holdfast.hub.http.handlers.tokens import Tokens
+from holdfast.hub.http.limiter import Limiter, Rates
+from holdfast.hub.http.served_fleet import ServedFleet
+from holdfast.hub.http.serving import responses
+from holdfast.hub.http.serving.answers import Answers
+from holdfast.hub.http.serving.api import Api
+from holdfast.hub.http.serving.bodies import Bodies
+from holdfast.hub.http.serving.failures import Failures
+from holdfast.hub.http.serving.workers import Workers
+from holdfast.hub.http.slots import ConnectionSlots
+from holdfast.hub.http.tokens import Tokens as TokenBook
+from holdfast.hub.orders.relay import Relay
+from holdfast.model.trust import Trust
+from holdfast.ports.audit_log import AuditLog
+from holdfast.ports.clock import Clock
+from holdfast.ports.hub_link import HubLink
+from holdfast.ports.identity_key import IdentityKey
+from holdfast.ports.nonces import Nonces
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Parts(Struct, frozen=True):
+    """What a hub is made of. `hub` has booted."""
+
+    hub: HubLink
+    key: IdentityKey
+    shown: Shown
+    nonces: Nonces
+    audit: AuditLog
+    tokens: TokenBook
+    fleet: HubFleet
+    clock: Clock
+    salvage: SalvageStore | None = None
+    rates: Rates = Rates()
+    founding: str = ""  # the fleet this ledger is pinned to
+    declared: Trust | None = None  # of a fleet directory that is served unsigned
+
+
+def daemon(parts: Parts, host: str, port: int) -> Daemon:
+    workers = Workers()
+    limiter = Limiter(parts.rates)
+    served = ServedFleet(parts.hub.applied, parts.founding, parts.declared)
+    authentication = Authentication(
+        hub_key=parts.key.line,
+        served=served,
+        nodes=parts.fleet,
+        bearers=parts.tokens,
+        nonces=parts.nonces,
+        clock=parts.clock,
+        read=workers.read,
+    )
+    api = Api(
+        handlers=handlers(parts, limiter),
+        admission=Admission(authentication, limiter, parts.clock),
+        bodies=Bodies(),
+        workers=workers,
+        failures=Failures(Denials(parts.audit), parts.key, parts.clock, served.name),
+        answers=Answers(),
+    )
+    server = HubServer(
+        api,
+        context=parts.shown.context,
+        slots=ConnectionSlots(),
+        limits=limits.CONNECTION,
+        malformed=responses.malformed(),
+        host=plain_host(host),
+        port=port,
+    )
+    return Daemon(server=server, api=api, workers=workers, fleet=parts.fleet, shown=parts.shown, new_loop=new_loop)
+
+
+def handlers(parts: Parts, limiter: Limiter) -> "Mapping[type, object]":
+    """One handler per noun, by its class: routes name theirs."""
+    hub, fleet, clock, relay = parts.hub, parts.fleet, parts.clock, Relay()
+    made = (
+        Description(openapi.document()),
+        Revisions(hub, fleet),
+        Status(hub, fleet),
+        Commits(hub, fleet),
+        Tokens(parts.tokens, parts.audit),
+        Nodes(hub=hub, fleet=fleet, limiter=limiter, clock=clock, salvage=parts.salvage),
+        Orders(fleet, relay, clock),
+        Streams(relay, clock),
+        Revocations(fleet),
+        Audit(fleet),
+    )
+    return {type(handler): handler for handler in made}
+
+
+def plain_host(host: str) -> str:
+    return host.removeprefix("[").removesuffix("]")

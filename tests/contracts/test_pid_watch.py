@@ -1,0 +1,79 @@
+"""The end of a watched process is seen, whether it has a handle of its own or is looked up in /proc."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast.adapters.runtime import pid_watch
+from holdfast.adapters.runtime.pid_watch import PidWatch
+from holdfast.adapters.runtime.process import Process, known
+
+
+@pytest.fixture
+def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture(params=[256, 0], ids=["by handle", "by /proc"])
+def watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[PidWatch]:
+    monkeypatch.setattr(pid_watch, "WATCHED_MAX", request.param)
+    made = PidWatch()
+    yield made
+    made.close()
+
+
+def found(pid: int) -> Process:
+    process = known(pid)
+    assert process is not None
+    return process
+
+
+def soon(true: Callable[[], bool]) -> bool:
+    until_s = time.monotonic() + 10
+    while not true() and time.monotonic() < until_s:
+        time.sleep(0.01)
+    return true()
+
+
+def test_a_living_process_is_not_gone(watch: PidWatch, sleeper: "subprocess.Popen[bytes]") -> None:
+    watch.follow({found(sleeper.pid)})
+    assert not watch.anybody_gone()
+
+
+def test_a_killed_process_is_gone_although_its_parent_has_not_waited_for_it(
+    watch: PidWatch, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    watch.follow({found(os.getpid()), found(sleeper.pid)})
+    sleeper.kill()
+    assert soon(watch.anybody_gone)
+
+
+def test_a_process_that_is_followed_no_more_is_not_asked_for(
+    watch: PidWatch, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    watch.follow({found(sleeper.pid)})
+    sleeper.kill()
+    sleeper.wait()
+    watch.follow({found(os.getpid())})
+    assert not watch.anybody_gone()
+
+
+def test_a_process_that_only_has_the_same_number_counts_as_gone(
+    watch: PidWatch, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    watch.follow({Process(sleeper.pid, found(sleeper.pid).started - 1)})
+    assert watch.anybody_gone()
+
+
+def test_no_handle_stays_open(sleeper: "subprocess.Popen[bytes]") -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    watch = PidWatch()
+    watch.follow({found(sleeper.pid), found(os.getpid())})
+    watch.follow(set())
+    watch.close()
+    assert len(os.listdir("/proc/self/fd")) == before
