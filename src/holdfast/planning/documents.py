@@ -1,4 +1,4 @@
-"""Readers for documents that planning needs. Pure."""
+"""What planning reads from documents of resources. Pure."""
 
 from collections.abc import Mapping
 

@@ -317,7 +317,10 @@ def test_a_secret_that_the_ledger_lost_is_noticed_and_stored_anew_by_an_apply(ho
     with sqlite3.connect(home.fleet / ".ledger" / "ledger.db") as db:
         assert db.execute("DELETE FROM blobs WHERE digest = ?", (digest,)).rowcount == 1
     db.close()
-    assert home.run(*check) == 7 and "the secret db of service.web is missing" in home.said + home.complained
+    assert (
+        home.run(*check) == 7
+        and "the secret db of service.web is missing from the ledger" in home.said + home.complained
+    )
     assert home.run("apply", "--yes", "--key", str(home.root / "key")) == 0
     assert "Stored 1 damaged content anew" in home.complained
     assert home.run(*check) == 0

@@ -9,7 +9,7 @@ from holdfast.ports.agent_link import Callee, WrongNode
 
 @dataclass
 class MemoryDoor:
-    """Who listens at one place: its pins, the hub and the fleet it knows, and how often somebody knocked."""
+    """One listener: its pins, the hub and the fleet it knows, and how often it was called."""
 
     key: str
     issuer: bytes
@@ -27,7 +27,7 @@ class MemoryAgentLink:
     async def knock(self, callee: Callee) -> None:
         door = self.doors.get(place(callee.address))
         if door is None:
-            raise Unreachable(f"{callee.node} did not answer: nobody is there", remedy="open a door there")
+            raise Unreachable(f"{callee.node} did not answer: nothing listens there", remedy="start a listener there")
         if (door.issuer, door.name) != (callee.issuer, callee.name):
             raise WrongNode(f"that is not {callee.node}; nothing was sent to it", remedy="check what listens there")
         if door.hub_key != self._hub_key:

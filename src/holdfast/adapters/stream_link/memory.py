@@ -140,4 +140,4 @@ class MemoryMeetings:
 
 
 def _nobody(order: str) -> Unreachable:
-    return Unreachable(f"nobody came to {order}", remedy="repeat it", code="nobody_came")
+    return Unreachable(f"no other end connected to {order}", remedy="repeat it", code="nobody_came")

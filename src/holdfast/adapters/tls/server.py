@@ -13,7 +13,7 @@ def server_context(chain: bytes, private: bytes) -> ssl.SSLContext:
     """`chain` is PEM, leaf first; `private` an OpenSSH key file's content or PEM."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
-    # Clients keep their one connection; a ticket would be a second way in, with a key nobody rotates.
+    # Clients keep their one connection; a ticket would be a second way in, with a key that is never rotated.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.set_alpn_protocols(["http/1.1"])
@@ -29,7 +29,7 @@ def reload(context: ssl.SSLContext, chain: bytes, private: bytes) -> None:
 
 
 def from_memory(content: bytes, load: Callable[[str], None]) -> None:
-    """OpenSSL reads files only; this one has no name in any directory, and nobody else can open it."""
+    """OpenSSL reads files only; this one has no name in any directory, and no other process can open it."""
     handle = os.memfd_create("holdfast-tls", os.MFD_CLOEXEC)
     try:
         os.fchmod(handle, 0o600)
@@ -40,7 +40,7 @@ def from_memory(content: bytes, load: Callable[[str], None]) -> None:
     except ssl.SSLError as trouble:
         raise Corrupt(
             f"certificate and key do not belong together: {trouble.reason}",
-            remedy="move the .crt file aside; it is made anew at the next start",
+            remedy="move the .crt file aside; the next start creates it again",
             code="certificate_mismatch",
         ) from None
     finally:
