@@ -38,8 +38,7 @@ CODE_STRINGS = {
     "gate/decide.py": {"nobody"},  # the gate's name for "no signature"
     "gate/reference.py": {"nobody"},
     "gate/table.py": {"nobody"},
-    "hub/http/routes.py": {"mend"},  # an operation of /v1
-    "hub/http/handlers/commits.py": {"mend"},
+    "hub/http/handlers/commits.py": {"mend"},  # an operation of /v1
 }
 
 COMMAND = re.compile(r"(?<![\w./@=-])holdfast +([a-z][a-z_-]*)(?: +([a-z][a-z-]*))?")

@@ -82,7 +82,7 @@ def _read(handle: int, path: str, at_most: int) -> bytes:
     if len(content) > at_most:
         raise Invalid(
             f"{path} is longer than the allowed {at_most:,} bytes",
-            remedy="check that this is the right file; if holdfast wrote it, restore it from a backup",
+            remedy="check that this is the right file; if Holdfast wrote it, restore it from a backup",
             code="file_too_long",
         )
     return content

@@ -127,7 +127,7 @@ def _key(content: bytes) -> FileIdentityKey:
     _, point = ssh_key.strings(public)
     check, pair = private[:4], ssh_key.take(private, 8 + len(public))[0]
     if len(pair) != 64 or pair[32:] != point or _render(point, pair[:32], check) != content:
-        raise ValueError("it is not a single unencrypted Ed25519 key without comment, as holdfast writes it")
+        raise ValueError("it is not a single unencrypted Ed25519 key without comment, as Holdfast writes it")
     return FileIdentityKey(_line(point), pair[:32])
 
 
