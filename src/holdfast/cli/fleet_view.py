@@ -32,7 +32,7 @@ def look(args: Namespace, box: Toolbox) -> FleetView:
     applied = session.heads(args, box).check(hub, adopt=True)
     if applied is None:
         raise Conflict(
-            f"nothing was applied yet ({target})",
+            f"nothing has been applied yet ({target})",
             remedy="holdfast apply makes the first revision",
             code="nothing_applied",
         )
@@ -44,7 +44,7 @@ def look(args: Namespace, box: Toolbox) -> FleetView:
 
 
 def reached(args: Namespace, box: Toolbox) -> tuple[str, HubReader]:
-    directory = box.fleet_directory(args.fleet)  # opened for a hub that is named, too: a slip in --fleet is told as one
+    directory = box.fleet_directory(args.fleet)  # opened even if --hub is given, so that a wrong --fleet is reported
     target = session.hub_target(args, None if args.hub else load(directory))
     hub = box.hub(target)
     if hub is None:
@@ -55,7 +55,7 @@ def reached(args: Namespace, box: Toolbox) -> tuple[str, HubReader]:
 def keeper(view: FleetView, what: str) -> FleetKeeper:
     if view.keeper is None:
         raise Invalid(
-            f"{what} by a running hub, and {view.target} is a ledger directory",
+            f"{what} only by a running hub, and {view.target} is a ledger directory",
             remedy="name the hub: --hub https://HOST:9555",
             code="no_hub",
         )
@@ -63,7 +63,7 @@ def keeper(view: FleetView, what: str) -> FleetKeeper:
 
 
 def no_service(name: str, known: Iterable[str], where: str = "in the applied revision") -> Invalid:
-    """With those that are nearest, and with those there are."""
+    """The error names the nearest service names, and the existing ones."""
     from difflib import get_close_matches
 
     names = sorted(known)
@@ -71,7 +71,7 @@ def no_service(name: str, known: Iterable[str], where: str = "in the applied rev
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return Invalid(
         f"there is no service {name!r} {where}",
-        remedy=f"{hint}there are: {', '.join(names[:20]) or 'none; holdfast apply'}",
+        remedy=f"{hint}services are: {', '.join(names[:20]) or 'none; holdfast apply'}",
         code="not_applied",
     )
 
