@@ -149,8 +149,8 @@ def _unsigned(args: Namespace, head: AuditHead, count: int, signed: AuditHead | 
             code="audit_withheld",
         )
     return Corrupt(
-        f"the hub's lines do not reach back to entry {signed.number}, which is what {args.node} signed for",
-        remedy=f"keep what the hub shows as evidence; {on_node}",
+        f"the hub's lines do not reach back to entry {signed.number}, the last one that {args.node} signed",
+        remedy=f"keep the hub's answer as evidence; {on_node}",
         code="audit_broken",
     )
 

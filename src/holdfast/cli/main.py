@@ -1,4 +1,4 @@
-"""The frame every command runs in: find the verb, parse, run, turn errors into exit codes. Knows no verb's business."""
+"""Run one command: find the verb, parse, run, turn errors into exit codes."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -28,9 +28,9 @@ def run(argv: Sequence[str], box: Toolbox) -> int:
         return trouble.exit_code
     except SystemExit as leaving:  # argparse after --help
         return leaving.code if isinstance(leaving.code, int) else 0
-    except BrokenPipeError:  # whoever read the output had enough; not a failure of this machine
+    except BrokenPipeError:  # the reader of the output closed the pipe; not a failure of this machine
         raise
-    except OSError as trouble:  # a disk that dies may say so anywhere (R06)
+    except OSError as trouble:  # a failing disk can raise anywhere (R06)
         said = _system_trouble(trouble)
         report(said, terminal, as_json)
         return said.exit_code
@@ -53,18 +53,18 @@ def _system_trouble(trouble: OSError) -> HoldfastError:
     where = f"{trouble.filename}: " if trouble.filename else ""
     if isinstance(trouble, PermissionError):
         return NotPermitted(
-            f"this user may not do that: {where}{trouble.strerror or trouble}",
-            remedy="repeat it as the user it belongs to, or with sudo",
+            f"permission denied for this user: {where}{trouble.strerror or trouble}",
+            remedy="repeat the command as the owner, or with sudo",
         )
     return Failed(
         f"the operating system refused: {where}{trouble.strerror or trouble}",
-        remedy="check the disk, how it is mounted and who may read it; then repeat the command",
+        remedy="check the disk, its mount options and the file modes; then repeat the command",
         code="system_error",
     )
 
 
 def report(trouble: HoldfastError, terminal: Terminal, as_json: bool) -> None:
-    """What, why, remedy; with --json one object on stderr."""
+    """Print message and remedy; with --json one object on stderr."""
     if as_json:
         import msgspec
 

@@ -1,4 +1,4 @@
-"""The steps most commands share: read the directory, find the hub, check the heads, plan. One place, one order."""
+"""The steps that most commands share: read the directory, find the hub, check the heads, plan."""
 
 import os
 from argparse import Namespace
@@ -42,7 +42,7 @@ def hub_target(args: Namespace, fleet: Fleet | None) -> str:
 
 
 def begin(args: Namespace, box: Toolbox, secrets_may_lack: bool = False) -> Session:
-    """Everything a plan looks at, verified. Writes nothing into the ledger."""
+    """Everything a plan needs, verified. Does not write to the ledger."""
     fleet = load(box.fleet_directory(args.fleet), secrets_may_lack)
     target = hub_target(args, fleet)
     hub = box.hub(target)
@@ -60,7 +60,7 @@ def inputs(session: Session, args: Namespace, box: Toolbox, only: str | None = N
 
 
 def _with_identities(found: Inputs, session: Session, box: Toolbox) -> Inputs:
-    """Only a running hub has met nodes; before the first revision there is no trust to prove anything with."""
+    """Only a running hub knows nodes; before the first revision there is no trust to verify them with."""
     if session.applied is None or not isinstance(session.hub, FleetReader):
         return found
     from holdfast.cli import issuers  # it verifies signatures: an offline plan need not load it

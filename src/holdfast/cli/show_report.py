@@ -8,5 +8,5 @@ def origin(report: VerifiedReport) -> str:
     if report.is_old:
         return f"old: {report.view.name} signed its last report {aged(report.age_s)} ago"
     if report.verified:
-        return f"verified by {report.view.name}, {aged(report.age_s)} ago"
+        return f"signed by {report.view.name}, {aged(report.age_s)} ago"
     return f"unverified: {report.doubt}"
