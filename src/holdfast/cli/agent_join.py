@@ -95,7 +95,7 @@ def prepare(
         raise Conflict(
             f"{state_dir} belongs to {known.node} of fleet {known.fleet[:12]}…, the token is for {invite.node} of "
             f"fleet {invite.fleet[:12]}…",
-            remedy="give the new node its own --state-dir, or remove the old directory if that node is no longer needed",
+            remedy="give the new node its own --state-dir, or remove the old directory if that node is not needed",
             code="already_exists",
         )
     if known is not None and known.joined and members.same_invite(known.enrolment, token):

@@ -26,7 +26,9 @@ examples:
 
 def declare(parser: Parser) -> None:
     agent_state.declare_state_dir(parser)
-    parser.add_argument("--newest", metavar="N", type=positive, default=100, help="show at most N operations; default 100")
+    parser.add_argument(
+        "--newest", metavar="N", type=positive, default=100, help="show at most N operations; default 100"
+    )
 
 
 def run(args: Namespace, box: Toolbox) -> int:

@@ -133,18 +133,18 @@ def _compare(node: str, head: AuditHead, signed: AuditHead | None) -> bool:
 
 
 def _unsigned(args: Namespace, head: AuditHead, count: int, signed: AuditHead | None) -> HoldfastError:
-    """The error for lines whose chain does not contain the head that the node signed: the node may not have written them."""
+    """The error for lines that do not contain the head that the node signed: the node may not have written them."""
     on_node = f"on {args.node}: holdfast agent check"
     if signed is None:
         return Unreachable(
-            f"no signed report of {args.node} names its audit head, so the {count} lines that the hub shows are unproven",
+            f"no signed report of {args.node} names its audit head, so the hub's {count} lines are unproven",
             remedy=f"holdfast node show {args.node}{repeated(args)}; {on_node}",
             code="audit_unproven",
         )
     if head.number < signed.number:
         return Unreachable(
-            f"{args.node} signed {signed.number} entries, but the hub shows only {head.number}: these are unproven, and the "
-            "rest is withheld or still being sent",
+            f"{args.node} signed {signed.number} entries, but the hub shows {head.number}: these are unproven, and "
+            "the rest is withheld or still being sent",
             remedy=f"run this again in a minute; if it stays so, keep the hub's answer as evidence; {on_node}",
             code="audit_withheld",
         )

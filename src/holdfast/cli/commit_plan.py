@@ -91,7 +91,12 @@ def report(head: Head, plan: Plan, before: Applied | None, target: str, args: Na
     if not args.json:
         box.terminal.say(box.terminal.paint("green", text))
     hub = None if getattr(args, "detach", False) else box.hub(target)
-    return conclude(outcome.wait(hub, before, head, box) if hub is not None else outcome.NOTHING, head, plan, args, box)
+    try:
+        found = outcome.wait(hub, before, head, box) if hub is not None else outcome.NOTHING
+    except KeyboardInterrupt:
+        box.terminal.remark(f"Interrupted. Revision {head.number} is applied; its rollout continues.")
+        return 130
+    return conclude(found, head, plan, args, box)
 
 
 def conclude(found: outcome.Outcome, head: Head, plan: Plan, args: Namespace, box: Toolbox) -> int:

@@ -148,9 +148,11 @@ def _whose(one: EdgeView) -> str:
 def _reached(one: EdgeView) -> str:
     trouble = (one.state.backend_trouble or one.state.message) if one.state is not None else ""
     standby = f"; standby for {one.node}: {trouble}" if one.stands_in and trouble else ""
-    return {True: f"reached, and its certificate proves its name{standby}", False: f"not reached: {trouble}", None: "not tried yet"}[
-        one.is_reachable
-    ]
+    return {
+        True: f"reached, and its certificate proves its name{standby}",
+        False: f"not reached: {trouble}",
+        None: "not tried yet",
+    }[one.is_reachable]
 
 
 def _named(one: EdgeView) -> str:

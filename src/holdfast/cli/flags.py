@@ -63,6 +63,12 @@ def split_verb(argv: Sequence[str], known: Container[str], nouns: set[str]) -> t
     return verb, [word for index, word in enumerate(argv) if index not in taken]
 
 
+def first_word(argv: Sequence[str]) -> str:
+    """The first argument that is neither a flag nor a flag's value; "" if there is none."""
+    words = _plain_words(argv)
+    return argv[words[0]] if words else ""
+
+
 def _plain_words(argv: Sequence[str]) -> list[int]:
     found, skip = [], False
     for index, word in enumerate(argv):

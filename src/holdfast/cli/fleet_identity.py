@@ -58,8 +58,8 @@ class KnownHubs:
                 self._disk.replace(self._path(place), msgspec.json.encode(Note(place, fleet)))
 
     def _places(self) -> list[str]:
-        """The directory and the hub. If a hub is named, a directory without fleet.toml belongs to no fleet: commands for
-        two fleets may be run from it."""
+        """The directory and the hub. If a hub is named, a directory without fleet.toml belongs to no fleet: commands
+        for two fleets may be run from it."""
         file = self._file()
         settings = file.get("fleet") if file is not None else None
         declared = settings.get("hub", "") if isinstance(settings, dict) else ""

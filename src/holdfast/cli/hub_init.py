@@ -31,7 +31,9 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("--trust", metavar="FINGERPRINT", required=True, help="fleet id: the digest of the fleet's first trust")
+    parser.add_argument(
+        "--trust", metavar="FINGERPRINT", required=True, help="fleet id: the digest of the fleet's first trust"
+    )
     declare_state_dir(parser)
     declare_names(parser)
 

@@ -36,7 +36,9 @@ def declare(parser: Parser) -> None:
     parser.add_argument("directory", metavar="DIR", help="a directory without fleet.toml; created if missing")
     parser.add_argument("--name", metavar="NAME", help="name of the fleet (default: from DIR)")
     parser.add_argument("--operator", metavar="NAME", help="your name as operator (default: from $USER)")
-    parser.add_argument("--recovery-key", metavar="FILE", help="create the offline root key here, or use the one that exists")
+    parser.add_argument(
+        "--recovery-key", metavar="FILE", help="create the offline root key here, or use the one that exists"
+    )
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -61,7 +63,9 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 def _refuse_existing(directory: str) -> None:
     if os.path.lexists(directory) and not os.path.isdir(directory):
-        raise Conflict(f"{directory} exists and is not a directory", remedy="choose another name", code="already_exists")
+        raise Conflict(
+            f"{directory} exists and is not a directory", remedy="choose another name", code="already_exists"
+        )
     if os.path.lexists(os.path.join(directory, "fleet.toml")):
         raise Conflict(
             f"{directory} is already a fleet directory",
@@ -94,7 +98,8 @@ def _name(text: str, what: str) -> str:
     )
     if not is_name(fit):
         raise Invalid(
-            f"{text!r} does not give a valid name for the {what}", remedy=f"choose one: --{'name' if what == 'fleet' else what} NAME"
+            f"{text!r} does not give a valid name for the {what}",
+            remedy=f"choose one: --{'name' if what == 'fleet' else what} NAME",
         )
     return fit
 
@@ -118,13 +123,15 @@ def _recovery(args: Namespace, box: Toolbox) -> str | None:
     if path is None:
         if box.terminal.yes:
             box.terminal.warn(
-                "no recovery key was created: your own key has grade root, and without it nobody can change the fleet's "
-                "operators. Create one later and add it to fleet.toml with grade root."
+                "no recovery key was created: your own key has grade root, and if you lose it, the operators of this "
+                "fleet cannot be changed. Create one later and add it to fleet.toml with grade root."
             )
             return None
         path = os.path.abspath(args.directory) + "-recovery"
         if not box.terminal.choose(
-            f"Create an offline recovery key (grade root) at {path}?", True, "run again with --yes or --recovery-key FILE"
+            f"Create an offline recovery key (grade root) at {path}?",
+            True,
+            "run again with --yes or --recovery-key FILE",
         ):
             return None
     known = box.public_line(path) if os.path.exists(path) or os.path.exists(path + ".pub") else None

@@ -23,5 +23,7 @@ def declare(parser: Parser) -> None:
 
 def run(args: Namespace, box: Toolbox) -> int:
     lab_dir.lab(args, box).cut(args.node, args.other)
-    box.terminal.remark(f"{args.node} is cut from {args.other or 'all nodes and the host'}; holdfast lab heal ends all cuts")
+    box.terminal.remark(
+        f"{args.node} is cut from {args.other or 'all nodes and the host'}; holdfast lab heal ends all cuts"
+    )
     return 0

@@ -33,7 +33,7 @@ def nodes(view: FleetView, service: str, component: str, only: str, args: Namesp
     if not here:
         raise Failed(
             f"{service} is applied, but no node runs it",
-            remedy=f"holdfast ps{repeated(args)} shows why; holdfast plan --explain service.{service} explains its placement",
+            remedy=f"holdfast ps{repeated(args)} shows why; holdfast plan --explain service.{service}",
             code="not_running",
         )
     return sorted(here)

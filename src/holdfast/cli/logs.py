@@ -271,7 +271,9 @@ def _words(view: OrderView) -> HoldfastError:
         )
     family = Failed if view.state == "failed" else NotPermitted
     remedy = result.remedy or f"holdfast node show {view.node}"
-    return family(f"{view.node} refused to open a log stream: {result.message}", remedy=remedy, code=result.code or view.state)
+    return family(
+        f"{view.node} refused to open a log stream: {result.message}", remedy=remedy, code=result.code or view.state
+    )
 
 
 def _silent(node: str, args: Namespace) -> Unreachable:

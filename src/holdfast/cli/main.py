@@ -21,7 +21,7 @@ def run(argv: Sequence[str], box: Toolbox) -> int:
         if verb not in VERBS:
             if verb in nouns() and set(rest) & {"-h", "--help"}:
                 return _verbs_of(verb, terminal)
-            raise _unknown(verb)
+            raise _unknown(verb, rest)
         return _run_verb(verb, rest, box)
     except HoldfastError as trouble:
         report(trouble, terminal, as_json)
@@ -35,7 +35,7 @@ def run(argv: Sequence[str], box: Toolbox) -> int:
         report(said, terminal, as_json)
         return said.exit_code
     except KeyboardInterrupt:
-        terminal.remark("interrupted; nothing more was done")
+        terminal.remark("Interrupted.")
         return 130
 
 
@@ -110,14 +110,20 @@ Start here:
   holdfast init myfleet && cd myfleet && holdfast plan && holdfast apply"""
 
 
-def _unknown(verb: str) -> Invalid:
+def _unknown(verb: str, rest: Sequence[str]) -> Invalid:
     from difflib import get_close_matches
 
     if verb in nouns():
-        second = ", ".join(f"`holdfast {known}`" for known in VERBS if known.startswith(verb + " "))
-        return Invalid(f"`holdfast {verb}` needs a second word", remedy=f"one of: {second}", code="usage")
+        second = [known for known in VERBS if known.startswith(verb + " ")]
+        listed = f"one of: {', '.join(f'`holdfast {known}`' for known in second)}"
+        given = flags.first_word(rest)
+        if not given:
+            return Invalid(f"`holdfast {verb}` needs a verb", remedy=listed, code="usage")
+        near = get_close_matches(f"{verb} {given}", second, n=1)
+        hint = f'did you mean "{near[0]}"? ' if near else ""
+        return Invalid(f'unknown command "{verb} {given}"', remedy=hint + listed, code="usage")
     if verb in LATER or verb in LATER_PAIRS:
-        remedy = "holdfast --help lists what is built; the README says what comes next"
+        remedy = "holdfast --help lists the commands that are built"
         return Invalid(f"`holdfast {verb}` is not built yet", remedy=remedy, code="not_built")
 
     close = get_close_matches(verb, VERBS, n=1)

@@ -38,7 +38,9 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     current = session.begin(args, box)
     if current.applied is None or current.hub is None:
-        raise Conflict("nothing has been applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied")
+        raise Conflict(
+            "nothing has been applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied"
+        )
     name = args.node.removeprefix("node.")
     found = plan_drain(name, current.applied, current.hub.observations(), args.undo)
     if args.out:

@@ -77,7 +77,9 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
     box.terminal.say(token)
-    box.terminal.remark(f"The token works once, until {rfc3339(invite.expires_s)}. On that machine: holdfast agent join -")
+    box.terminal.remark(
+        f"The token works once, until {rfc3339(invite.expires_s)}. On that machine: holdfast agent join -"
+    )
     return 0
 
 

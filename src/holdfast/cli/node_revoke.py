@@ -61,7 +61,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     else:
         box.terminal.say(f"Revoked: the hub refuses {args.name} ({shown}) from now on.")
         box.terminal.remark(
-            f"Run now: holdfast apply{repeated(args)}. It removes the key from the applied revision. Until then only this "
-            "hub knows that the key is revoked."
+            f"Run now: holdfast apply{repeated(args)}. It removes the key from the applied revision. Until then only "
+            "this hub knows that the key is revoked."
         )
     return 0

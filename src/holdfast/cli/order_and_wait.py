@@ -55,13 +55,19 @@ class Ended(Struct, frozen=True):
 
 
 def declare_shared(parser: Parser) -> None:
-    parser.add_argument("--detach", action="store_true", help="submit the order and return; holdfast order list shows it")
-    parser.add_argument("--timeout", metavar="TIME", default=WAIT, help=f"how long to wait for the result (default {WAIT})")
+    parser.add_argument(
+        "--detach", action="store_true", help="submit the order and return; holdfast order list shows it"
+    )
+    parser.add_argument(
+        "--timeout", metavar="TIME", default=WAIT, help=f"how long to wait for the result (default {WAIT})"
+    )
 
 
 def declare_service(parser: Parser) -> None:
     parser.add_argument("service", metavar="SERVICE", help="name of the service (services/NAME.toml)")
-    parser.add_argument("-n", "--node", metavar="NODE", help="only on this node (default: every node where it is placed or runs)")
+    parser.add_argument(
+        "-n", "--node", metavar="NODE", help="only on this node (default: every node where it is placed or runs)"
+    )
     declare_shared(parser)
 
 

@@ -56,7 +56,9 @@ def applied_of(hub: HubReader | None, args: Namespace, box: Toolbox) -> Applied:
     """Verified against the heads seen before. A directory that is behind matters for plans, not for orders."""
     applied = session.heads(args, box).check(hub, adopt=True)
     if applied is None:
-        raise Conflict("nothing has been applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied")
+        raise Conflict(
+            "nothing has been applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied"
+        )
     return applied
 
 

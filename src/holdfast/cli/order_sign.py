@@ -43,7 +43,9 @@ examples:
 def declare(parser: Parser) -> None:
     parser.add_argument("--node", metavar="NODE", help="the node that runs the order")
     parser.add_argument("--action", metavar="ACTION", help="the action (listed below)")
-    parser.add_argument("--target", metavar="TARGET", help="what the action is for: data.NAME, service.NAME (default: the node)")
+    parser.add_argument(
+        "--target", metavar="TARGET", help="what the action is for: data.NAME, service.NAME (default: the node)"
+    )
     parser.add_argument("--arg", metavar="KEY=VALUE", action="append", default=[], help="an argument; may be repeated")
     parser.add_argument("--expires", metavar="TIME", default="15m", help="validity, up to 7d (default 15m)")
     parser.add_argument("--counter", metavar="N", type=int, help="sign offline with this counter, without a hub")
@@ -115,7 +117,7 @@ def _drafted(args: Namespace, box: Toolbox) -> tuple[order_file.OrderFile, Order
 
 
 def _fleet_of(file: order_file.OrderFile, args: Namespace, box: Toolbox) -> OrderFleet:
-    """From the directory if it has a lock: then it must be the same fleet. Else from the file, which is not proven."""
+    """From the directory if it has a lock, which must be of the same fleet. Else from the file, which is not proven."""
     from holdfast.cli import session
     from holdfast.model import canonical
 
@@ -138,7 +140,7 @@ def operator_signer(trust: Trust, args: Namespace, box: Toolbox) -> Signer:
     if signer.public_key.blob not in operators:
         raise NotPermitted(
             f"your key {ssh_key.fingerprint(signer.public_key)} belongs to no operator of this fleet",
-            remedy="sign with an operator's key (--key FILE), or ask an operator of grade root to add yours to fleet.toml",
+            remedy="sign with an operator's key (--key FILE), or ask an operator of grade root to add it to fleet.toml",
             code="unknown_signer",
         )
     return signer
@@ -211,7 +213,5 @@ def seconds(text: str, flag: str) -> float:
     fits = re.match(duration.PATTERN, text) and "\n" not in text
     found = duration.milliseconds(text) / 1000 if fits else 0
     if not 1 <= found <= EXPIRY_S_MAX:
-        raise Invalid(
-            f"{flag} {text!r} is not a time from 1 second to 7 days", remedy="write it as 15m, 12h or 7d"
-        )
+        raise Invalid(f"{flag} {text!r} is not a time from 1 second to 7 days", remedy="write it as 15m, 12h or 7d")
     return found

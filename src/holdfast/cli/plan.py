@@ -28,9 +28,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument(
-        "-o", "--out", metavar="FILE", help="save the plan to sign and apply it later, unchanged"
-    )
+    parser.add_argument("-o", "--out", metavar="FILE", help="save the plan to sign and apply it later, unchanged")
     parser.add_argument("--explain", metavar="ADDRESS", help="explain the placement of this service (service.NAME)")
     declare_shared(parser)
 

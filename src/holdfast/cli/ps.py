@@ -109,7 +109,11 @@ def _whose(row: Row, one: VerifiedReport | None) -> str:
         return "not placed"
     if row["verified"] or not one.verified:
         return origin(one)
-    why = f"no contact with {row['node']} for {aged(one.age_s)}" if _is_past(one) else f"{row['node']} reports no containers"
+    why = (
+        f"no contact with {row['node']} for {aged(one.age_s)}"
+        if _is_past(one)
+        else f"{row['node']} reports no containers"
+    )
     return f"unverified: {why}"
 
 

@@ -26,7 +26,9 @@ examples:
 
 def declare(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", help="an existing secret")
-    parser.add_argument("--keep", action="store_true", help="keep the value; seal it to the present operators and nodes")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the value; seal it to the present operators and nodes"
+    )
     parser.add_argument(
         "--identity",
         metavar="FILE",
@@ -38,7 +40,11 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     name = secret_view.checked_name(args.name)
     if args.keep and (args.file is not None or args.generate is not None):
-        raise Invalid("--keep keeps the value, so --file and --generate cannot be used with it", remedy="omit one of them", code="usage")
+        raise Invalid(
+            "--keep keeps the value, so --file and --generate cannot be used with it",
+            remedy="omit one of them",
+            code="usage",
+        )
     view = secret_view.look(args, box)
     if name not in view.fleet.secrets:
         raise Invalid(

@@ -73,5 +73,7 @@ def _typed(box: Toolbox, name: str) -> bytes:
         if tries_left:
             box.terminal.remark("The values differ; try again.")
     raise Failed(
-        f"the two values differed {TRIES_MAX} times", remedy="run the command again; nothing was written", code="declined"
+        f"the two values differed {TRIES_MAX} times",
+        remedy="run the command again; nothing was written",
+        code="declined",
     )

@@ -207,7 +207,7 @@ def verify_since(link: HubReader, applied: Applied, seen: Head) -> None:
 def _refuse_old_directory(lock: Seen | None, head: Head) -> None:
     if lock is not None and lock.head.number < head.number:
         raise Conflict(
-            f"this directory was last applied as revision {lock.head.number}, but the applied revision is {head.number}: "
+            f"this directory was last applied as revision {lock.head.number}, but revision {head.number} is applied: "
             "it may be an old checkout",
             remedy="update the directory (git pull); or, if its files are what you want, run the same command with "
             "--adopt to plan from them on top of the newer revision",

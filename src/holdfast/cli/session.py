@@ -1,6 +1,7 @@
 """The steps that most commands share: read the directory, find the hub, check the heads, plan."""
 
 import os
+import re
 from argparse import Namespace
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from holdfast.declared.load import load
 from holdfast.declared.problem import Problems
 from holdfast.declared.sources import FILE_BYTES_MAX
 from holdfast.declared.without_effect import Use
+from holdfast.errors import Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet
 from holdfast.model.plan import Plan
@@ -22,6 +24,8 @@ from holdfast.planning import images
 from holdfast.planning.plan import Inputs, plan
 from holdfast.ports.fleet_directory import FleetDirectory
 from holdfast.ports.hub_link import FleetReader, HubReader
+
+HOST_AND_PORT = r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}"
 
 
 class Session(Struct, frozen=True):
@@ -37,6 +41,12 @@ def heads(args: Namespace, box: Toolbox) -> Heads:
 
 
 def hub_target(args: Namespace, fleet: Fleet | None) -> str:
+    if args.hub and re.fullmatch(HOST_AND_PORT, args.hub) and not os.path.exists(args.hub):
+        raise Invalid(
+            f"--hub {args.hub} is neither a URL nor a ledger directory",
+            remedy=f"did you mean --hub https://{args.hub}?",
+            code="no_hub",
+        )
     declared = fleet.settings.hub if fleet else ""
     return args.hub or declared or os.path.join(args.fleet, ".ledger")
 

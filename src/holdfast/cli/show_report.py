@@ -9,4 +9,4 @@ def origin(report: VerifiedReport) -> str:
         return f"old: {report.view.name} signed its last report {aged(report.age_s)} ago"
     if report.verified:
         return f"signed by {report.view.name}, {aged(report.age_s)} ago"
-    return f"unverified: {report.doubt}"
+    return report.doubt if report.doubt.startswith("no hub: ") else f"unverified: {report.doubt}"

@@ -16,8 +16,8 @@ Key = tuple[str, str, str, float]
 
 
 class StepLines:
-    """In the order of a deploy (M-78): steps of the service's node, then DNS names, then steps of its edges. A step that
-    happens earlier is shown when its turn comes."""
+    """In the order of a deploy (M-78): steps of the service's node, then DNS names, then steps of its edges. A step
+    that happens earlier is shown when its turn comes."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -118,7 +118,7 @@ def _why(message: str, whole: bool) -> str:
 
 def _doing(one: Observed | EdgeObserved, now_s: float) -> str:
     step = next((step for step in one.steps if step.outcome == "running"), None)
-    return f"{step.name} {max(0.0, now_s - step.at_s):.0f} s" if step is not None else one.step or "waits its turn"
+    return f"{step.name} {max(0.0, now_s - step.at_s):.0f} s" if step is not None else one.step or "not started"
 
 
 def _finished(steps: Sequence[StepResult]) -> list[StepResult]:
@@ -130,5 +130,5 @@ def _key(node: str, what: str, step: StepResult) -> Key:
 
 
 def _line(words: str) -> str:
-    """Harmless, and unable to begin a line that looks like another step."""
+    """One line without control characters, so that a text cannot imitate another step."""
     return harmless(words.replace("\n", " "))

@@ -1,6 +1,7 @@
 """Declared × applied × observed → Plan. Pure and deterministic (I-22): the same inputs give the same signed bytes."""
 
 from collections.abc import Iterator, Mapping, Set
+from difflib import get_close_matches
 from typing import TypeVar
 
 from msgspec import UNSET, Struct
@@ -50,7 +51,7 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
         if inputs.only not in table.entries:
             raise Invalid(
                 f"{inputs.only} is not declared in this fleet directory",
-                remedy="holdfast validate lists what is declared; check the name",
+                remedy=_declared_instead(inputs.only, table),
                 code="not_found",
             )
         table = limited(table_of(applied), table, inputs.only)
@@ -199,6 +200,14 @@ def _renamed(fleet: Fleet, applied: Applied | None) -> tuple[str, ...]:
     )
 
 
+def _declared_instead(address: str, table: Table) -> str:
+    """The nearest declared service, and all of them: an address is service.NAME."""
+    known = sorted(known for known in table.entries if known.startswith("service."))
+    close = get_close_matches(address, known, n=1) or get_close_matches(f"service.{address}", known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"{hint}declared services are: {', '.join(known[:20]) or 'none'}"
+
+
 def explain(fleet: Fleet, applied: Applied | None, inputs: Inputs, address: str) -> tuple[str, tuple[str, ...]]:
     """Why this node: the decision, and every other node with the reason it was passed over. Replayed on demand."""
     texts = documents(fleet)
@@ -206,7 +215,7 @@ def explain(fleet: Fleet, applied: Applied | None, inputs: Inputs, address: str)
     if address not in drafted.placed:
         raise Invalid(
             f"{address} is not a declared service, so no node was chosen for it",
-            remedy="name a service, for example --explain service.web",
+            remedy=_declared_instead(address, drafted.table),
             code="not_found",
         )
     chosen = drafted.placed[address]

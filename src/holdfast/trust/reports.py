@@ -86,7 +86,7 @@ def verify(answer: NodesAnswer, applied: Applied, now_s: float) -> Reports:
 def none(applied: Applied) -> dict[str, VerifiedReport]:
     """For a ledger directory, which no node checks in to."""
     return {
-        name: VerifiedReport(_unknown(name, applied), doubt="a ledger directory hears no nodes")
+        name: VerifiedReport(_unknown(name, applied), doubt="no hub: an offline ledger gets no reports")
         for name in _names(applied)
     }
 
