@@ -65,8 +65,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     serving = Serving(host, port, state_dir, tuple(args.name), args.pace == "fast", args.alert_command, args.hub_key)
 
     def ready(chosen: int, hub_key: str) -> None:
-        box.terminal.remark(f"Serving on https://{url_host(host)}:{chosen}")
-        box.terminal.remark(f"Hub key: {hub_key}")
+        box.terminal.remark(f"serving on https://{url_host(host)}:{chosen}")
+        box.terminal.remark(f"hub key: {hub_key}")
 
     box.serve(hub, serving, ready)
     return 0

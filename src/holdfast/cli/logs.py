@@ -53,7 +53,7 @@ _REFUSED = ("refused", "failed", "expired")
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SERVICE[/COMPONENT]", help="name of the service, or one component of it")
+    parser.add_argument("service", metavar="SVC[/COMPONENT]", help="name of the service, or one component of it")
     parser.add_argument("-f", "--follow", action="store_true", help="continue with new lines")
     parser.add_argument("--tail", metavar="N", default="all", help="only the last N lines of each container")
     parser.add_argument("--since", metavar="TIME", default="", help="only newer lines: 10m, 2h, or an RFC 3339 time")

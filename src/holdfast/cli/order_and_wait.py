@@ -64,7 +64,7 @@ def declare_shared(parser: Parser) -> None:
 
 
 def declare_service(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SERVICE", help="name of the service (services/NAME.toml)")
+    parser.add_argument("service", metavar="SVC", help="name of the service (services/NAME.toml)")
     parser.add_argument(
         "-n", "--node", metavar="NODE", help="only on this node (default: every node where it is placed or runs)"
     )

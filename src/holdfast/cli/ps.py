@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("services", metavar="SERVICE", nargs="*", help="only these services (default: all)")
+    parser.add_argument("services", metavar="SVC", nargs="*", help="only these services (default: all)")
 
 
 def run(args: Namespace, box: Toolbox) -> int:

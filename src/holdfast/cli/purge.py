@@ -29,7 +29,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SERVICE", help="the service whose data to destroy")
+    parser.add_argument("service", metavar="SVC", help="the service whose data to destroy")
     parser.add_argument("-n", "--node", metavar="NODE", help="the node that has the data")
     order_and_wait.declare_shared(parser)
 

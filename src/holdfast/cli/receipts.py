@@ -186,7 +186,7 @@ def lines(receipts: Receipts) -> list[str]:
 def missing(receipts: Receipts, is_applied: str = "") -> Unreachable:
     names = ", ".join(receipts.missing)
     return Unreachable(
-        f"{is_applied}no confirmation from {names}",
+        f"{is_applied}not confirmed by {names}",
         remedy="nothing needs to be applied again; a node takes the revision when it checks in: holdfast node list",
         code="receipts_missing",
     )

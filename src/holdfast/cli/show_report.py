@@ -2,6 +2,7 @@
 
 from holdfast.model.duration import aged
 from holdfast.model.verified_report import VerifiedReport
+from holdfast.trust.reports import NO_HUB
 
 
 def origin(report: VerifiedReport) -> str:
@@ -9,4 +10,4 @@ def origin(report: VerifiedReport) -> str:
         return f"old: {report.view.name} signed its last report {aged(report.age_s)} ago"
     if report.verified:
         return f"signed by {report.view.name}, {aged(report.age_s)} ago"
-    return report.doubt if report.doubt.startswith("no hub: ") else f"unverified: {report.doubt}"
+    return "no hub: an offline ledger gets no reports" if report.doubt == NO_HUB else f"unverified: {report.doubt}"

@@ -163,7 +163,7 @@ def _unprotected(found: Sequence[Unprotected]) -> str:
     named = [f"{one.service}/{one.volume}" for one in found[:VOLUMES_SHOWN]]
     if len(found) > VOLUMES_SHOWN:
         named.append(f"{len(found) - VOLUMES_SHOWN} more")
-    return f"Volumes without protection (no backups are taken yet; each has one copy): {', '.join(named)}"
+    return f"Volumes that nothing protects (no backups are taken yet; each has one copy): {', '.join(named)}"
 
 
 def _public(found: list[EdgeView]) -> str:

@@ -22,7 +22,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SERVICE", help="name of the service (services/NAME.toml)")
+    parser.add_argument("service", metavar="SVC", help="name of the service (services/NAME.toml)")
     parser.add_argument("--detach", action="store_true", help=DETACH)
     parser.add_argument("--adopt", action="store_true", help="continue although fleet.lock is behind")
 

@@ -181,7 +181,7 @@ def _not_public(closed: Sequence[EdgeObserved], services: Sequence[Observed], is
 
 def _why_closed(one: EdgeObserved, serves: bool) -> str:
     why = f": {_below(one.message)}" if one.message else ""
-    so_far = f"runs on {one.node}, but " if serves else ""
+    so_far = f"runs on {one.node} and " if serves else ""
     return f"{one.service} {so_far}is not public: edge {one.edge} {one.hostname}: step {one.step!r} failed{why}"
 
 
