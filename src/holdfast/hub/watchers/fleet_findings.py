@@ -115,7 +115,7 @@ def _presence(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
     elif condition.status == "unhealthy":
         known_s = nodes_view.silent_s(member, member.heard_s, at.loop_s, at.now_s)
         silent_s = known_s if known_s is not None else age_s
-        yield _finding("node_unhealthy", member, f"{member.name} has not been heard for {silent_s:.0f} s", age_s)
+        yield _finding("node_unhealthy", member, f"{member.name}: no contact for {silent_s:.0f} s", age_s)
     elif health.shown(condition, member.heard_s is not None) == "unknown":
         yield _finding("node_unknown", member, f"{member.name} has not checked in since this hub started", age_s)
 
