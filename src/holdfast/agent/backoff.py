@@ -1,4 +1,4 @@
-"""How long to wait before asking again: 1, 2, 4 … 60 s, never less, spread so that a herd does not come together."""
+"""How long to wait before the next request: 1, 2, 4 … 60 s, with random spread."""
 
 from holdfast.ports.random_source import RandomSource
 
@@ -6,7 +6,9 @@ FIRST_S = 1.0
 LONGEST_S = 60.0
 ASKED_S_MAX = 300.0  # a hub may slow an agent down, not silence it (W3)
 _SPREAD = 0.25
-_SHARE_OF_WINDOW = 2 / 3  # 60 of the ordinary 90 s: a hub that is back hears everybody before it may miss anybody
+_SHARE_OF_WINDOW = (
+    2 / 3
+)  # 60 of the usual 90 s: every node checks in with a restarted hub before it may call one silent
 
 
 class Backoff:

@@ -1,4 +1,4 @@
-"""What this node has to tell about itself until it is mended: one entry per code and address, with its beginning."""
+"""The findings of this node until they are solved: one per code and address, with its start time."""
 
 from collections.abc import Callable
 
@@ -14,10 +14,10 @@ class Findings:
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._found: dict[tuple[str, str], NodeFinding] = {}
-        self.changes = 0  # so that a report is built anew only when there is something new in it
+        self.changes = 0  # so that a report is built again only when it changes
 
     def add(self, code: str, message: str, remedy: str, address: str = "") -> bool:
-        """True when it is news."""
+        """True if the finding is new."""
         known = self._found.get((code, address))
         if known is not None and (known.message, known.remedy) == (message, remedy):
             return False

@@ -1,4 +1,4 @@
-"""Which node of which fleet this agent is, and how it proves that: made once by `agent join`, read at every start."""
+"""The identity of this agent: node, fleet and proof. Written once by `agent join`, read at every start."""
 
 import msgspec
 from msgspec import Struct
@@ -68,6 +68,6 @@ def decode(content: bytes, path: str) -> Membership:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise Corrupt(
             f"{path}, which says which node this is, cannot be read: {trouble}",
-            remedy="restore it from a backup of this machine, or join anew: holdfast agent join TOKEN",
+            remedy="restore it from a backup of this machine, or join again: holdfast agent join TOKEN",
             code="agent_state_damaged",
         ) from trouble

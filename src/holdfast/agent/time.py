@@ -28,7 +28,7 @@ class NodeTime:
         return time_floor.now_s(self._state, self._clock.now_s())
 
     def heard(self, hub_time_s: float | None) -> None:
-        """With every answer of the hub: the floor rises where the two clocks agree, else somebody is told."""
+        """With every answer of the hub: if the two clocks agree, the floor rises; else it is reported."""
         self._state, self.alarm = time_floor.advance(
             self._state, self._clock.now_s(), self._clock.monotonic_s(), hub_time_s
         )

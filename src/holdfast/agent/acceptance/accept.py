@@ -172,7 +172,7 @@ class Accepting:
                 page = await self._catch_up.links(at.head.number + 1, min(last, at.head.number + LINKS_MAX))
             if not page:
                 raise TryLater(
-                    f"the hub did not hand out revision {at.head.number + 1}",
+                    f"the hub did not send revision {at.head.number + 1}",
                     remedy="holdfast hub check",
                     code="links_missing",
                 )

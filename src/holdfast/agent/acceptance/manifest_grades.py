@@ -29,7 +29,7 @@ from holdfast.planning.table import tombstones
 from holdfast.trust.approval import missing
 
 REMEDY = (
-    "if nobody wants it: holdfast rollback, and find out who committed it; if it is wanted, an operator of grade "
+    "if the change is not wanted: holdfast rollback, and find out who committed it; if it is, an operator of grade "
     "{grade} signs a revision that changes {address} itself: holdfast rollback, then holdfast apply --key KEY"
 )
 UNSAID = "it is not signed well enough"
@@ -41,8 +41,8 @@ Signers = tuple[Sequence[str], Trust]  # keys that really signed a revision, and
 
 
 class Followed(Struct, frozen=True):
-    """What a node stands on between two revisions. `in_force` is followed; `wanted` was said last, and differs from it
-    at every parked address; `stones` are services this node followed and was told to drop, whatever a hub says."""
+    """What a node follows between two revisions. `in_force` is followed; `wanted` is the newest manifest, and differs
+    from it at every parked address; `stones` are services that this node followed and that a revision removed."""
 
     in_force: NodeManifest | None = None
     wanted: NodeManifest | None = None
@@ -51,7 +51,7 @@ class Followed(Struct, frozen=True):
 
 
 class NoGround(Corrupt):
-    """Nothing was followed before, and what this node is or the settings are not signed well enough to begin with."""
+    """Nothing was followed before, and the node's own entry or the settings lack the signatures to begin with."""
 
 
 def decode_manifest(content: bytes) -> NodeManifest:
@@ -59,7 +59,7 @@ def decode_manifest(content: bytes) -> NodeManifest:
 
 
 def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
-    """Refuses one that is about somebody else, or in which one kind of resource could hide behind another."""
+    """Refuse the manifest of another node, and one in which a kind of resource could pass as another."""
     manifest = decode_manifest(content)
     if (manifest.fleet, manifest.node) != (fleet, node):
         raise _misshapen(f"it is the manifest of {manifest.node[:40]!r} in the fleet {manifest.fleet[:12]!r}")
@@ -87,7 +87,7 @@ def _is(address: str, kind: str) -> bool:
 def _misshapen(why: str) -> Corrupt:
     return Corrupt(
         f"the manifest signed for this node is not one that holdfast makes: {why}",
-        remedy="do not trust this hub: compare `holdfast history` with a colleague's, then holdfast rollback",
+        remedy="do not trust this hub; compare `holdfast history` with a colleague's, then holdfast rollback",
         code="manifest_misshapen",
     )
 
@@ -113,8 +113,8 @@ def judge(
     number: int,
     now_s: float,
 ) -> Followed:
-    """`witnesses` signed the revision that brought `after`, and those before it whose manifests nobody has: whoever
-    of them changed an address, the grade it needs is reached by each."""
+    """`witnesses` signed the revision that brought `after`, and those before it whose manifests are missing. Each of
+    them may have changed an address, so each must reach the grade that the address needs."""
     old, said, new = (entries(one) for one in (standing.in_force, standing.wanted, after))
     before, table = Table(old, dict(standing.stones)), Table(new)
     parked: dict[str, Parked] = {}
@@ -147,7 +147,7 @@ def judge(
 
 
 def _idle_policies(old: Mapping[str, Entry], new: Mapping[str, Entry], parked: Mapping[str, Parked]) -> list[str]:
-    """Policies that left together with the last service they bound here: without it they allow and forbid nothing."""
+    """Policies that left with the last service they applied to on this node: they have no effect any more."""
     left = [a for a in parked if kind_of(a) == "policy" and a in old and a not in new]
     return [a for a in left if not any(_stays(bound, old, new, parked) for bound in old[a].applies_to or ())]
 
@@ -164,8 +164,8 @@ def noted(address: str, grade: Grade, why: str, now_s: float) -> Parked:
 
 
 def _asked(change: Change, node: str, old: Mapping[str, Entry], contents: Mapping[str, bytes]) -> tuple[Grade, str]:
-    """Protection is read from what it was declared in: an entry beside it can be rewritten without a grade. Whoever
-    only stands by for a protected service may stop doing so: it stays where it is."""
+    """Protection is read from the service's own document, because its entry can be rewritten without a grade. A standby
+    of a protected service may be removed: the service stays on its own node."""
     reasons = [demand.reason for demand in change.demands]
     grade = change.grade
     at_home = change.node in ("", node)
@@ -182,7 +182,7 @@ def _protected(address: str, entry: Entry, contents: Mapping[str, bytes]) -> boo
 
 
 def _unsound(address: str, before: Table, after: Table, contents: Mapping[str, bytes]) -> str | None:
-    """What no grade allows: a content in which one thing hides behind another cannot be judged."""
+    """What no grade allows: a content that could pass as another kind cannot be graded."""
     entry = after.entries.get(address)
     if entry is None or before.entries.get(address) == entry:
         return None
@@ -233,7 +233,7 @@ def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, P
 
 
 def _kept_others(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, Parked]) -> dict[str, Entry]:
-    """Of kinds that have no field of their own in a manifest: what is parked stays as it was."""
+    """For kinds without their own field in a manifest: parked entries stay as they were."""
     held = {a: old[a] for a in parked if a in old and kind_of(a) not in _OWN_FIELD}
     return dict(sorted({**{a: e for a, e in after.more.items() if a not in parked}, **held}.items()))
 

@@ -1,4 +1,4 @@
-"""What the agent remembers of each service over crashes: what serves, what failed, what is held."""
+"""The agent's durable record of each service: what serves, what failed, what is held."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ PREFIX = "service/"
 
 
 class Failure(Struct, frozen=True):
-    """Why a deployment is not tried again by itself."""
+    """Why a deployment is not tried again automatically."""
 
     deployment: str
     step: str
@@ -42,7 +42,7 @@ _decode = msgspec.json.Decoder(Record).decode
 
 
 class Records:
-    """Read once, written at every change, durable before anybody acts on it."""
+    """Read once, written at every change, durable before the agent acts on it."""
 
     def __init__(self, journal: Journal, changed: Callable[[], None]) -> None:
         self._journal = journal

@@ -33,20 +33,20 @@ class ProxyWriter:
         self._challenges: dict[str, str] = {}
         self._turn = asyncio.Lock()
         self._knows = False  # what the proxy had when this process began
-        self._is_lost = False  # it has something, and nobody knows what
+        self._is_lost = False  # it has routes that cannot be read
 
     # ---- what it has
 
     async def look(self) -> bool:
-        """True if the running proxy had lost something, or somebody else wrote it; then it has been told again."""
+        """True if the running proxy had lost routes, or another program changed them; then they were written again."""
         async with self._turn:
             return await self._look()
 
     async def _look(self) -> bool:
         if not self._knows and not await self._proxy.version():
             raise TryLater(
-                "the proxy of this node does not run yet, so nobody knows which routes it has",
-                remedy="it is started by itself; if it stays away: holdfast node show NAME, and the log of its agent",
+                "the proxy of this node does not run yet, so its routes are unknown",
+                remedy="the agent starts it; if it does not run soon: holdfast node show NAME, and the agent's log",
                 code="proxy_down",
             )
         if not self._knows:
@@ -104,13 +104,15 @@ class ProxyWriter:
         self._asked[owner] = routes
         async with self._turn:
             if self._asked.get(owner) is not routes:
-                return  # it went with somebody else's, or a newer wish is waiting for its own turn
+                return  # another call wrote it too, or a newer request replaced it
             try:
                 await self._begin()
                 await self._together(owner)
             except HoldfastError as trouble:
                 if trouble.code == TAKEN:
-                    raise _waits(trouble) from trouble  # and stays asked for: it goes with whoever gives the name up
+                    raise _waits(
+                        trouble
+                    ) from trouble  # and stays requested: it is written when the other owner releases the name
                 self._asked.pop(owner, None)
                 raise
             except BaseException:
@@ -118,7 +120,7 @@ class ProxyWriter:
                 raise
 
     async def _begin(self) -> None:
-        """Nothing is written before it is known what is there: the rest of it must stay."""
+        """Nothing is written before the present routes are known, because the others must stay."""
         if not self._knows:
             await self._look()
 
@@ -151,12 +153,12 @@ class ProxyWriter:
         shown = {digest: one for digest, one in self._certificates.items() if digest in used}
         await self._proxy.apply(wanted, shown, dict(self._challenges))
         self._has = after
-        if not self._asked.keys() - changed.keys():  # else somebody's is among them that was not applied yet
+        if not self._asked.keys() - changed.keys():  # else another owner's routes are not applied yet
             self._certificates = shown
 
     def _shown(self, routes: Routes) -> Routes:
-        """Those whose certificate is at hand. One that an earlier process had, and that is not kept any more, is made
-        anew by the keeper of its route."""
+        """The routes whose certificate is stored. A missing certificate of an earlier process is issued again by the
+        keeper of its route."""
         return tuple(route for route in routes if route.mode == "l4" or self._has_certificate(route))
 
     def _has_certificate(self, route: ProxyRoute) -> bool:
@@ -170,8 +172,8 @@ class ProxyWriter:
 
 def _waits(trouble: HoldfastError) -> TryLater:
     return TryLater(
-        f"{trouble.message}; it waits until the other one has let go",
-        remedy="nothing, if both were changed in one revision; else give one of them another name",
+        f"{trouble.message}; it waits until the other route is removed",
+        remedy="wait if this revision changes both routes; otherwise rename one",
         code=TAKEN,
     )
 

@@ -28,8 +28,8 @@ def one_source(config: str | None, state_dir: str | None) -> None:
     """Both at once is refused before either is opened; there is no precedence and no merging."""
     if config is not None and state_dir is not None:
         raise Invalid(
-            f"two sources: --config {config} and --state-dir {state_dir} both say what to serve",
-            remedy="leave one of them out; --state-dir serves the ledger, --config a hand-written fleet directory",
+            f"two sources: --config {config} and --state-dir {state_dir} both name what to serve",
+            remedy="omit one of them; --state-dir serves the ledger, --config a hand-written fleet directory",
             code="two_sources",
         )
 

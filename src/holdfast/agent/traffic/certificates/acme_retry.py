@@ -1,12 +1,12 @@
-"""When a public authority may be asked again for a name it did not sign. In memory only: a restart may ask at once."""
+"""When to ask a public authority again for a name that it refused. In memory only: a restart may ask at once."""
 
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError, Limited, TryLater
 from holdfast.model.fleet import Acme
 
-# Nobody there, or busy: cheap to ask again. Refused: every attempt counts against the name at the authority (a well
-# known one grants five failures an hour), and somebody has to mend something first.
+# Unreachable or busy: asking again is cheap. Refused: every attempt counts against the name at the authority (a well
+# known one allows five failures an hour), and an operator has to fix the cause first.
 UNREACHED_S, UNREACHED_S_MAX = 2.0, 300.0
 REFUSED_S, REFUSED_S_MAX = 120.0, 3600.0
 ASKED_S_MAX = 86_400.0

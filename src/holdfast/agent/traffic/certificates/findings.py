@@ -1,4 +1,4 @@
-"""What is told of the certificates of routes: why one is not issued, how old it grows, what handshakes really show."""
+"""Findings about route certificates: not issued, near expiry, or not shown in real handshakes."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _TOO_OLD: tuple[proofs.Rung, ...] = ("stale", "expired")
 
 
 class _Note(Struct):
-    """What happened with one name since this process began."""
+    """What happened to one name since this process started."""
 
     trouble: str = ""  # of issuing it
     handshake_trouble: str = ""
@@ -44,7 +44,7 @@ class CertificateNotes:
         return set(self._notes)
 
     def issued(self, name: str, held: Held) -> None:
-        """A fresh one is there; clients are still shown the one before, until a handshake says otherwise."""
+        """A new certificate exists; clients get the old one until a handshake shows the new one."""
         self._notes[name] = _Note(shown=self._notes[name].shown)
         self._findings.clear(FAILED, address(name))
         said = {"names": list(held.facts.leaf.names), "authority": held.authority}
@@ -92,7 +92,9 @@ class CertificateNotes:
             self._findings.clear(HANDSHAKE, address(name))
             return True
         note.handshake_trouble = trouble or f"a handshake for {name} showed {_other(digest, held)}"
-        remedy = "it is applied again by itself; if it stays: holdfast node show NAME, and the log of its agent"
+        remedy = (
+            "the agent applies it again automatically; if it stays: holdfast node show NAME, and the log of its agent"
+        )
         if self._findings.add(HANDSHAKE, note.handshake_trouble, remedy, address(name)):
             self._say(HANDSHAKE, {"name": name, "message": note.handshake_trouble})  # M-06: never silent
         return False
@@ -108,10 +110,10 @@ class CertificateNotes:
         if reached in ("fresh", "due"):
             self._findings.clear(EXPIRING, address(name))
             return
-        why = self._notes[name].trouble or "nobody has asked for another one yet"
+        why = self._notes[name].trouble or "no renewal has been tried yet"
         verb = "has expired" if reached == "expired" else "expires"
         message = f"the certificate for {name} {verb} at {moment(facts.not_after_s)} and is not renewed: {why}"
-        remedy = "mend what keeps it from being issued (holdfast edge status); it is renewed by itself then"
+        remedy = "fix the cause that holdfast edge status shows; then it is renewed automatically"
         if self._findings.add(EXPIRING, message, remedy, address(name)):
             self._say(EXPIRING, {"name": name, "message": message})
 

@@ -1,4 +1,4 @@
-"""The certificates that this node's proxy shows: kept, issued or ordered, renewed in time, seen in real handshakes.
+"""The certificates of this node's proxy: stored, issued or ordered, renewed in time, verified by real handshakes.
 
 Nothing leaves here that was not judged (I-16). A renewal that fails keeps what is still good, and is told. No byte of
 a private key is ever said (I-18).
@@ -58,7 +58,7 @@ class RouteCertificates:
         self._settings = settings
         try:
             self._issuer = canonical.digest(self._certificates.current())
-        except HoldfastError:  # none yet: whatever asks for one of its leaves is told so
+        except HoldfastError:  # none yet: a request for one of its leaves gets this error
             self._issuer = ""
 
     # ---- giving
@@ -79,7 +79,7 @@ class RouteCertificates:
     def _permitted(
         self, names: Sequence[str], complaint: Callable[[str, Settings], rules.Complaint | None]
     ) -> tuple[str, ...]:
-        """Before anybody is asked to sign, whoever signs (M-26, I-17)."""
+        """Checked before any issuer is asked to sign (M-26, I-17)."""
         settings = self._settings
         try:
             plain = tuple(rules.checked_name(name) for name in names)
@@ -87,7 +87,7 @@ class RouteCertificates:
             raise Failed(trouble.message, remedy=trouble.remedy, code=FAILED) from None
         if settings is None or not plain:
             raise Failed(
-                "no certificate is made for nobody, nor before a revision is accepted",
+                "this node has not accepted a revision yet, so it cannot issue certificates",
                 remedy="holdfast apply a fleet that names this node",
                 code=FAILED,
             )
@@ -95,7 +95,7 @@ class RouteCertificates:
             found = complaint(name, settings)
             if found is not None:
                 raise Failed(
-                    f"no certificate is made: {found}",
+                    f"no certificate is issued: {found}",
                     remedy="look at internal_zone, public_domains and the routes: holdfast plan",
                     code=FAILED,
                 )
@@ -164,14 +164,14 @@ class RouteCertificates:
         return good.digest if good is not None and not self._due(names[0], "own") else ""
 
     def kept(self, names: tuple[str, ...]) -> Servable | None:
-        """What an earlier process showed for them, if it still may be shown; nobody is asked for another one."""
+        """The stored certificate of an earlier process, if it is still valid; no new one is requested."""
         return self._kept.good(names[0], names, self._now_s())
 
     def due(self) -> tuple[str, ...]:
         return tuple(name for name in sorted(self._kept.names()) if self._kept.known(name) and self._due(name))
 
     def anchor(self, name: str) -> bytes:
-        """PEM of the last certificate of its chain: what a handshake with ourselves is verified by. b"" if none is."""
+        """PEM of the last certificate of its chain, to verify a handshake with this proxy. b"" if there is none."""
         held = self._kept.known(name)
         return b"" if held is None else armoured(held.facts.anchor).encode("ascii")
 
@@ -184,7 +184,7 @@ class RouteCertificates:
             self._notes.forget(name)
             try:
                 self._kept.drop(name)
-            except HoldfastError as trouble:  # it is in nobody's way; the next revision tries again
+            except HoldfastError as trouble:  # it does no harm; the next revision tries again
                 self._say("certificate_not_dropped", {"name": name, "message": trouble.message})
 
     # ---- what is shown

@@ -1,4 +1,4 @@
-"""The certificates on this node's shelf, read once and judged whenever one is given. Only the good ones leave here."""
+"""The stored certificates of this node: read once, checked before each use. Returns only valid ones."""
 
 from collections.abc import Collection, Iterable
 from typing import Literal
@@ -53,7 +53,7 @@ class KeptCertificates:
         return proofs.servable(held.facts, held.kept.chain, held.kept.private, names, now_s)
 
     def due(self, name: str, issuer: str, now_s: float) -> bool:
-        """It is time for another one, or the node's issuing certificate (by its digest) was made anew."""
+        """It is time for another one, or the node's issuing certificate (by its digest) was issued again."""
         held = self.known(name)
         if held is None or (held.authority == "own" and held.facts.links[-1].digest != issuer):
             return True

@@ -1,4 +1,4 @@
-"""What an edge can do for a public hostname: ask, prove, order, put. One try each; others decide whether, and when.
+"""The actions of an edge for a public hostname: resolve, probe, order, put. One try each; the lane decides when.
 
 Several hostnames share one machine: so many questions are under way at once, so many certificates are ordered at once,
 and what is only looked at again keeps to a pace.
@@ -30,7 +30,7 @@ from holdfast.reconcile.edges import PASSED, Check
 ASKED_S = 2.0  # for one handshake or one question to DNS
 QUESTIONS = 64  # under way at once
 ORDERS = 8  # certificates
-ORDER_S_MIN = 60.0  # a public authority takes its time; the step is told as failed when its own time is over
+ORDER_S_MIN = 60.0  # a public authority is slow; the step fails when its own time is over
 HANDSHAKES_PER_S = 40.0
 LOOPBACK = "127.0.0.1"
 
@@ -59,7 +59,7 @@ class Board(Protocol):
 
 
 class PublicCertificates(Protocol):
-    """Whoever keeps the certificates of this node's routes: what an edge needs of it."""
+    """What an edge needs of the certificates of this node's routes."""
 
     async def public(self, hostname: str, acme: Acme | UnsetType, answer: Answer, at_most_s: float) -> Servable: ...
 
@@ -80,7 +80,7 @@ class EdgeConfig(Struct, frozen=True):
     timeouts: Timeouts
     acme: Acme | UnsetType
     dns_servers: tuple[str, ...]  # () where no DNS is served: then the signed record is believed
-    own_public: str  # where the public reaches this edge; "" where nobody said
+    own_public: str  # the public address of this edge; "" if not declared
 
     @property
     def edge_route_s(self) -> float:
@@ -91,7 +91,7 @@ class EdgeConfig(Struct, frozen=True):
         return duration.milliseconds(self.timeouts.undeploy) / 1000
 
     def has_service(self, name: str) -> bool:
-        """As far as this edge is told of it: by its internal names, or another public one."""
+        """As far as this edge's manifest has it: by its internal names, or another public one."""
         return name in self.manifest.names or any(route.service == name for route in self.manifest.edge.values())
 
     def about(self, wanted: EdgeRoute) -> object:
@@ -133,7 +133,7 @@ class EdgeSteps:
         self._questions = asyncio.Semaphore(QUESTIONS)
         self._orders = asyncio.Semaphore(ORDERS)
         self._tokens: dict[str, Mapping[str, str]] = {}
-        self._answered: dict[str, str] | None = {}  # by the running proxy; None while nobody knows
+        self._answered: dict[str, str] | None = {}  # by the running proxy; None if unknown
         self._answering = asyncio.Lock()
 
     def has(self, hostname: str) -> ProxyRoute | None:
@@ -150,7 +150,7 @@ class EdgeSteps:
         return _judged(complaint, "look at internal_zone, overlay_cidr and the address of the node in fleet.toml")
 
     def allowed(self, charge: EdgeConfig, wanted: EdgeRoute) -> tuple[Place, ...]:
-        """Where it may lead: nowhere outside of the overlay, whoever stands in."""
+        """Where it may lead: only inside the overlay, also for a standby."""
         return tuple(
             place
             for place in edges.places(wanted)
@@ -204,7 +204,7 @@ class EdgeSteps:
         return shown.trouble
 
     async def shows(self, charge: EdgeConfig, hostname: str, servable: Servable | None) -> Check:
-        """Does the running proxy really show what it must, to whoever connects? The exact leaf is compared."""
+        """Whether the running proxy shows the right certificate to a client. The exact leaf is compared."""
         anchor = self.certificates.anchor(hostname) if servable is not None else b""
         shown = Shown()
         for address in dict.fromkeys((LOOPBACK, charge.own_public or LOOPBACK)):
@@ -218,12 +218,12 @@ class EdgeSteps:
         found = "another certificate" if shown.leaf else "no certificate"
         return Check(
             f"port {HTTPS} of this node shows {found} for {hostname}: {why}",
-            "holdfast status shows whether the proxy of this node runs; the route is put again by itself",
+            "holdfast status shows whether the proxy of this node runs; the route is applied again automatically",
             HANDSHAKE_FAILED,
         )
 
     async def public_addresses(self, hostname: str) -> tuple[str, ...] | None:
-        """Where the public name leads, as this machine resolves it; None if nobody knows."""
+        """Where the public name points, as this machine resolves it; None if unknown."""
         try:
             async with self._questions:
                 return await self._resolver.addresses(hostname, (), ASKED_S)
@@ -281,5 +281,5 @@ def _judged(complaint: str | None, remedy: str) -> Check:
 
 
 def _asked(route: ProxyRoute) -> Asked:
-    """Requests carry the public name to the worker: it must lead to this very service there, not to whose it was."""
+    """Requests carry the public name to the worker, where it must belong to this service, not to its former owner."""
     return Asked(route.hostnames[0], known_path(route.service, route.component, route.route))
