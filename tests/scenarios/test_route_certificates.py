@@ -223,9 +223,9 @@ def test_a_worker_signs_no_public_name_and_an_edge_no_internal_one() -> None:
 def test_before_a_revision_nothing_is_made() -> None:
     node = Node()
     node.routes = RouteCertificates(node.own, node.shelf, node.ca, node.now_s, node.findings, node.say)
-    with pytest.raises(Failed, match="before a revision is accepted"):
+    with pytest.raises(Failed, match="has not accepted a revision yet"):
         node.routes.internal(NAMES)
-    with pytest.raises(Failed, match="before a revision is accepted"):
+    with pytest.raises(Failed, match="has not accepted a revision yet"):
         node.public()
 
 

@@ -1,4 +1,4 @@
-"""The old way: a hand-written fleet directory, named by its fleet.toml, served read-only and unsigned.
+"""The legacy source: a hand-written fleet directory, named by its fleet.toml, served read-only and unsigned.
 
 Opens no ledger, follows no edit, commits nothing. It stays for fleets that have not moved to a ledger yet (O-10).
 Choosing between the two is a switch, never a mixture (O-02): who serves a directory knows nothing of a ledger, and who

@@ -38,7 +38,7 @@ class CrashLoops:
         if len(lately) > FREE:
             self._findings.add(
                 CRASHING,
-                f"{container.component} {container.replica} of {container.service} ends again and again "
+                f"{container.component} {container.replica} of {container.service} keeps ending "
                 f"({len(lately)} times within ten minutes); the pause before each start grows",
                 f"holdfast logs {container.service}",
                 f"service.{container.service}",
