@@ -302,7 +302,7 @@ def test_a_tampered_saved_plan_is_refused(where: str, code: str, place: Place, p
     plain.run(place, "sign", "change.plan", "--yes").ok()
     plan.write_bytes(tampered(plan.read_bytes(), where))
     place.run(*APPLY, "change.plan").refused(7, code)
-    plan.unlink()  # "throw the file away and make it again"
+    plan.unlink()  # "delete the file and create it again"
     plain.run(place, "plan", "-o", "change.plan").ok()
     assert number(plain.run(place, *APPLY, "change.plan")) == 2
 
@@ -600,6 +600,6 @@ def test_an_apply_from_a_directory_that_cannot_be_written_says_that_it_is_applie
 def test_reading_before_the_first_apply_is_no_failure(tmp_path: Path) -> None:
     place = new_place(tmp_path)
     assert place.run("history", "--json").ok().json == {"revisions": []}
-    assert "Nothing was applied yet" in place.run("history").ok().err
+    assert "Nothing has been applied yet" in place.run("history").ok().err
     place.run("apply", "--yes", "--hub", "../ledger").ok()
     assert place.run("hub", "check", "--hub", "../ledger").ok().out.startswith("sound")
