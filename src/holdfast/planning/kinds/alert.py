@@ -1,24 +1,23 @@
 """Kind `alert`: where the hub sends alerts. Nodes do not get it: its URL is often a secret."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET
 
 from holdfast.model import canonical
 from holdfast.model.fleet import AlertTarget, Fleet
 from holdfast.model.plan import Demand, FieldChange
-from holdfast.model.revision import Entry, Table
 from holdfast.planning import alerts
 from holdfast.planning.fields import differences
 from holdfast.planning.kinds.kind import (
     Kind,
     PlainEntry,
     Proposal,
-    Section,
     Step,
     check_name,
     nothing_to_say,
     plain_entry,
+    to_no_node,
 )
 from holdfast.planning.unsound import Unsound
 
@@ -44,10 +43,6 @@ def fields(step: Step) -> Iterator[FieldChange]:
         yield from differences(alerts.masked(step.content_before()), alerts.masked(step.content_after()))
 
 
-def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:
-    return ()
-
-
 KIND = Kind(
     name="alert",
     schema=AlertTarget,
@@ -58,5 +53,5 @@ KIND = Kind(
     demands=demands,
     fields=fields,
     why=nothing_to_say,
-    project=project,
+    project=to_no_node,
 )

@@ -1,25 +1,23 @@
 """Kind `fleet`: settings that every node may know. Every manifest names its digest."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from holdfast.model import canonical, duration
-from holdfast.model.applied import plain
 from holdfast.model.fleet import Fleet, FleetDocument, Settings
 from holdfast.model.ids import FLEET
-from holdfast.model.plan import Demand, FieldChange
-from holdfast.model.revision import Entry, Table
+from holdfast.model.plan import Demand
 from holdfast.planning import infrastructure
-from holdfast.planning.fields import differences
 from holdfast.planning.kinds.kind import (
     Kind,
     PlainEntry,
     Proposal,
-    Section,
     Step,
     destroy,
+    document_fields,
     nothing_to_say,
     plain_entry,
     refuse,
+    to_no_node,
 )
 
 
@@ -77,15 +75,6 @@ def _within(inner: str, outer: str) -> bool:
     return one.version == other.version and one.subnet_of(other)  # type: ignore[arg-type]  # same version, checked
 
 
-def fields(step: Step) -> Iterator[FieldChange]:
-    if step.is_other_content:
-        yield from differences(plain(step.content_before()), plain(step.content_after()))
-
-
-def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:
-    return ()  # every manifest names its digest in `settings`
-
-
 KIND = Kind(
     name="fleet",
     schema=FleetDocument,
@@ -94,7 +83,7 @@ KIND = Kind(
     draft=plain_entry,
     check=check,
     demands=demands,
-    fields=fields,
+    fields=document_fields,
     why=nothing_to_say,
-    project=project,
+    project=to_no_node,  # every manifest names its digest in `settings`
 )

@@ -6,13 +6,14 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from holdfast.model.applied import content
+from holdfast.model.applied import content, plain
 from holdfast.model.fleet import Fleet, FleetDocument
 from holdfast.model.ids import FLEET
 from holdfast.model.plan import Demand, FieldChange
 from holdfast.model.revision import Entry, NodeIdentity, Table
 from holdfast.planning.complaint import Complaint
 from holdfast.planning.edges import Edges
+from holdfast.planning.fields import differences
 from holdfast.planning.placement import Placed, Placer
 from holdfast.planning.unsound import Unsound
 
@@ -146,6 +147,16 @@ def check_own_fields(address: str, entry: Entry, view: type[Struct]) -> None:
 
 def nothing_to_say(before: Entry | None, after: Entry) -> str:
     return ""
+
+
+def document_fields(step: Step) -> Iterator[FieldChange]:
+    """What a plan shows of a change, for a kind whose entry has no fields of its own."""
+    if step.is_other_content:
+        yield from differences(plain(step.content_before()), plain(step.content_after()))
+
+
+def to_no_node(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:
+    return ()
 
 
 def plain_entry(drawing: Drawing, address: str, digest: str) -> Entry:

@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.model import canonical
-from holdfast.model.applied import plain
 from holdfast.model.fleet import Fleet, Storage
-from holdfast.model.plan import Demand, FieldChange
+from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry, Table
-from holdfast.planning.fields import differences
 from holdfast.planning.kinds.kind import (
     EVERY_NODE,
     Kind,
@@ -17,6 +15,7 @@ from holdfast.planning.kinds.kind import (
     Step,
     check_name,
     destroy,
+    document_fields,
     nothing_to_say,
     plain_entry,
 )
@@ -50,11 +49,6 @@ def storage_demands(before: Storage, after: Storage) -> Iterator[Demand]:
         yield destroy("changes when this target is written")
 
 
-def fields(step: Step) -> Iterator[FieldChange]:
-    if step.is_other_content:
-        yield from differences(plain(step.content_before()), plain(step.content_after()))
-
-
 def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:
     return ((EVERY_NODE, "storage"),)
 
@@ -67,7 +61,7 @@ KIND = Kind(
     draft=plain_entry,
     check=check,
     demands=demands,
-    fields=fields,
+    fields=document_fields,
     why=nothing_to_say,
     project=project,
 )

@@ -1,24 +1,22 @@
 """Kind `trust`: who may sign what. The header names its digest; no manifest contains it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from holdfast.errors import Invalid
 from holdfast.model import canonical, ssh_key, trust
-from holdfast.model.applied import plain
 from holdfast.model.fleet import Fleet
 from holdfast.model.ids import TRUST
-from holdfast.model.plan import Demand, FieldChange
-from holdfast.model.revision import Entry, Table
-from holdfast.planning.fields import differences
+from holdfast.model.plan import Demand
 from holdfast.planning.kinds.kind import (
     Kind,
     PlainEntry,
     Proposal,
-    Section,
     Step,
     destroy,
+    document_fields,
     nothing_to_say,
     plain_entry,
+    to_no_node,
 )
 from holdfast.planning.unsound import Unsound
 
@@ -49,15 +47,6 @@ def demands(step: Step) -> Iterator[Demand]:
     yield destroy("founds the fleet") if step.before is None else Demand("root", "changes who is trusted")
 
 
-def fields(step: Step) -> Iterator[FieldChange]:
-    if step.is_other_content:
-        yield from differences(plain(step.content_before()), plain(step.content_after()))
-
-
-def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:
-    return ()
-
-
 KIND = Kind(
     name="trust",
     schema=trust.Trust,
@@ -66,7 +55,7 @@ KIND = Kind(
     draft=plain_entry,
     check=check,
     demands=demands,
-    fields=fields,
+    fields=document_fields,
     why=nothing_to_say,
-    project=project,
+    project=to_no_node,
 )
