@@ -320,6 +320,14 @@ def test_a_private_key_that_others_can_reach_is_refused(copied: Callable[..., Pa
     assert refusal.value.remedy == f"chmod 600 {path}"
 
 
+def test_the_public_half_given_as_the_key_is_named_as_such(copied: Callable[..., Path]) -> None:
+    path = copied("ed25519")
+    path.with_name("id.pub").chmod(0o644)
+    with pytest.raises(NotPermitted, match="is the public half of a key") as refusal:
+        KeyfileSigner(str(path) + ".pub", never).sign(MESSAGE, NAMESPACE)
+    assert refusal.value.remedy == f"give the private half: --key {path}"
+
+
 @pytest.mark.parametrize("passphrase", ["", PASSPHRASE])
 def test_a_pub_file_of_another_key_is_corruption(
     copied: Callable[..., Path], made: Callable[..., str], passphrase: str

@@ -136,7 +136,7 @@ class FaultyFleet:
         return {"number": newest["number"], "digest": newest["digest"]}
 
     def agree(self, *names: str) -> bool:
-        """They accepted what is applied, by a word of their own that was verified here."""
+        """They accepted what is applied, by a signed report that this command verified."""
         head, found = self.head(), self.nodes()
         return all(found[name]["verified"] and found[name]["accepted"] == head for name in names or NODES)
 

@@ -426,7 +426,7 @@ def test_both_ends_say_that_they_are_there_and_a_silent_caller_is_given_up() -> 
             paper.speaks.put_nowait(written([Alive()]))
         assert not talking.done()
         assert paper.frames.count(Alive()) > 8 * (SILENT_S - 1) / ALIVE_S
-        with pytest.raises(HoldfastError, match="said nothing"):
+        with pytest.raises(HoldfastError, match="sent nothing"):
             await talking
         assert loop.time() < 11 * SILENT_S
 

@@ -119,8 +119,10 @@ def _unknown(verb: str, rest: Sequence[str]) -> Invalid:
         given = flags.first_word(rest)
         if not given:
             return Invalid(f"`holdfast {verb}` needs a verb", remedy=listed, code="usage")
-        near = get_close_matches(f"{verb} {given}", second, n=1)
-        hint = f'did you mean "{near[0]}"? ' if near else ""
+        words = [known.partition(" ")[2] for known in second]
+        alike = [word for word in words if word[:1] == given[:1]]
+        near = get_close_matches(given, alike, n=1, cutoff=0.4) or get_close_matches(given, words, n=1)
+        hint = f'did you mean "{verb} {near[0]}"? ' if near else ""
         return Invalid(f'unknown command "{verb} {given}"', remedy=hint + listed, code="usage")
     if verb in LATER or verb in LATER_PAIRS:
         remedy = "holdfast --help lists the commands that are built"

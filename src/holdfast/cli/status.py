@@ -147,7 +147,8 @@ def finding_of(finding: StatusFinding) -> dict[str, Any]:
 
 
 def _since(finding: StatusFinding) -> str:
-    return f" ({aged(finding.age_s)})" if finding.age_s >= 1 else ""
+    what = "unhealthy for" if finding.code == "node_unhealthy" else "for"
+    return f" ({what} {aged(finding.age_s)})" if finding.age_s >= 1 else ""
 
 
 def _served(found: HubStatus) -> str:

@@ -1,12 +1,13 @@
 """Global flags stand before or after the verb; usage errors are ordinary errors."""
 
 import io
+from argparse import Namespace
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from holdfast.cli import flags, main
+from holdfast.cli import flags, main, session
 from holdfast.cli.terminal import Terminal
 from holdfast.cli.tools import Toolbox
 from holdfast.cli.verbs import LATER, LATER_PAIRS, VERBS, nouns
@@ -69,6 +70,24 @@ def test_a_second_word_that_is_not_built_yet_is_told_so_m_32(pair: str) -> None:
     verb, _ = flags.split_verb([*pair.split(), "x"], VERBS.keys() | LATER_PAIRS, nouns())
     assert verb == pair and pair not in VERBS
     assert main._unknown(pair, ()).code == "not_built"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("lab stop", "lab start"), ("secret get", "secret set"), ("node lst", "node list")]
+)
+def test_an_unknown_second_word_is_named_with_the_nearest_one(typed: str, meant: str) -> None:
+    noun, word = typed.split()
+    refusal = main._unknown(noun, ("--json", word))
+    assert refusal.message == f'unknown command "{typed}"' and refusal.remedy.startswith(f'did you mean "{meant}"?')
+    assert "needs a verb" in main._unknown(noun, ("--json",)).message
+
+
+@pytest.mark.parametrize("hub", ["127.0.0.1:9555", "hub.example:9555", "[::1]:9555"])
+def test_a_hub_without_its_scheme_is_asked_back(hub: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        session.hub_target(Namespace(hub=hub, fleet="."), None)
+    assert caught.value.remedy == f"did you mean --hub https://{hub}?"
+    assert session.hub_target(Namespace(hub="./ledger", fleet="."), None) == "./ledger"
 
 
 @pytest.mark.parametrize("noun", sorted(nouns() - VERBS.keys()))

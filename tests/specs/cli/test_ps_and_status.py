@@ -201,7 +201,7 @@ def test_status_says_applied_x_serving_y_and_why(tmp_path: Path) -> None:
         ):
             assert words in finding["message"], words
         text = one.operator.does("status")
-        assert text.count("rollout_failed") == 1 and "service.web: applied" in text and "(12 s)" in text
+        assert text.count("rollout_failed") == 1 and "service.web: applied" in text and "(for 12 s)" in text
 
     scene(tmp_path, story)
 

@@ -161,6 +161,9 @@ def test_deploy_limits_the_plan_to_one_address_c_09() -> None:
     assert kinds(plan(edited, before, Inputs(only="service.a"))) == {"service.a": "update"}
     with pytest.raises(Invalid, match=r"service\.x is not declared"):
         plan(edited, before, Inputs(only="service.x"))
+    with pytest.raises(Invalid) as caught:
+        plan(fleet(hello=service("reg.test/y:1")), None, Inputs(only="service.helo"))
+    assert caught.value.remedy == "did you mean service.hello? declared services are: service.hello"
 
 
 def test_undeploy_retires_and_tombstones_and_a_later_plan_creates_c_08() -> None:

@@ -164,7 +164,7 @@ def _failed_step(state: ServiceState) -> str:
 def serving(state: ServiceState) -> str:
     if not state.serving:
         return "nothing"
-    return f"{shorts(state.images) or 'what was there'} (revision {state.serving_revision})"
+    return f"{shorts(state.images) or 'the previous version'} (revision {state.serving_revision})"
 
 
 def failures(seen: Sequence[Observed]) -> list[Observed]:
