@@ -138,7 +138,9 @@ def test_a_directory_that_does_not_exist_is_answered_with_the_command_that_makes
     with pytest.raises(Invalid) as caught:
         PosixFleetDirectory(str(tmp_path / "my fleet"))
     assert caught.value.code == "fleet_missing"
-    assert caught.value.remedy == f"holdfast init '{tmp_path}/my fleet'"
+    assert caught.value.remedy == (
+        f"check the path (--fleet DIR); to create a new fleet there: holdfast init '{tmp_path}/my fleet'"
+    )
 
 
 def test_a_directory_link_is_not_followed_even_to_a_real_directory_s11(tmp_path: Path) -> None:

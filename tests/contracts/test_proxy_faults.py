@@ -39,7 +39,7 @@ def on(tmp_path: Path) -> Iterator[Stage]:
 
 def play(scene: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             await scene()
 
     asyncio.run(bounded())

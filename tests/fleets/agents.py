@@ -310,6 +310,21 @@ async def until(rig: Rig, true: Callable[[], bool], at_most_s: float = 120.0) ->
         await asyncio.sleep(0.05)
 
 
+async def kill(agent: Agent, run: asyncio.Task[None]) -> None:
+    """End an agent as the end of its process does: the work in its lanes ends too. `run` is the task of its loop."""
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    await asyncio.gather(*cut_lanes(agent), return_exceptions=True)
+
+
+def cut_lanes(agent: Agent) -> list[asyncio.Task[None]]:
+    """Of an agent whose loop has ended, so that no new work comes: `Agent.run` leaves its lanes running."""
+    left = list(agent.lanes.running)
+    for task in left:
+        task.cancel()
+    return left
+
+
 class Lone:
     """One machine in front of a hub of paper; what is on its disk survives `start`."""
 

@@ -9,7 +9,7 @@ from holdfast.model.container import Container
 from holdfast.model.deployment import ServiceState
 from holdfast.model.fleet import Component, Fleet, Health, Route, Service
 from tests.fleets import virtual
-from tests.fleets.agents import Machine, services_of, until
+from tests.fleets.agents import Machine, kill, services_of, until
 from tests.fleets.build import digest_pinned, small_fleet
 from tests.fleets.desks import Rig
 from tests.fleets.virtual import VirtualLoop
@@ -55,8 +55,8 @@ class Scene:
         self.tasks.append(asyncio.ensure_future(self.agent.run()))
 
     async def kill(self) -> None:
-        self.tasks[-1].cancel()
-        await asyncio.gather(self.tasks[-1], return_exceptions=True)
+        assert self.agent is not None
+        await kill(self.agent, self.tasks[-1])
 
     def apply(self, services: dict[str, Service] | Fleet) -> None:
         self.rig.commit(services if isinstance(services, Fleet) else small_fleet(services))

@@ -20,7 +20,7 @@ from holdfast.model.order import NAMESPACE, SignedOrder
 from holdfast.model.revision import Head
 from holdfast.trust import orders
 from tests.fleets import virtual
-from tests.fleets.agents import DirectLink, Machine
+from tests.fleets.agents import DirectLink, Machine, cut_lanes
 from tests.fleets.build import ALICE_SIGNER, small_fleet
 from tests.fleets.desks import OPERATOR, Rig, key_of
 from tests.fleets.virtual import VirtualLoop
@@ -122,6 +122,8 @@ class Simulation:
         self.note("agent starts", name)
 
     def kill_agent(self, name: str) -> None:
+        agent = self.agents[name]
+        self.tasks[name].add_done_callback(lambda _: cut_lanes(agent))
         self.tasks[name].cancel()
         self.note("agent killed", name)
 

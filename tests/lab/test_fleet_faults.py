@@ -170,7 +170,7 @@ def _check_apply(outcome: Outcome, node: str) -> None:
         assert node in outcome.json["receipts"]["accepted"]
     else:
         refusal = outcome.refused(UNREACHABLE, "receipts_missing")
-        assert node in refusal["message"] and "IS applied" in refusal["message"]
+        assert node in refusal["message"] and "is applied" in refusal["message"]
 
 
 # ---- bad networks (R08)

@@ -302,7 +302,7 @@ def test_a_tampered_saved_plan_is_refused(where: str, code: str, place: Place, p
     plain.run(place, "sign", "change.plan", "--yes").ok()
     plan.write_bytes(tampered(plan.read_bytes(), where))
     place.run(*APPLY, "change.plan").refused(7, code)
-    plan.unlink()  # "throw the file away and make it again"
+    plan.unlink()  # "delete the file and create it again"
     plain.run(place, "plan", "-o", "change.plan").ok()
     assert number(plain.run(place, *APPLY, "change.plan")) == 2
 
@@ -589,7 +589,7 @@ def test_an_apply_from_a_directory_that_cannot_be_written_says_that_it_is_applie
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", str(place.fleet)], check=True)
         refused = place.run("apply", "--yes", "--json", "--hub", ledger).refused(1, "lock_not_written")
-        assert "revision 1 IS applied" in refused["message"]
+        assert "revision 1 is applied" in refused["message"]
         assert place.run("plan", "--hub", ledger).ok().out.startswith("No changes")
     finally:
         subprocess.run(["umount", str(place.fleet)], check=True)
@@ -600,6 +600,6 @@ def test_an_apply_from_a_directory_that_cannot_be_written_says_that_it_is_applie
 def test_reading_before_the_first_apply_is_no_failure(tmp_path: Path) -> None:
     place = new_place(tmp_path)
     assert place.run("history", "--json").ok().json == {"revisions": []}
-    assert "Nothing was applied yet" in place.run("history").ok().err
+    assert "Nothing has been applied yet" in place.run("history").ok().err
     place.run("apply", "--yes", "--hub", "../ledger").ok()
     assert place.run("hub", "check", "--hub", "../ledger").ok().out.startswith("sound")

@@ -57,7 +57,7 @@ def test_a_newcomer_is_led_from_init_to_no_changes(place: Place) -> None:
         [
             (r"Make an offline recovery key \(grade root\)", ""),
             (r"Passphrase for the recovery key", "secret"),
-            (r"Once more", "secret"),
+            (r"Repeat the passphrase", "secret"),
             (r"no SSH key at .* Make one\?", "y"),
         ],
         place.root,

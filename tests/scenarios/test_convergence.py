@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -86,8 +86,15 @@ def check(scene: Scene, wanted: Mapping[str, Service]) -> None:
         assert bad or state.phase == "converged", "only what is bad may fail"
 
 
+def kept_in_place(env: dict[str, str]) -> dict[str, Service]:
+    """A service whose container is replaced in place."""
+    data = (Volume("app-files", "/data", "none"),)
+    return {"blog": Service((Component("app", image("1"), env=env, volumes=data, routes=(Route("app-http", 8080),)),))}
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=st.lists(fleets, min_size=1, max_size=4), crash=st.integers(0, 3))
+@example(history=[kept_in_place({}), kept_in_place({"A": "1"})], crash=1)  # killed while it waits for health
 def test_any_desired_after_any_other_converges_and_then_rests_i_23(
     history: list[dict[str, Service]], crash: int
 ) -> None:
@@ -110,3 +117,21 @@ def test_any_desired_after_any_other_converges_and_then_rests_i_23(
             assert scene.verbs(*CHANGING) == [], "at rest nothing is done"
 
     play(small_fleet({"base": 2}), story)
+
+
+def test_a_killed_agent_does_nothing_more() -> None:
+    """Otherwise two agents work on one machine after every crash of a story, which no state directory allows."""
+
+    async def story(scene: Scene) -> None:
+        scene.apply(small_fleet({"base": 1, **kept_in_place({})}))
+        assert scene.agent is not None
+        lanes = scene.agent.lanes
+        await until(scene.rig, lambda: bool(scene.verbs("start") and lanes.running))
+        await scene.kill()
+        scene.machine.runtime.power_cut()
+        assert not lanes.running
+        scene.machine.runtime.calls.clear()
+        await asyncio.sleep(45)
+        assert scene.machine.runtime.calls == []
+
+    play(small_fleet({"base": 1}), story)

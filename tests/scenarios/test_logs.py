@@ -639,7 +639,7 @@ def test_what_is_nowhere_is_said_clearly(whole: LogScene) -> None:
     assert whole.run("logs", "wep", "--json", code=2).trouble() == {
         "code": "unknown_service",
         "message": "there is no service 'wep' in the applied revision, and no node has a container of it",
-        "remedy": "did you mean web? there are: api, web",
+        "remedy": "did you mean web? services are: api, web",
     }
     assert whole.run("logs", "web/nothing", "--json", code=2).trouble()["code"] == "unknown_component"
     assert whole.run("logs", "web", "-n", "w9", "--json", code=2).trouble()["code"] == "unknown_node"

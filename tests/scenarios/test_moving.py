@@ -11,7 +11,7 @@ from holdfast.agent.agent import Agent
 from holdfast.errors import Unreachable
 from holdfast.model.fleet import Health, Service, Volume
 from holdfast.planning.drain import plan_drain
-from tests.fleets.agents import Machine, services_of, until
+from tests.fleets.agents import Machine, kill, services_of, until
 from tests.fleets.build import signed, small_fleet, small_service
 from tests.fleets.desks import Rig
 from tests.fleets.virtual import VirtualLoop, run
@@ -40,8 +40,7 @@ class Scene:
 
     async def kill(self, node: str) -> None:
         """As by a power cut: agent and containers."""
-        self.tasks[node].cancel()
-        await asyncio.gather(self.tasks[node], return_exceptions=True)
+        await kill(self.agents[node], self.tasks[node])
         self.machines[node].runtime.power_cut()
 
     async def running(self) -> dict[str, int]:

@@ -118,7 +118,7 @@ def test_a_service_is_stopped_started_restarted_and_cleaned_up_by_order(tmp_path
         box.by = BOB_SIGNER
         (first,) = await running()
         code, said = await box.does("stop", "web")
-        assert (code, await running()) == (0, []) and "w1: stop service.web done" in said and "verified by w1" in said
+        assert (code, await running()) == (0, []) and "w1: stop service.web done" in said and "signed by w1" in said
         code, said = await box.does("start", "web")
         assert code == 0 and len(await running()) == 1, said
         code, said = await box.does("restart", "web", "--json")
@@ -163,7 +163,7 @@ def test_data_is_purged_by_an_order_of_grade_destroy_and_by_no_other(tmp_path: P
         code, said = await box.does("purge", "web", "-n", "w1")
         assert code == 3 and "holdfast undeploy web" in said
         code, said = await box.does("purge", "old", "-n", "w1")
-        assert code == 0 and "verified by w1" in said, said
+        assert code == 0 and "signed by w1" in said, said
         assert "old" not in machine.storage.contents and len(await running()) == 1
 
     scene(tmp_path, story)

@@ -1,1 +1,1 @@
-"""The agent: checks in, accepts what operators signed, runs their orders once, tells the truth. It always dials."""
+"""The agent: checks in, accepts signed revisions, runs signed orders once, reports what it observes."""

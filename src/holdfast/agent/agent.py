@@ -96,7 +96,7 @@ class Agent:
         self.check_ins.forgotten()
         self.findings.add(
             "not_registered",
-            f"the hub does not know {self.me.node}; everything here goes on as accepted",
+            f"the hub does not know {self.me.node}; services keep running as accepted",
             f"holdfast node list; if it is missing there: holdfast node invite {self.me.node}",
         )
         raise TryLater("the hub does not know this node", remedy="holdfast node list", code="not_registered")

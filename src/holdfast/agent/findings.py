@@ -17,7 +17,7 @@ class Findings:
         self.changes = 0  # a report is built again only when this changed
 
     def add(self, code: str, message: str, remedy: str, address: str = "") -> bool:
-        """True when it is news."""
+        """True if the finding is new."""
         known = self._found.get((code, address))
         if known is not None and (known.message, known.remedy) == (message, remedy):
             return False

@@ -1,4 +1,4 @@
-"""Run a loop for ever: a mistake of ours becomes a finding and a log event, and the loop is run again."""
+"""Run a loop for ever: an unexpected error becomes a finding and a log event, and the loop starts again."""
 
 import asyncio
 import traceback

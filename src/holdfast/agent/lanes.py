@@ -51,7 +51,8 @@ class Lanes:
     def check_room(self, lane: str) -> None:
         if self._waiting.get(lane, 0) >= WAITING_MAX:
             raise Limited(
-                f"{WAITING_MAX} operations already wait for {lane}", remedy="wait until some are done: agent journal"
+                f"{WAITING_MAX} operations already wait for {lane}",
+                remedy="wait until some are done; holdfast agent journal on the node shows them",
             )
 
     def put(self, lane: str, work: Callable[[], Awaitable[None]]) -> None:

@@ -5,7 +5,7 @@ from holdfast.errors import Conflict
 
 
 def of(agent: Agent) -> tuple[str, ...]:
-    """As accepted; before the first revision, as the operator who signed the invite said."""
+    """As accepted; before the first revision, as in the signed invite."""
     own = agent.accepting.own()
     return own[0].roles if own is not None else agent.me.roles
 
@@ -14,7 +14,7 @@ def check_role(agent: Agent, asserted: str) -> None:
     roles = of(agent)
     if asserted and asserted not in roles:
         raise Conflict(
-            f"--proxy says that {agent.me.node} has the role {asserted}, the revision says {', '.join(roles)}",
-            remedy=f'leave --proxy out, or give {agent.me.node} roles = ["{asserted}"] in fleet.toml and apply',
+            f"--proxy requires that {agent.me.node} has the role {asserted}, the revision says {', '.join(roles)}",
+            remedy=f'omit --proxy, or give {agent.me.node} roles = ["{asserted}"] in fleet.toml and apply',
             code="failed_precondition",
         )

@@ -1,1 +1,1 @@
-"""The command line: one file per noun or verb. Parses, asks, shows; the deciding happens in lower rooms."""
+"""The command line: one file per noun or verb. It parses, asks and shows; lower rooms decide."""

@@ -1,4 +1,4 @@
-"""What the agent verbs may use of one state directory and the machine around it, handed to them by wiring."""
+"""What the agent verbs use of one state directory and its machine; wiring provides it."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ from holdfast.ports.journal import Journal
 
 
 class Running(Struct, frozen=True):
-    """How an agent is run: facts of the process. `role` is asserted, "" asserts nothing; no `host`: the
+    """How an agent is run: facts of the process. `role` is checked, "" checks nothing; without `host` the
     accepted revision decides whether it listens."""
 
     data_dir: str
@@ -23,13 +23,13 @@ class Running(Struct, frozen=True):
     host: str = ""
     port: int = 0
     role: str = ""
-    podman_socket: str = ""  # of a service somebody else keeps; "" starts one
+    podman_socket: str = ""  # of a podman service started elsewhere; "" starts one
     registry_auth: tuple[str, ...] = ()  # docker-style files with credentials of registries
 
 
 class AgentHome(Protocol):
     def key(self, host_key: str | None) -> IdentityKey:
-        """The node's own key, made if it is missing; from that SSH host key, if one is named."""
+        """The node's own key, created if it is missing; from `host_key`, an SSH host key, if that is given."""
         ...
 
     def existing_key(self) -> IdentityKey | None: ...
@@ -57,5 +57,5 @@ class AgentHome(Protocol):
     def audit_lines(self, newest: int) -> Sequence[bytes]: ...
 
     def run(self, member: Membership, running: Running) -> int:
-        """Until told to stop."""
+        """Runs until it gets a signal."""
         ...

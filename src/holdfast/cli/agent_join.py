@@ -1,4 +1,4 @@
-"""`holdfast agent join`: make this machine a node of a fleet, with the token an operator gave."""
+"""`holdfast agent join`: make this machine a node of a fleet, with a token from an operator."""
 
 import asyncio
 import sys
@@ -20,9 +20,9 @@ from holdfast.model.invite import TOKEN_CHARS_MAX, JoinToken, decode_invite, dec
 from holdfast.ports.identity_key import IdentityKey
 
 DETAILS = """\
-The token is a secret until it is used: whoever has it may become this node. On a command line others can see it, so
-prefer - (standard input) or --token-file. The machine makes a key of its own, which never leaves it; --host-key takes
-over the SSH host key instead. Repeating the command is safe, also after a crash half-way.
+The token is a secret until it is used: any machine that has it can join as this node. Other users can see a token on
+the command line, so prefer - (standard input) or --token-file. The machine creates its own key, which never leaves it;
+--host-key uses the SSH host key instead. Repeating the command is safe, also after a crash.
 
 examples:
   holdfast node invite w1 | ssh w1 holdfast agent join -
@@ -34,10 +34,10 @@ SEEN = "every user of this machine can see the token on the command line"
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("token", metavar="TOKEN", nargs="?", help="what `holdfast node invite` printed; - reads stdin")
+    parser.add_argument("token", metavar="TOKEN", nargs="?", help="the output of `holdfast node invite`; - reads stdin")
     parser.add_argument("--token-file", metavar="FILE", help="read the token from this file; - reads stdin")
-    parser.add_argument("--host-key", metavar="FILE", help="take over this Ed25519 SSH host key as the node's key")
-    parser.add_argument("--address", metavar="ADDRESS", default="", help="where others reach this node")
+    parser.add_argument("--host-key", metavar="FILE", help="use this Ed25519 SSH host key as the node's key")
+    parser.add_argument("--address", metavar="ADDRESS", default="", help="address at which other nodes reach this node")
     agent_state.declare_state_dir(parser)
 
 
@@ -60,16 +60,16 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.json:
         box.terminal.say(msgspec.json.encode(said).decode())
     else:
-        box.terminal.say(f"this machine is {member.node} now; its key is {said['fingerprint']}")
-        box.terminal.remark(f"next: holdfast agent run --state-dir {args.state_dir}")
+        box.terminal.say(f"This machine is now node {member.node}; its key is {said['fingerprint']}")
+        box.terminal.remark(f"Next: holdfast agent run --state-dir {args.state_dir}")
     return 0
 
 
 def token_text(word: str | None, path: str | None, box: Toolbox) -> str:
     if (word is None) == (path is None):
         raise Invalid(
-            "give the token once: as a word, as - for standard input, or with --token-file FILE",
-            remedy="holdfast node invite NAME makes one",
+            "give the token once: as an argument, as - for standard input, or with --token-file FILE",
+            remedy="holdfast node invite NAME creates a token",
             code="usage",
         )
     if "-" in (word, path):
@@ -86,7 +86,7 @@ def token_text(word: str | None, path: str | None, box: Toolbox) -> str:
 def prepare(
     token: JoinToken, state_dir: str, address: str, host_key: str | None, box: Toolbox
 ) -> tuple[Membership, IdentityKey]:
-    """Key and statement, on the disk before anybody hears of them: what is sent twice is the same twice."""
+    """Write the key and the signed join request to disk before sending them, so that a retry sends the same bytes."""
     invite = decode_invite(token.invite.invite)
     home = box.agent(state_dir)
     box.disk.make_directory(state_dir, 0o700)
@@ -95,7 +95,7 @@ def prepare(
         raise Conflict(
             f"{state_dir} belongs to {known.node} of fleet {known.fleet[:12]}…, the token is for {invite.node} of "
             f"fleet {invite.fleet[:12]}…",
-            remedy="give the new node a --state-dir of its own, or remove the old one when you are done with it",
+            remedy="give the new node its own --state-dir, or remove the old directory if that node is not needed",
             code="already_exists",
         )
     if known is not None and known.joined and members.same_invite(known.enrolment, token):
@@ -103,7 +103,7 @@ def prepare(
     with home.lock():
         key = home.key(host_key)
         if known is not None and members.same_invite(known.enrolment, token):
-            # Not joined yet, so where the hub is counts as it was said last: the first token may have been damaged.
+            # Not joined yet, so the newest token decides where the hub is: the first one may have been damaged.
             member = replace(
                 known, hub=token.hub, hub_key=token.hub_key, head=token.head, address=address or known.address
             )
@@ -118,13 +118,13 @@ async def _ask(member: Membership, key: IdentityKey, home: AgentHome) -> JoinAns
     try:
         answer = await link.join(JoinRequest(member.enrolment, member.node, member.roles, member.address, home.arch()))
     except Unreachable as trouble:
-        trouble.remedy += "; then repeat the command, the token is not used up"
+        trouble.remedy += "; then repeat the command: the token is still valid"
         raise
     finally:
         await link.close()
     if not answer.accepted:
         raise Conflict(
-            f"the hub does not take {member.node} into the fleet",
+            f"the hub did not admit {member.node} to the fleet",
             remedy=f"ask for a new token: holdfast node invite {member.node}",
             code="not_registered",
         )

@@ -1,4 +1,4 @@
-"""`holdfast agent journal`: what this agent did and does, newest first. Changes nothing."""
+"""`holdfast agent journal`: the operations of this agent, newest first. Changes nothing."""
 
 from argparse import Namespace
 from typing import Any
@@ -15,8 +15,8 @@ from holdfast.model.journal import JournalEntry
 from holdfast.model.order import OrderResult
 
 DETAILS = """\
-Every operation with its steps, as it was written down before and while it was done. What is still under way has no
-outcome; after a crash it is resumed or settled by the next start.
+Lists every operation with its steps. The agent writes each step to the journal before it acts. An operation that is
+still running has no outcome; after a crash the next start resumes or closes it.
 
 examples:
   holdfast agent journal
@@ -26,7 +26,9 @@ examples:
 
 def declare(parser: Parser) -> None:
     agent_state.declare_state_dir(parser)
-    parser.add_argument("--newest", metavar="N", type=positive, default=100, help="so many operations; default 100")
+    parser.add_argument(
+        "--newest", metavar="N", type=positive, default=100, help="show at most N operations; default 100"
+    )
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -39,7 +41,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     for entry in found:
         box.terminal.say(_line(entry))
     if not found:
-        box.terminal.say("nothing was done yet")
+        box.terminal.say("No operation yet.")
     return 0
 
 
@@ -69,7 +71,7 @@ def _line(entry: JournalEntry) -> str:
     steps = ", ".join(step.name for step in entry.steps)
     said = f": {harmless(entry.result.message)}" if entry.result else ""
     return (
-        f"{rfc3339(operation.begun_s)}  {entry.outcome or 'under way':<11} {operation.kind} {operation.lane}"
+        f"{rfc3339(operation.begun_s)}  {entry.outcome or 'running':<11} {operation.kind} {operation.lane}"
         + (f" ({steps})" if steps else "")
         + said
     )

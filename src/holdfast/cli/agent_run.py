@@ -1,4 +1,4 @@
-"""`holdfast agent run`: the agent in the foreground, until it is told to stop."""
+"""`holdfast agent run`: run the agent in the foreground until it gets a signal."""
 
 from argparse import Namespace
 
@@ -15,9 +15,10 @@ from holdfast.errors import Conflict
 from holdfast.model.invite import decode_token
 
 DETAILS = """\
-Works from what it accepted, hub or no hub. --url and --proxy assert what the token and the revision say, and end with
-an error that names both values when they differ; they decide nothing. Events go to stderr, one JSON object a line.
-SIGTERM ends it within five seconds; what is under way is journaled and goes on with the next start.
+The agent works from the revision it has accepted, with or without a hub. --url and --proxy only check: if they differ
+from the token or the revision, the agent ends with an error that names both values. Events go to stderr, one JSON
+object a line. SIGTERM ends the agent within five seconds; operations in progress are in the journal and continue with
+the next start.
 
 examples:
   holdfast agent run
@@ -35,28 +36,28 @@ def declare(parser: Parser) -> None:
         "--run-dir",
         metavar="DIR",
         default="/run/holdfast",
-        help="where agent-NODE.json says who runs and where it listens; default /run/holdfast",
+        help="directory for agent-NODE.json (process and listening address); default /run/holdfast",
     )
     parser.add_argument(
         "--listen",
         metavar="ADDRESS:PORT",
-        help='serve the node\'s own API there, always; default: on its address, port 9444, if link = "dial" or '
+        help='always serve the node\'s own API there; default: its address, port 9444, if link = "dial" or '
         'direct = "on"',
     )
-    parser.add_argument("--url", metavar="URL", help="the hub this node must belong to")
-    parser.add_argument("--token", metavar="TOKEN", help="join first, if this machine is no node yet; - reads stdin")
+    parser.add_argument("--url", metavar="URL", help="end with an error unless this node joined this hub")
+    parser.add_argument("--token", metavar="TOKEN", help="join first if this machine is not a node yet; - reads stdin")
     parser.add_argument("--token-file", metavar="FILE", help="the same, read from this file; - reads stdin")
-    parser.add_argument("--address", metavar="ADDRESS", default="", help="where others reach this node")
+    parser.add_argument("--address", metavar="ADDRESS", default="", help="address at which other nodes reach this node")
     parser.add_argument(
-        "--podman-socket", metavar="PATH", help="use this podman service; default: one is started when it is needed"
+        "--podman-socket", metavar="PATH", help="use this podman service; default: the agent starts one when needed"
     )
     parser.add_argument(
         "--registry-auth",
         metavar="FILE",
         action="append",
-        help="credentials of registries as `podman login --authfile FILE` writes them; may be given again",
+        help="credentials of registries as `podman login --authfile FILE` writes them; may be repeated",
     )
-    parser.add_argument("--proxy", action="store_true", help="this node must have the role edge")
+    parser.add_argument("--proxy", action="store_true", help="end with an error unless this node has the role edge")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -81,7 +82,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 def _check_url(url: str | None, member: Membership) -> None:
     if url is not None and url.rstrip("/") != member.hub.rstrip("/"):
         raise Conflict(
-            f"--url says {url}, this node joined {member.hub}",
-            remedy="leave --url out, or join the other hub's fleet with a --state-dir of its own",
+            f"--url is {url}, but this node joined {member.hub}",
+            remedy="omit --url, or join the other hub's fleet with a separate --state-dir",
             code="failed_precondition",
         )

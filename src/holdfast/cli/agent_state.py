@@ -1,4 +1,4 @@
-"""An agent's state directory as commands see it: where it is, which node it belongs to. Shared by the agent verbs."""
+"""An agent's state directory as commands see it: its path and the node it belongs to."""
 
 import os
 
@@ -28,7 +28,7 @@ def read(state_dir: str, box: Toolbox) -> Membership | None:
     except Failed as trouble:
         if not isinstance(trouble.__cause__, PermissionError):
             raise
-        raise NotPermitted(f"this user may not look into {state_dir}", remedy="repeat it with sudo") from trouble
+        raise NotPermitted(f"this user cannot read {state_dir}", remedy="repeat the command with sudo") from trouble
     return members.decode(content, path) if content is not None else None
 
 
@@ -36,8 +36,8 @@ def required(state_dir: str, box: Toolbox) -> Membership:
     found = read(state_dir, box)
     if found is None:
         raise Invalid(
-            f"{state_dir} belongs to no node yet",
-            remedy="holdfast agent join TOKEN, or agent run --token TOKEN; `holdfast node invite NAME` makes the token",
+            f"this machine has not joined a fleet: {state_dir} holds no node identity",
+            remedy="holdfast agent join TOKEN; an operator gets the token from: holdfast node invite NAME",
             code="not_joined",
         )
     return found

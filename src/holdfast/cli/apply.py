@@ -26,16 +26,15 @@ from holdfast.planning.kinds.every import documents
 from holdfast.planning.manifests import compile_manifests
 
 DETAILS = """\
-Plans, shows the plan, asks, signs the new revision with your SSH key and commits it. With FILE a saved plan is applied
-exactly as it was saved, or not at all: if anybody applied something in between, it is stale (exit 5).
+Plans, shows the plan, asks, signs the new revision with your SSH key and commits it. With FILE, applies a saved plan
+exactly as it was saved. If another revision was applied since, the saved plan is stale (exit 5).
 
-Then waits until every service it changed is seen to run, or to be gone, by the signed word of its node, until DNS
-answers by its names, and until every public hostname of it is live on its edge; steps are shown as they happen, in that
-order. What fails is exit 1 with the step, and what served before serves on; what runs and is not public is said to be
-so, and the same command again goes on from there. What has not settled within [timeouts] is exit 6, and nothing has to
-be applied again. --detach does not wait.
+Then waits for each service that changed: its node reports it running (or removed), DNS answers for its names, and its
+edge reports each public hostname live. Steps are shown as they happen. --detach does not wait.
+Exit 1: a step failed; the previous version keeps serving. The error names the step; run the same command again to
+continue. Exit 6: not ready in time ([timeouts]); nothing needs to be applied again.
 
-An offline ledger (--hub DIR, default .ledger) is created by the first apply. A plan that removes something needs
+The first apply creates an offline ledger (--hub DIR, default .ledger). A plan that removes something needs
 --allow-removals N with the exact number. A plan that needs a higher grade or more signatures than yours exits 4 and
 prints the commands that collect them.
 
@@ -59,16 +58,16 @@ def run(args: Namespace, box: Toolbox) -> int:
 def apply_directory(args: Namespace, box: Toolbox, only: str | None = None) -> int:
     current = session.begin(args, box)
     found = session.make_plan(current, args, box, only)
-    _mend(current, box)
+    _repair(current, box)
     if found.candidate is None and current.applied is not None:
         current.heads.moved(current.applied.fleet_id, current.applied.head)
     return carry_out(found, current.applied, current.target, current.heads, args, box, args.allow_removals, only)
 
 
-def _mend(current: session.Session, box: Toolbox) -> None:
-    """Is everything there that stays? Contents damaged in the ledger are stored anew from the directory.
+def _repair(current: session.Session, box: Toolbox) -> None:
+    """Store contents that are damaged in the ledger again, from the fleet directory.
 
-    Manifests follow from the table alone, so these are made again whatever the directory says by now.
+    Manifests follow from the table alone, so they can be compiled again even if the directory has changed.
     """
     wanted = set(current.hub.damaged()) if current.hub is not None else set()
     if not wanted or current.applied is None:
@@ -77,9 +76,9 @@ def _mend(current: session.Session, box: Toolbox) -> None:
     found = [*documents(current.fleet).values(), *current.fleet.secrets.values(), *manifests.values()]
     texts: dict[str, bytes] = {canonical.digest(text): text for text in found}
     good = {digest: texts[digest] for digest in wanted if digest in texts}
-    mended = box.hub_for_writing(current.target).mend(good) if good else 0
-    if mended:
-        box.terminal.remark(f"Stored {mended} damaged content{'s' * (mended != 1)} anew from the fleet directory.")
+    repaired = box.hub_for_writing(current.target).mend(good) if good else 0
+    if repaired:
+        box.terminal.remark(f"Repaired {repaired} damaged content{'s' * (repaired != 1)} from the fleet directory.")
 
 
 def _apply_file(args: Namespace, box: Toolbox) -> int:
@@ -89,9 +88,9 @@ def _apply_file(args: Namespace, box: Toolbox) -> int:
     applied = heads.check(box.hub(target), adopt=True)
     if head_of(applied) != opened.plan.base:
         raise Conflict(
-            f"{args.file} was planned on top of revision {opened.plan.base.number}, "
-            f"but the fleet is at {head_of(applied).number}: it is stale",
-            remedy=f"plan again and look at it anew: holdfast plan -o {args.file}",
+            f"{args.file} is stale: it was planned on revision {opened.plan.base.number}, "
+            f"but the applied revision is {head_of(applied).number}",
+            remedy=f"plan again and read the new plan: holdfast plan -o {args.file}",
             code="stale_plan",
         )
     candidate = opened.saved.candidate
@@ -107,7 +106,7 @@ def _commit_opened(
     opened: saved_plan.Opened, candidate: Candidate, target: str, heads: Heads, args: Namespace, box: Toolbox
 ) -> int:
     plan = opened.plan
-    if not candidate.signatures:  # nobody signed the file yet: this operator does, as with a plain apply
+    if not candidate.signatures:  # the file has no signature yet: this operator signs, as with a plain apply
         signing.refuse_if_hopeless(plan, opened.base, args, box)
     if not box.terminal.confirm("Apply this saved plan?", "run the same command with --yes"):
         raise Failed("not applied: the answer was not yes", remedy="nothing was changed", code="declined")
@@ -131,5 +130,5 @@ def _check_threshold(opened: saved_plan.Opened, candidate: Candidate, args: Name
 
 
 def _fleet_or_none(args: Namespace, box: Toolbox) -> Fleet | None:
-    """The directory is only needed to find the hub; a saved plan may be applied from elsewhere with --hub."""
+    """The directory is only needed to find the hub; with --hub a saved plan can be applied from anywhere."""
     return None if args.hub else load(box.fleet_directory(args.fleet))

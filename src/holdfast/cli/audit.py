@@ -1,4 +1,4 @@
-"""`holdfast audit`: who did what, to what, with which result; and whether nobody changed that log since."""
+"""`holdfast audit`: show who did what with which result, and verify that the log is unchanged."""
 
 import os
 from argparse import Namespace
@@ -19,10 +19,10 @@ from holdfast.model.audit import NO_ENTRIES, AuditEntry, AuditHead
 from holdfast.ports.hub_link import FleetKeeper
 
 DETAILS = """\
-The hub's own log, or with --node the hub's copy of that node's log. Every line is chained to the one before it.
---verify reads all of it, checks the chain, compares it with what this machine saw before, and for a node with the head
-that the node itself signed: a line cut off, changed or slipped in is exit 7; lines the hub does not show yet, or that
-no word of the node proves, are exit 6.
+Shows the hub's own log, or with --node the hub's copy of that node's log. Every line contains the hash of the line
+before. --verify reads the whole log, checks the hash chain, and compares it with what this machine saw before and, for
+a node, with the head that the node signed. Exit 7: a line was removed, changed or inserted. Exit 6: the hub does not
+show all lines yet, or no signed report of the node proves them.
 
 examples:
   holdfast audit
@@ -43,7 +43,7 @@ def declare(parser: Parser) -> None:
 
 def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
-    keeper = fleet_view.keeper(view, "the audit log is read")
+    keeper = fleet_view.keeper(view, "the audit log is served")
     if args.node:
         fleet_view.node(view, args.node, args)
     return _verify_patiently(args, view, keeper, box) if args.verify else _show(args, keeper, box)
@@ -57,14 +57,14 @@ def _show(args: Namespace, keeper: FleetKeeper, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode({"entries": [_document(entry) for entry in entries]}).decode())
         return 0
     if not entries:
-        box.terminal.remark("Nothing was written yet.")
+        box.terminal.remark("The audit log is empty.")
     for entry in entries:
         box.terminal.say(harmless(_line(entry)))
     return 0
 
 
 def _verify_patiently(args: Namespace, view: FleetView, keeper: FleetKeeper, box: Toolbox) -> int:
-    """Lines follow the signed word that counts them, a check-in later at most: that is no withholding yet."""
+    """Retry for 5 s: a node's audit lines arrive up to one check-in after the signed report that counts them."""
     until_s = box.clock.monotonic_s() + LATE_S
     while True:
         try:
@@ -80,7 +80,7 @@ def _verify(args: Namespace, view: FleetView, keeper: FleetKeeper, box: Toolbox)
     known = _remembered(path, box)
     head, count, seen = NO_ENTRIES, 0, known is None
     signed = _signed_head(args, view)
-    compared = False  # with what the node signed for
+    compared = False  # with the head that the node signed
     for page in _pages(keeper, args.node, 0):
         if not count and args.node:  # a hub keeps the newest lines of a node's log, the node all of them
             first = _read(page[0])
@@ -94,17 +94,18 @@ def _verify(args: Namespace, view: FleetView, keeper: FleetKeeper, box: Toolbox)
         count += len(page)
     if not seen and known is not None:
         raise Corrupt(
-            f"the audit log has {head.number} entries, but this machine saw another entry {known.number} before",
-            remedy=f"keep the logs as evidence; only if the hub was set up anew on purpose: remove {path}",
+            f"entry {known.number} of the audit log differs from the one this machine saw before (the log has "
+            f"{head.number} entries)",
+            remedy=f"keep the logs as evidence; only if the hub was reinstalled on purpose: remove {path}",
             code="audit_broken",
         )
     if args.node and not compared and (count or signed is not None):
         raise _unsigned(args, head, count, signed)
     box.disk.make_directory(os.path.dirname(path))
     box.disk.replace(path, msgspec.json.encode(head))
-    against = "" if signed is None else f", and {args.node} signed for entry {signed.number}"
+    against = "" if signed is None else f", and {args.node} signed entry {signed.number}"
     if signed is not None and signed.number < head.number:
-        against += f" (not yet for the {head.number - signed.number} after it)"
+        against += f" (not yet the {head.number - signed.number} after it)"
     if args.json:
         told: dict[str, Any] = {"verified": True, "entries": head.number, "lines": count, "head": head.digest}
         if args.node:
@@ -123,7 +124,7 @@ def _signed_head(args: Namespace, view: FleetView) -> AuditHead | None:
 
 
 def _compare(node: str, head: AuditHead, signed: AuditHead | None) -> bool:
-    """Whether this is the entry that the node signed for; then it must be the very same."""
+    """Whether this is the entry that the node signed. If it is, it must be identical."""
     if signed is None or head.number != signed.number:
         return False
     if head != signed:
@@ -132,24 +133,24 @@ def _compare(node: str, head: AuditHead, signed: AuditHead | None) -> bool:
 
 
 def _unsigned(args: Namespace, head: AuditHead, count: int, signed: AuditHead | None) -> HoldfastError:
-    """Lines whose chain never met what the node signed: whoever wrote them, it need not have been the node."""
+    """The error for lines that do not contain the head that the node signed: the node may not have written them."""
     on_node = f"on {args.node}: holdfast agent check"
     if signed is None:
         return Unreachable(
-            f"nothing that {args.node} signed says which lines are its own: the {count} the hub shows are unproven",
+            f"no signed report of {args.node} names its audit head, so the hub's {count} lines are unproven",
             remedy=f"holdfast node show {args.node}{repeated(args)}; {on_node}",
             code="audit_unproven",
         )
     if head.number < signed.number:
         return Unreachable(
-            f"{args.node} signed for {signed.number} entries, the hub shows none after {head.number}: what it shows is "
-            f"unproven, and from {head.number + 1} on it is withheld or still on its way",
-            remedy=f"run this again in a minute; if it stays so, keep what the hub shows as evidence; {on_node}",
+            f"{args.node} signed {signed.number} entries, but the hub shows {head.number}: these are unproven, and "
+            "the rest is withheld or still being sent",
+            remedy=f"run this again in a minute; if it stays so, keep the hub's answer as evidence; {on_node}",
             code="audit_withheld",
         )
     return Corrupt(
-        f"the hub's lines do not reach back to entry {signed.number}, which is what {args.node} signed for",
-        remedy=f"keep what the hub shows as evidence; {on_node}",
+        f"the hub's lines do not reach back to entry {signed.number}, the last one that {args.node} signed",
+        remedy=f"keep the hub's answer as evidence; {on_node}",
         code="audit_broken",
     )
 
@@ -162,7 +163,7 @@ def _pages(keeper: FleetKeeper, node: str, after: int) -> Iterator[list[bytes]]:
         yield page
         last = _read(page[-1]).number
         if last <= after:
-            raise Corrupt("the hub answers in a circle", remedy="holdfast hub check", code="audit_broken")
+            raise Corrupt("the hub sent the same audit page twice", remedy="holdfast hub check", code="audit_broken")
         after = last
 
 
@@ -194,7 +195,7 @@ def _remembered(path: str, box: Toolbox) -> AuditHead | None:
 
 def _differs(node: str, number: int) -> Corrupt:
     return Corrupt(
-        f"the hub's copy of entry {number} is not the one that {node} signed for",
+        f"the hub's copy of entry {number} is not the one that {node} signed",
         remedy=f"keep both as evidence; on {node}: holdfast agent check",
         code="audit_broken",
     )

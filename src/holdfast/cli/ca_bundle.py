@@ -1,4 +1,4 @@
-"""`holdfast ca bundle`: the issuing certificates of the nodes, as far as a signed revision vouches for them."""
+"""`holdfast ca bundle`: the issuing certificates of the nodes that are pinned in the signed revision."""
 
 import binascii
 import os
@@ -19,9 +19,9 @@ from holdfast.model.checkin import NodesAnswer
 from holdfast.ports.hub_link import FleetReader
 
 DETAILS = """\
-Every node issues the certificates of what it serves by itself; there is no authority above the nodes. A client trusts
-exactly those issuers whose digest operators signed into the applied revision, and each only for the names of its role.
-The hub hands the certificates out but cannot add one: what is not pinned is named and left out.
+Every node issues the certificates of the services it serves; there is no authority above the nodes. A client trusts
+exactly the issuers whose digest is in the applied revision, which operators signed, and each only for the names of its
+role. The hub passes the certificates on but cannot add one: a certificate that is not pinned is reported and left out.
 
 examples:
   holdfast ca bundle -o fleet-ca.pem
@@ -48,20 +48,20 @@ class Bundle(Struct, frozen=True):
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the PEM there instead of on the terminal")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the PEM to FILE instead of stdout")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     begun = session.begin(args, box)
     if begun.applied is None:
         raise Conflict(
-            f"nothing was applied yet ({begun.target})",
+            f"nothing has been applied yet ({begun.target})",
             remedy="holdfast apply makes the first revision",
             code="nothing_applied",
         )
     if not isinstance(begun.hub, FleetReader):
         raise Invalid(
-            f"{begun.target} is a ledger directory; it has the pins, but the certificates are with a running hub",
+            f"{begun.target} is a ledger directory: it has the pins, but only a running hub has the certificates",
             remedy="name the hub: --hub https://HOST:9555",
             code="no_hub",
         )
@@ -76,12 +76,12 @@ def run(args: Namespace, box: Toolbox) -> int:
     for one in found.left_out:
         box.terminal.warn(harmless(f"left out: node.{one.node}: {one.why}"))
     if not found.certificates:
-        box.terminal.remark("No issuing certificate is pinned yet; holdfast apply records those of joined nodes.")
+        box.terminal.remark("No issuing certificate is pinned yet; holdfast apply pins those of joined nodes.")
     return 0
 
 
 def bundle(answer: NodesAnswer, applied: Applied, read: Read, now_s: float) -> Bundle:
-    """The pins are what operators signed; the certificates may come from anybody, since a digest proves them."""
+    """Operators signed the pins. The source of the certificates does not matter, because a digest proves each."""
     views = {view.name: view for view in answer.nodes}
     vouched: list[Vouched] = []
     left_out: list[LeftOut] = []
@@ -103,9 +103,9 @@ def _unpinned(der: bytes, pinned: str) -> str | None:
     if not der:
         return "it has not reported a certificate" + (f"; {pinned[:12]}… is pinned" if pinned else "")
     if not pinned:
-        return "its certificate is not pinned in the applied revision; holdfast apply records it"
+        return "its certificate is not pinned in the applied revision; holdfast apply pins it"
     if canonical.digest(der) != pinned:
-        return f"it reports {canonical.digest(der)[:12]}…, pinned is {pinned[:12]}…; holdfast plan shows the change"
+        return f"it reports {canonical.digest(der)[:12]}…, but {pinned[:12]}… is pinned; holdfast plan shows the change"
     return None
 
 

@@ -1,4 +1,4 @@
-"""From a plan to a committed revision: removals, question, signature, commit, memory. Where applying verbs meet."""
+"""From a plan to a committed revision: removals, question, signature, commit, fleet.lock. All applying verbs use it."""
 
 from argparse import Namespace
 
@@ -17,7 +17,7 @@ from holdfast.planning import removals
 from holdfast.planning.documents import removals_max
 from holdfast.ports.hub_link import HubReader
 
-DETACH = "return once it is committed: do not wait until the result is observed"
+DETACH = "return once the revision is committed; do not wait for the result"
 
 
 def check_removals(plan: Plan, applied: Applied | None, allowed: int | None) -> None:
@@ -35,7 +35,7 @@ def carry_out(
     allowed: int | None,
     only: str | None = None,
 ) -> int:
-    """The ordinary way: one operator, one signature. `only`: the one address the command is about."""
+    """The usual case: one operator, one signature. `only`: the one address the command is about."""
     if plan.candidate is None:
         return nothing_to_do(plan, args, box, box.hub(target), applied, only)
     if not args.json and not (args.quiet and args.yes):
@@ -54,44 +54,49 @@ def _ask(plan: Plan, box: Toolbox) -> None:
     if not box.terminal.confirm(question, "look at the plan, then run the same command with --yes"):
         raise Failed(
             "not applied: the answer was not yes",
-            remedy="nothing was changed; run it again when ready",
+            remedy="nothing was changed; run the command again when ready",
             code="declined",
         )
 
 
 def commit(candidate: Candidate, applied: Applied | None, target: str, heads: Heads, box: Toolbox) -> Head:
-    """Note the intention, commit, then write fleet.lock: cut anywhere, the next command finds its way."""
+    """Note the intention, commit, then write fleet.lock: after a crash at any point the next command can continue."""
     hub = box.hub_for_writing(target)
     fleet = decode_header(candidate.header).fleet
     heads.expect(fleet, head_of(applied), Head(decode_header(candidate.header).number, digest_of(candidate.header)))
     head = hub.commit(candidate)
     if head.digest != digest_of(candidate.header):
         raise Conflict(
-            f"the hub answered with another head ({head.number}) than the one sent",
+            f"the hub answered with head {head.number}, which is not the revision that was sent",
             remedy="holdfast history shows what is applied; plan again",
             code="stale_base",
         )
     trouble = heads.moved(fleet, head)
     if trouble is not None:
         raise Failed(
-            f"revision {head.number} IS applied, but fleet.lock could not follow: {trouble.message}",
-            remedy=f"{trouble.remedy}; nothing has to be applied again, the next command writes the lock",
+            f"revision {head.number} is applied, but fleet.lock was not updated: {trouble.message}",
+            remedy=f"{trouble.remedy}; nothing needs to be applied again: the next command writes the lock",
             code="lock_not_written",
         )
     for finding in hub.status().findings:
-        if finding.code in ROWS:  # of the ledger; how nodes are is told by `status`, and by their receipts
+        if finding.code in ROWS:  # of the ledger; `status` and the receipts report on nodes
             box.terminal.warn(show_finding.line(finding))
     return head
 
 
 def report(head: Head, plan: Plan, before: Applied | None, target: str, args: Namespace, box: Toolbox) -> int:
-    """Once its result was observed, unless nobody wants to wait; what did not come true is an error of its own."""
+    """Report the commit, then wait for the result unless --detach; a result that is not ready is an error."""
     count = len(plan.changes)
     text = f"Applied revision {head.number}: {count} change{'s' * (count != 1)}, digest {head.digest[:12]}…"
     if not args.json:
         box.terminal.say(box.terminal.paint("green", text))
     hub = None if getattr(args, "detach", False) else box.hub(target)
-    return conclude(outcome.wait(hub, before, head, box) if hub is not None else outcome.NOTHING, head, plan, args, box)
+    try:
+        found = outcome.wait(hub, before, head, box) if hub is not None else outcome.NOTHING
+    except KeyboardInterrupt:
+        box.terminal.remark(f"Interrupted. Revision {head.number} is applied; its rollout continues.")
+        return 130
+    return conclude(found, head, plan, args, box)
 
 
 def conclude(found: outcome.Outcome, head: Head, plan: Plan, args: Namespace, box: Toolbox) -> int:
@@ -112,7 +117,7 @@ def conclude(found: outcome.Outcome, head: Head, plan: Plan, args: Namespace, bo
 def nothing_to_do(
     plan: Plan, args: Namespace, box: Toolbox, hub: HubReader | None, applied: Applied | None, only: str | None = None
 ) -> int:
-    """Nothing to apply; but what was applied before may still be under way, or may have failed."""
+    """Nothing to apply; but an earlier revision may still be rolling out, or may have failed."""
     if not args.json:
         box.terminal.say(show_plan.text(plan, box.terminal))
     waits = hub is not None and applied is not None and not getattr(args, "detach", False)

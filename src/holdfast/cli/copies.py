@@ -1,4 +1,4 @@
-"""Every copy of a service the nodes speak of, verified: what runs, what stands still, what is only data. Pure."""
+"""Every copy of a service that verified reports name: running, stopped or retired data. Pure."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""`holdfast deploy SVC`: an apply limited to one address (C-09)."""
+"""`holdfast deploy SERVICE`: an apply limited to one address (C-09)."""
 
 from argparse import Namespace
 
@@ -10,9 +10,9 @@ from holdfast.cli.tools import Toolbox
 from holdfast.model.ids import address_of
 
 DETAILS = """\
-Plans and applies one service; every other edit in the directory stays pending. Waits until its node says that it runs
-and is healthy, and its edge that its public hostname is live; a failed one leaves what served before. What serves
-internally and is not public yet is exit 1 with the step; the same command again goes on from there.
+Plans and applies one service; every other edit in the directory stays pending. Waits until its node reports it running
+and healthy, and its edge reports its public hostname live. If a step fails, the previous version keeps serving and the
+exit code is 1, also when the service runs but its public hostname is not live; run the same command again to continue.
 
 examples:
   holdfast deploy web
@@ -21,7 +21,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SVC", help="the service: its file stem in services/")
+    parser.add_argument("service", metavar="SVC", help="name of the service (services/NAME.toml)")
     parser.add_argument("--detach", action="store_true", help=DETACH)
     declare_shared(parser)
 

@@ -1,4 +1,4 @@
-"""One operator's signature under a statement of grade destroy: an invite, a revocation."""
+"""One operator's signature on an invite or a revocation, both of grade destroy."""
 
 from argparse import Namespace
 
@@ -11,11 +11,11 @@ from holdfast.model.trust import Trust, may_sign, outside_scope, threshold
 def sign(
     content: bytes, namespace: str, address: str, trust: Trust, otherwise: str, args: Namespace, box: Toolbox
 ) -> str:
-    """`otherwise` is the way for fleets where one signature is not enough. Says so before a key is asked for."""
+    """`otherwise` is the remedy for fleets where one signature is not enough."""
     operators = {ssh_key.parse(operator.key).blob: operator for operator in trust.operators}
     signer = box.signer(args.key, lambda blob: blob in operators)
     operator = operators.get(signer.public_key.blob)
-    able = ", ".join(sorted(o.name for o in trust.operators if may_sign(o, "destroy"))) or "nobody"
+    able = ", ".join(sorted(o.name for o in trust.operators if may_sign(o, "destroy"))) or "no operator"
     if operator is None:
         raise NotPermitted(
             f"your key {ssh_key.fingerprint(signer.public_key)} belongs to no operator of this fleet",
@@ -26,12 +26,12 @@ def sign(
     if outside is not None or not may_sign(operator, "destroy"):
         what = f"may not sign for {outside}" if outside is not None else f"has grade {operator.grade}"
         raise SignatureRequired(
-            f"this needs grade destroy, and {operator.name} {what}; who can sign: {able}",
-            remedy="run the same command with --key FILE, the key of one of them",
+            f"this needs grade destroy, and {operator.name} {what}; operators who can sign: {able}",
+            remedy="run the same command with --key FILE and the key of one of them",
         )
     if threshold(trust, "destroy") > 1:
         raise SignatureRequired(
-            f"grade destroy needs {threshold(trust, 'destroy')} signatures in this fleet, this command gives one",
+            f"grade destroy needs {threshold(trust, 'destroy')} signatures in this fleet, and this command gives one",
             remedy=otherwise,
         )
     return signer.sign(content, namespace)

@@ -1,4 +1,4 @@
-"""`holdfast edge list`: every public hostname, which edge answers for it, and how that is."""
+"""`holdfast edge list`: every public hostname with its edge and status."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -14,12 +14,18 @@ from holdfast.cli.tools import Toolbox
 from holdfast.status.edges.views import EdgeView, views
 
 DETAILS = """\
-One line per public hostname of the applied revision: its service and component, the edge that answers for it, the node
-the service runs on, how it is, and when its certificate expires. Status is what the edge itself says, signed: live,
-waiting (for its backend, its name or its certificate), failed; unreachable if the edge has the route and its backend
-does not answer, so that visitors get an error; moving while it still leads to where the service was, standby while it
-leads to a node that stands in, leaving if it is not applied any more, missing if the edge has no such route, and
-unknown if the edge is silent. holdfast edge status says more.
+One line per public hostname of the applied revision: its service and component, its edge, the node the service runs
+on, its status, and when its certificate expires. STATUS is from the signed report of the edge:
+  live         the edge serves the hostname
+  waiting      for the backend, the DNS name or the certificate
+  failed       a step failed
+  unreachable  the edge has the route, but the backend does not answer; visitors get an error
+  moving       the route still leads to the node where the service was
+  standby      the route leads to a standby node
+  leaving      the hostname is no longer applied; the edge still has the route
+  missing      the edge has no such route
+  unknown      the edge does not report
+holdfast edge status shows more.
 
 examples:
   holdfast edge list
@@ -32,7 +38,7 @@ STATUS_AT = HEADS.index("STATUS")
 
 
 def declare(parser: Parser) -> None:
-    """Takes nothing of its own."""
+    """No arguments of its own."""
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -42,7 +48,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode({"edges": [document(one) for one in found]}).decode())
         return 0
     if not found:
-        box.terminal.remark("No route is public; set public = true on a route of a service and apply.")
+        box.terminal.remark("No route is public. Set public = true on a route of a service, then: holdfast apply")
         return 0
     for line in aligned([_cells(one) for one in found], box.terminal):
         box.terminal.say(line)
@@ -50,7 +56,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def document(one: EdgeView) -> dict[str, Any]:
-    """Every key, also where it is empty: scripts rely on them."""
+    """Every key, also if empty: scripts rely on them."""
     return {
         "hostname": one.hostname,
         "service": one.service,

@@ -1,4 +1,4 @@
-"""`holdfast edge status`: everything that is known of public hostnames, and whose word that is (A27)."""
+"""`holdfast edge status`: every fact about public hostnames, and which node reported it (A27)."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from holdfast.model.hub_status import StatusFinding
 from holdfast.status.edges.views import EdgeView, findings, is_broken, views
 
 DETAILS = """\
-Of every public hostname, or of those named: how it is, when its certificate expires, who issued it and how many
-certificates are sent along, whether the edge reaches its backend and that proves its name, when a real handshake showed
-the certificate, whether the edge's own DNS leads where the revision says, and where public DNS leads instead. Each line
-is the signed word of the edge, checked on this machine, with its age; of an edge that is silent, nothing is claimed.
-
-Exits 1 if something shown is broken or nobody knows how it is. That public DNS leads elsewhere is a warning only.
+Shows for every public hostname, or for those named: its status; the expiry, issuer and chain length of its
+certificate; whether the edge reaches the backend and the backend proves its name; when a real TLS handshake last showed
+the certificate; whether the edge's own DNS answers as the revision says; and where public DNS points if it points
+elsewhere. All of it is from the signed report of the edge, verified on this machine, with the age of the report; for an
+edge that does not report, the status is unknown.
+Exits 1 if a hostname shown is broken or its status is unknown. Public DNS that points elsewhere is only a warning.
 
 examples:
   holdfast edge status
@@ -45,7 +45,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         document = {"edges": [_document(one, found) for one, found in shown]}
         box.terminal.say(msgspec.json.encode(document).decode())
     elif not shown:
-        box.terminal.remark("No route is public; set public = true on a route of a service and apply.")
+        box.terminal.remark("No route is public. Set public = true on a route of a service, then: holdfast apply")
     else:
         for one, found in shown:
             for line in _lines(one, now_s):
@@ -60,8 +60,8 @@ def _only(found: list[EdgeView], asked: Sequence[str]) -> list[EdgeView]:
     for name in asked:
         if name not in known:
             raise Invalid(
-                f"{name} is no public hostname of the applied revision",
-                remedy=f"there are: {', '.join(sorted(known)[:20]) or 'none'}; holdfast edge list",
+                f"{name} is not a public hostname of the applied revision",
+                remedy=f"public hostnames are: {', '.join(sorted(known)[:20]) or 'none'}; holdfast edge list",
                 code="not_applied",
             )
     return [one for one in found if one.hostname in asked] if asked else found
@@ -71,7 +71,7 @@ def _only(found: list[EdgeView], asked: Sequence[str]) -> list[EdgeView]:
 
 
 def _document(one: EdgeView, found: list[StatusFinding]) -> dict[str, Any]:
-    """Every key, also where it is empty: scripts rely on them. null: nobody says."""
+    """Every key, also if empty: scripts rely on them. null: not reported."""
     state = one.state
     return {
         "hostname": one.hostname,
@@ -120,7 +120,7 @@ def _handshake(one: EdgeView) -> str | None:
 def _lines(one: EdgeView, now_s: float) -> list[str]:
     lines = [f"{one.hostname}: {one.status}, {one.service}/{one.component} on {one.node} by {one.edge or 'no edge'}"]
     if one.edge_report is not None:
-        lines.append(f"  word         {_whose(one)}")
+        lines.append(f"  report       {_whose(one)}")
     state = one.state
     if state is None:
         return lines
@@ -133,24 +133,26 @@ def _lines(one: EdgeView, now_s: float) -> list[str]:
     lines.append(f"  handshake    {_seen(one, now_s)}")
     lines.append(f"  internal DNS {_named(one)}")
     if state.public_dns:
-        lines.append(f"  public DNS   leads elsewhere: {state.public_dns}")
+        lines.append(f"  public DNS   points elsewhere: {state.public_dns}")
     return lines
 
 
 def _whose(one: EdgeView) -> str:
-    """Of a silent edge its last word is no answer."""
+    """The last report of a silent edge says nothing about now."""
     assert one.edge_report is not None
     if one.edge_report.status == "unhealthy":
-        return f"{one.edge} has been silent for {aged(one.edge_report.age_s)}: nobody knows how it is now"
+        return f"no contact with {one.edge} for {aged(one.edge_report.age_s)}: the status is unknown"
     return origin(one.edge_report)
 
 
 def _reached(one: EdgeView) -> str:
     trouble = (one.state.backend_trouble or one.state.message) if one.state is not None else ""
-    standby = f"; it stands in for {one.node}: {trouble}" if one.stands_in and trouble else ""
-    return {True: f"reached, and it proves its name{standby}", False: f"not reached: {trouble}", None: "not tried yet"}[
-        one.is_reachable
-    ]
+    standby = f"; standby for {one.node}: {trouble}" if one.stands_in and trouble else ""
+    return {
+        True: f"reached, and its certificate proves its name{standby}",
+        False: f"not reached: {trouble}",
+        None: "not tried yet",
+    }[one.is_reachable]
 
 
 def _named(one: EdgeView) -> str:
@@ -161,13 +163,13 @@ def _named(one: EdgeView) -> str:
 def _certified(one: EdgeView, now_s: float) -> str:
     certificate = one.certificate
     if one.state is not None and one.state.mode == "l4":
-        return "its backend shows its own: the connection is passed through"
+        return "from the backend: the edge passes the TLS connection through"
     if certificate is None or not certificate.expires_s:
         return f"none: {certificate.trouble}" if certificate is not None and certificate.trouble else "none yet"
     days = (certificate.expires_s - now_s) / 86_400
     left = f"in {days:.0f} days" if days >= 0 else f"{-days:.0f} days ago"
-    issuer = {"acme": "issued by the public authority", "own": "issued by the edge itself"}.get(
-        certificate.authority, "issued by nobody known"
+    issuer = {"acme": "issued by the public authority", "own": "issued by the edge"}.get(
+        certificate.authority, "issuer unknown"
     )
     trouble = f"; {certificate.trouble}" if certificate.trouble else ""
     return f"expires {rfc3339(certificate.expires_s)} ({left}), {issuer}, chain of {certificate.chain}{trouble}"

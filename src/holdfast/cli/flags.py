@@ -1,4 +1,4 @@
-"""Flags that every command takes, before or after its verb."""
+"""The flags of every command; they may stand before or after the verb."""
 
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Container, Mapping, Sequence
@@ -10,10 +10,10 @@ WITH_VALUE = {"--fleet": "DIR", "--hub": "URL|DIR", "--key": "FILE", "--dir": "D
 
 
 class Parser(ArgumentParser):
-    """Usage errors are ordinary errors: what, why, remedy, exit 2."""
+    """Usage errors are ordinary errors with a remedy, exit 2."""
 
     def error(self, message: str) -> NoReturn:
-        raise Invalid(message, remedy=f"{self.prog} --help shows how it is called", code="usage")
+        raise Invalid(message, remedy=f"{self.prog} --help shows the usage", code="usage")
 
 
 def parser_for(verb: str, about: str, details: str, width: int | None = None) -> Parser:
@@ -63,6 +63,12 @@ def split_verb(argv: Sequence[str], known: Container[str], nouns: set[str]) -> t
     return verb, [word for index, word in enumerate(argv) if index not in taken]
 
 
+def first_word(argv: Sequence[str]) -> str:
+    """The first argument that is neither a flag nor a flag's value; "" if there is none."""
+    words = _plain_words(argv)
+    return argv[words[0]] if words else ""
+
+
 def _plain_words(argv: Sequence[str]) -> list[int]:
     found, skip = [], False
     for index, word in enumerate(argv):
@@ -78,7 +84,7 @@ def _plain_words(argv: Sequence[str]) -> list[int]:
 
 
 def positive(text: str) -> int:
-    """A count that makes sense: argparse turns the ValueError into a usage error."""
+    """A number of 1 or more. argparse turns the ValueError into a usage error."""
     number = int(text)
     if number < 1:
         raise ValueError(text)
@@ -86,7 +92,7 @@ def positive(text: str) -> int:
 
 
 def repeated(args: Namespace) -> str:
-    """The flags that say which fleet and which hub, for a command that is to be typed next."""
+    """The flags for fleet and hub as given, to append to a command in a remedy."""
     from shlex import quote
 
     given = [("--fleet", args.fleet if args.fleet != "." else None), ("--hub", args.hub)]

@@ -1,7 +1,7 @@
-"""Whose fleet is this? Asked where no fleet.lock says it: what this machine met here before, and who is declared.
+"""Check that a hub serves the expected fleet when there is no fleet.lock.
 
-A chain proves itself from its own first trust, and anybody can found a fleet: a chain alone never proves that it is the
-one of this directory, or of this hub.
+A chain only proves that it follows from its own first trust, and any key can found a fleet. So a chain alone does not
+prove that it belongs to this directory or this hub: notes of earlier visits and the declared operators do.
 """
 
 import os
@@ -39,7 +39,7 @@ class KnownHubs:
         self._hub = hub
 
     def check(self, fleet: str, applied: Trust, seen_before: bool) -> None:
-        """Without a lock. `seen_before`: this machine has verified this very fleet already."""
+        """For use without fleet.lock. `seen_before`: this machine has verified this fleet already."""
         found = False
         for place in self._places():
             met = self._met(place)
@@ -58,8 +58,8 @@ class KnownHubs:
                 self._disk.replace(self._path(place), msgspec.json.encode(Note(place, fleet)))
 
     def _places(self) -> list[str]:
-        """The directory and the hub. Where a hub is named, a directory without fleet.toml is no fleet's: somebody just
-        stands there, and may look at two fleets from it."""
+        """The directory and the hub. If a hub is named, a directory without fleet.toml belongs to no fleet: commands
+        for two fleets may be run from it."""
         file = self._file()
         settings = file.get("fleet") if file is not None else None
         declared = settings.get("hub", "") if isinstance(settings, dict) else ""
@@ -77,7 +77,7 @@ class KnownHubs:
         except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
             path = self._path(place)
             raise Corrupt(
-                f"the memory of {place} cannot be read: {trouble}",
+                f"the note about {place} cannot be read: {trouble}",
                 remedy=f"get the fleet.lock of this fleet (git pull), then remove {path}",
                 code="memory_damaged",
             ) from trouble
@@ -94,10 +94,10 @@ class KnownHubs:
         try:
             return tomli.loads(content.decode())
         except (ValueError, RecursionError):
-            return {}  # commands that need the directory say where it is wrong
+            return {}  # commands that need the directory report the error
 
     def _declared(self) -> Trust | None:
-        """None without operators: then the directory says nothing about whose fleet it is."""
+        """None without operators: then the directory does not identify a fleet."""
         file = self._file() or {}
         if not file.get("operators"):
             return None
@@ -105,15 +105,14 @@ class KnownHubs:
             operators = msgspec.convert(file["operators"], tuple[Operator, ...])
             return trust.of(operators, msgspec.convert(file.get("trust", {}), Thresholds))
         except msgspec.ValidationError:
-            return Trust(())  # nobody's
+            return Trust(())  # equals no applied trust
 
 
 def _other(place: str, met: str, found: str, path: str) -> Corrupt:
     return Corrupt(
-        f"{place} was fleet {met[:12]}… when this machine met it before; now the hub shows {found[:12]}…, "
-        "and there is no fleet.lock",
-        remedy="get the fleet.lock of this fleet back (git checkout fleet.lock) and check --hub; only if you know that "
-        f"this fleet was founded anew: remove {path}",
+        f"{place} served fleet {met[:12]}… before; now the hub serves fleet {found[:12]}…, and there is no fleet.lock",
+        remedy="restore the fleet.lock of this fleet (git checkout fleet.lock) and check --hub; only if this fleet was "
+        f"founded again on purpose: remove {path}",
         code="other_fleet",
     )
 
@@ -123,11 +122,11 @@ def _stranger(fleet: str, declared: Trust, applied: Trust) -> Corrupt:
     return Corrupt(
         f"nothing proves that fleet {fleet[:12]}… is the one of this directory: there is no fleet.lock, and "
         f"[[operators]] and [trust] of fleet.toml ({ours}) are not those of that fleet ({theirs})",
-        remedy="get the fleet.lock that belongs to this directory (git pull, or from a colleague); without one, write "
-        "[[operators]] and [trust] as they are applied, once a colleague has confirmed them",
+        remedy="get the fleet.lock that belongs to this directory (git pull, or from a colleague); without one, ask a "
+        "colleague to confirm the applied [[operators]] and [trust], then write them into fleet.toml",
         code="fleet_unproven",
     )
 
 
 def _names(of: Trust) -> str:
-    return ", ".join(f"{o.name} {o.grade}" for o in of.operators)[:200] or "nobody"
+    return ", ".join(f"{o.name} {o.grade}" for o in of.operators)[:200] or "no operator"

@@ -1,5 +1,6 @@
 """The fleet as a command sees it: the applied revision and the reports of its nodes, both verified."""
 
+import os
 from argparse import Namespace
 from collections.abc import Iterable
 
@@ -7,6 +8,7 @@ from msgspec import Struct
 
 from holdfast.cli import session
 from holdfast.cli.flags import repeated
+from holdfast.cli.seen_heads import LOCK_BYTES_MAX, LOCK_NAME
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import Conflict, Invalid
@@ -32,7 +34,7 @@ def look(args: Namespace, box: Toolbox) -> FleetView:
     applied = session.heads(args, box).check(hub, adopt=True)
     if applied is None:
         raise Conflict(
-            f"nothing was applied yet ({target})",
+            f"nothing has been applied yet ({target})",
             remedy="holdfast apply makes the first revision",
             code="nothing_applied",
         )
@@ -44,18 +46,29 @@ def look(args: Namespace, box: Toolbox) -> FleetView:
 
 
 def reached(args: Namespace, box: Toolbox) -> tuple[str, HubReader]:
-    directory = box.fleet_directory(args.fleet)  # opened for a hub that is named, too: a slip in --fleet is told as one
+    directory = box.fleet_directory(args.fleet)  # opened even if --hub is given, so that a wrong --fleet is reported
     target = session.hub_target(args, None if args.hub else load(directory))
     hub = box.hub(target)
     if hub is None:
-        raise Conflict(f"there is no ledger at {target}", remedy="holdfast apply makes it", code="nothing_applied")
+        raise _no_ledger(target, args, box)
     return target, hub
+
+
+def _no_ledger(target: str, args: Namespace, box: Toolbox) -> Conflict:
+    """A fleet.lock proves that there was a ledger: then an apply would not help."""
+    is_lost = box.disk.read(os.path.join(args.fleet, LOCK_NAME), LOCK_BYTES_MAX) is not None
+    lost = "check --hub; restore the ledger from a backup, or rebuild it from the nodes: holdfast import ledger --help"
+    return Conflict(
+        f"there is no ledger at {target}" + (", but fleet.lock names an applied revision" if is_lost else ""),
+        remedy=lost if is_lost else "holdfast apply creates the ledger with the first revision",
+        code="nothing_applied",
+    )
 
 
 def keeper(view: FleetView, what: str) -> FleetKeeper:
     if view.keeper is None:
         raise Invalid(
-            f"{what} by a running hub, and {view.target} is a ledger directory",
+            f"{what} only by a running hub, and {view.target} is a ledger directory",
             remedy="name the hub: --hub https://HOST:9555",
             code="no_hub",
         )
@@ -63,7 +76,7 @@ def keeper(view: FleetView, what: str) -> FleetKeeper:
 
 
 def no_service(name: str, known: Iterable[str], where: str = "in the applied revision") -> Invalid:
-    """With those that are nearest, and with those there are."""
+    """The error names the nearest service names, and the existing ones."""
     from difflib import get_close_matches
 
     names = sorted(known)
@@ -71,7 +84,7 @@ def no_service(name: str, known: Iterable[str], where: str = "in the applied rev
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return Invalid(
         f"there is no service {name!r} {where}",
-        remedy=f"{hint}there are: {', '.join(names[:20]) or 'none; holdfast apply'}",
+        remedy=f"{hint}services are: {', '.join(names[:20]) or 'none; holdfast apply'}",
         code="not_applied",
     )
 
@@ -83,10 +96,15 @@ def services(applied: Applied) -> list[str]:
 def node(view: FleetView, name: str, args: Namespace) -> VerifiedReport:
     found = view.nodes.get(name)
     if found is None:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, view.nodes, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
         known = ", ".join(sorted(view.nodes)) or "none"
         raise Invalid(
-            f"there is no node {name!r} in the applied revision (there are: {known})",
-            remedy=f'add [[nodes]] name = "{name}" to fleet.toml, then: holdfast apply{repeated(args)}',
+            f"there is no node {name!r} in the applied revision (nodes are: {known})",
+            remedy=f"{hint}check the name; to add a node, write it under [[nodes]] in fleet.toml, then: "
+            f"holdfast apply{repeated(args)}",
             code="unknown_node",
         )
     return found

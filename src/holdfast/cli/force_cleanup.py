@@ -1,4 +1,4 @@
-"""`holdfast force-cleanup SVC`: remove the containers of a service whatever state they are in; its data stays."""
+"""`holdfast force-cleanup SERVICE`: remove all containers of a service in any state; its data stays."""
 
 from argparse import Namespace
 
@@ -10,12 +10,11 @@ from holdfast.cli.fleet_view import FleetView
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-For what ordinary commands cannot mend: a signed order (grade apply) removes every container of the service that the
-agent made on that node, and forgets what failed. Data, images and containers of anybody else are not touched. A
-service that is applied is then deployed anew; of one that was removed nothing is left but its data. A node with
-reconcile = "observe" refuses, as it would make nothing anew.
-
-Exit 0: done; 1: the node tried and failed, or refused; 4: it takes another signature; 6: nobody said in time.
+For problems that ordinary commands cannot fix. A signed order (grade apply) removes every container of the service that
+the agent created on that node, and forgets failed attempts. Data, images and other containers are not touched. If the
+service is applied, it is then deployed again; if it was removed, only its data remains. A node with
+reconcile = "observe" refuses, because it would not create the containers again.
+Exit 0: done; 1: the node failed or refused; 4: another signature is needed; 6: no answer in time.
 
 examples:
   holdfast force-cleanup web
@@ -34,7 +33,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _places(name: str, view: FleetView, args: Namespace) -> tuple[str, ...]:
-    """Also of a service that is gone, and on a node that it left: what is left over there is what this verb is for."""
+    """Includes removed services and former nodes: their leftover containers are what this verb is for."""
     if args.node:
         fleet_view.node(view, args.node, args)
         return (args.node,)

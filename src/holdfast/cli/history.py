@@ -34,26 +34,26 @@ def run(args: Namespace, box: Toolbox) -> int:
     limit = args.limit
     found = hub.records(0, limit) if hub is not None else []
     if not found:
-        box.terminal.remark("Nothing was applied yet; holdfast apply makes the first revision.")
+        box.terminal.remark("Nothing has been applied yet; holdfast apply makes the first revision.")
     if args.json:
         box.terminal.say(msgspec.json.encode({"revisions": [document(record) for record in found]}).decode())
     elif found:
         box.terminal.say("\n".join(_line(record, box) for record in found))
     if found and len(found) < limit and found[-1].number > 1:
         box.terminal.remark(
-            f"The list was cut after {len(found)} revisions, which is as many as are given at once; "
-            f"older ones one by one: holdfast history show {found[-1].number - 1}"
+            f"Only the newest {len(found)} revisions are listed, the most that one answer holds. "
+            f"Show an older one: holdfast history show {found[-1].number - 1}"
         )
     return 0
 
 
 def reachable_hub(args: Namespace, box: Toolbox) -> HubReader:
-    """A hub with at least one revision. The directory is read only to learn where the hub is."""
+    """A hub with at least one revision. The directory is only read to find the hub."""
     target = _target(args, box)
     hub = box.hub(target)
     if hub is None or hub.applied() is None:
         raise Conflict(
-            f"nothing was applied yet ({target})",
+            f"nothing has been applied yet ({target})",
             remedy="holdfast apply makes the first revision",
             code="nothing_applied",
         )

@@ -15,12 +15,11 @@ from holdfast.hub.ledger.recoveries import sweep
 from holdfast.ledger.boot_findings import ROWS, as_refusal, from_error
 
 DETAILS = """\
-Takes no lock and writes nothing, unless --sweep asks it to settle a commit that was cut short. Verifies the hash chain,
-every signature with grade and threshold, every manifest, every content, and the high-water mark. Exit 0 when all is
-well, 7 otherwise; each finding has its own code and remedy. The hub's public key is printed too, as [fleet] hub_key of
-fleet.toml has it.
-
---hub DIR names the ledger as well, as it does for the other commands.
+Takes no lock and writes nothing, except with --sweep, which completes a commit that was interrupted. Verifies the hash
+chain, every signature with grade and threshold, every manifest, every content, and the high-water mark. Exit 0: no
+problem found; 7: something is wrong. Each finding has its own code and remedy. The hub's public key is printed too, in
+the form of [fleet] hub_key in fleet.toml.
+--hub DIR also names the ledger, as in other commands.
 
 examples:
   holdfast hub check --state-dir /var/lib/holdfast/hub
@@ -31,7 +30,7 @@ examples:
 
 def declare(parser: Parser) -> None:
     declare_state_dir(parser)
-    parser.add_argument("--sweep", action="store_true", help="settle commits that were cut short")
+    parser.add_argument("--sweep", action="store_true", help="complete commits that were interrupted")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -71,7 +70,7 @@ def _examine(state_dir: str, box: Toolbox) -> Verdict:
 
 
 def _hub_key(state_dir: str, box: Toolbox) -> str:
-    """Beside the point of a check: trouble with it is told, and does not hide the verdict."""
+    """An error here is only a warning, so that it does not hide the result of the check."""
     try:
         return box.known_hub_key(state_dir) or ""
     except HoldfastError as trouble:

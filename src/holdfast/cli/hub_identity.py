@@ -1,6 +1,6 @@
-"""What this machine knows of a hub before it asks it: its key, its fleet, and who the operators are.
+"""What this machine knows of a hub before the first request: its key, its fleet and the operators.
 
-Read from `fleet.toml` and `fleet.lock` alone, so that asking a hub does not cost the reading of a whole directory.
+Reads only `fleet.toml` and `fleet.lock`, so that a request does not need the whole directory.
 """
 
 import os
@@ -20,7 +20,7 @@ HUB_KEY = "HOLDFAST_HUB_KEY"
 
 
 class Acquaintance(Struct, frozen=True):
-    """`pin` "": the system's authorities decide; `operators` empty: any key may be one."""
+    """`pin` "": the system's certificate authorities decide; `operators` empty: any key is accepted as an operator."""
 
     pin: str = ""
     fleet: str = ""
@@ -31,7 +31,7 @@ class Acquaintance(Struct, frozen=True):
 
 
 def state_dir(environ: Mapping[str, str]) -> str:
-    """Where the command line keeps its own memory."""
+    """Where the command line keeps its own state."""
     home = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", "/root"), ".local", "state")
     return environ.get("HOLDFAST_STATE") or os.path.join(home, "holdfast")
 
@@ -60,7 +60,7 @@ def _declared(content: bytes | None, told: bool) -> dict[str, Any]:
             return {}
         raise Invalid(
             f"{FILE_NAME} cannot be read, so the hub's key is not known: {trouble}",
-            remedy="holdfast validate shows where; or name the hub's key: HOLDFAST_HUB_KEY='ssh-ed25519 …'",
+            remedy="holdfast validate shows where; or give the hub's key: HOLDFAST_HUB_KEY='ssh-ed25519 …'",
             code="hub_key_unknown",
         ) from None
 

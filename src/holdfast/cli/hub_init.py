@@ -1,4 +1,4 @@
-"""`holdfast hub init`: an empty ledger, pinned to the one fleet it will serve, and the hub's own key."""
+"""`holdfast hub init`: create an empty ledger pinned to one fleet, and the hub's own key."""
 
 import re
 from argparse import Namespace
@@ -16,13 +16,13 @@ from holdfast.model.record import Pin
 from holdfast.ports.ledger_store import LedgerStore, Transaction
 
 DETAILS = """\
-FINGERPRINT is the digest of the fleet's first trust; `holdfast init` and `holdfast validate` print it. The hub accepts
-no first revision that founds another fleet.
+FINGERPRINT is the fleet id, the digest of the fleet's first trust; `holdfast init` and `holdfast validate` print it.
+The hub refuses a first revision of any other fleet.
 
-The hub's key is made too (hub.key in the state directory, never sent anywhere). Its public half is printed: write it
-into fleet.toml as [fleet] hub_key, so that nobody else can pass for this hub. --name adds hostnames that the hub is
-called by; the addresses it listens on are in its certificate anyway. Run again for the same fleet it changes nothing of
-the ledger and prints the key once more.
+The command also creates the hub's key (hub.key in the state directory, never sent anywhere) and prints its public half.
+Write that into fleet.toml as [fleet] hub_key, so that no other machine can pose as this hub. --name adds hostnames to
+the hub's certificate; the addresses it listens on are always in it. Running the command again for the same fleet does
+not change the ledger and prints the key again.
 
 examples:
   holdfast hub init --trust 3f1c… --state-dir /var/lib/holdfast/hub
@@ -31,14 +31,16 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("--trust", metavar="FINGERPRINT", required=True, help="digest of the fleet's first trust")
+    parser.add_argument(
+        "--trust", metavar="FINGERPRINT", required=True, help="fleet id: the digest of the fleet's first trust"
+    )
     declare_state_dir(parser)
     declare_names(parser)
 
 
 def declare_names(parser: Parser) -> None:
     parser.add_argument(
-        "--name", metavar="HOST", action="append", default=[], help="a name the hub is called by; may be repeated"
+        "--name", metavar="HOST", action="append", default=[], help="a hostname of the hub; may be repeated"
     )
 
 
@@ -55,8 +57,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     state_dir = args.state_dir or STATE_DIR
     if not re.match(DIGEST_PATTERN, args.trust):
         raise Invalid(
-            f"{args.trust!r} is not a trust digest",
-            remedy="holdfast validate prints it: 64 hexadecimal digits",
+            f"{args.trust!r} is not a fleet id",
+            remedy="holdfast validate prints the fleet id: 64 hexadecimal digits",
             code="invalid_argument",
         )
     hub_key = box.hub_key(state_dir)
@@ -73,7 +75,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         made = {"state_dir": state_dir, "fleet": args.trust, "hub_key": hub_key}
         box.terminal.say(msgspec.json.encode(made).decode())
     else:
-        what = "Made an empty ledger" if is_new else "The ledger is already there"
+        what = "Created an empty ledger" if is_new else "The ledger already exists"
         box.terminal.say(f"{what} in {state_dir}, pinned to fleet {args.trust[:12]}…")
         box.terminal.say(f'The hub\'s key, for [fleet] in fleet.toml:\n  hub_key = "{hub_key}"')
         box.terminal.say(f"Next: holdfast hub run --state-dir {state_dir}")

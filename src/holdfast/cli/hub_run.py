@@ -1,4 +1,4 @@
-"""`holdfast hub run`: serve the applied revision, and only that."""
+"""`holdfast hub run`: serve the applied revision and nothing else."""
 
 from argparse import Namespace
 
@@ -10,16 +10,16 @@ from holdfast.errors import Invalid
 from holdfast.hub.ledger.legacy import one_source
 
 DETAILS = """\
-Boots from the ledger alone. Damage that concerns everything refuses with a code and a remedy (exit 7) and opens no
-port; damage to one resource quarantines exactly that resource and is shown in status, or refuses too with --strict.
-The ledger's lock, which an apply holds for a moment, never blocks the boot; but one state directory has one hub, and a
-second one is refused (exit 5). So is one whose hub.key is not the key that [fleet] hub_key of the applied revision pins
-(exit 7). --config serves a hand-written fleet directory, named by its fleet.toml, instead of a ledger: one source or
-the other, never both.
+The hub starts from the ledger alone. If the whole ledger is damaged, the hub refuses to start with a code and a remedy
+(exit 7) and opens no port. Damage to one resource quarantines only that resource, which `holdfast status` shows; with
+--strict the hub refuses to start then too. The ledger's lock, which an apply holds for a moment, does not delay the
+start. A state directory can have only one running hub; a second one is refused (exit 5). A hub whose hub.key differs
+from [fleet] hub_key of the applied revision is refused too (exit 7). --config serves a hand-written fleet directory,
+named by its fleet.toml, instead of a ledger.
 
-Speaks TLS 1.3 only, with a certificate of the hub's own key (90 days, renewed while it runs), and answers nobody but
-operators, nodes and holders of tokens; docs/reference/permissions.md says who may do what. --alert-command is run for
-every alert besides what [[alerts]] of the fleet says, with the alert as JSON on its input.
+The hub speaks TLS 1.3 only, with a certificate of its own key (90 days, renewed while it runs), and answers only
+operators, nodes and holders of tokens; docs/reference/permissions.md lists who may do what. --alert-command is run for
+every alert, in addition to [[alerts]] of the fleet, with the alert as JSON on its standard input.
 
 examples:
   holdfast hub run --state-dir /var/lib/holdfast/hub --listen 0.0.0.0:9555 --name hub.example.com
@@ -36,15 +36,15 @@ def declare(parser: Parser) -> None:
         "--pace",
         choices=("normal", "fast"),
         default="normal",
-        help="fast: nodes speak every second and are missed after five, for labs (default: normal)",
+        help="fast: nodes check in every second and are unhealthy after five, for labs (default: normal)",
     )
-    parser.add_argument("--alert-command", metavar="CMD", default="", help="run this for every alert")
+    parser.add_argument("--alert-command", metavar="CMD", default="", help="run this command for every alert")
     parser.add_argument(
         "--hub-key",
         metavar="FILE",
         help="the hub's private key (default: hub.key in the state directory; with --config one for this run only)",
     )
-    parser.add_argument("--strict", action="store_true", help="refuse to boot on any damaged resource")
+    parser.add_argument("--strict", action="store_true", help="refuse to start if any resource is damaged")
     parser.add_argument(
         "--config",
         metavar="FILE",

@@ -1,4 +1,4 @@
-"""`holdfast import ledger`: rebuild a lost ledger from the signed revisions that nodes still hold."""
+"""`holdfast import ledger`: rebuild a lost ledger from the signed revisions that nodes hold."""
 
 from argparse import Namespace
 from shlex import quote
@@ -18,19 +18,19 @@ from holdfast.planning.kinds.every import documents, holders
 from holdfast.planning.table import draft
 
 DETAILS = """\
-For the day the hub's disk is gone and no backup is there. Runs on the hub's machine:
+For a hub whose disk is lost and has no backup. Run on the hub's machine:
 
-  1. holdfast hub init --trust FINGERPRINT    the fleet id; put the old hub.key into the state directory first, as
-                                              nodes talk to nobody who has another key
-  2. holdfast hub run                         at the old address; nodes hand over what they hold by themselves
-  3. holdfast import ledger --fleet DIR       again until nothing is missing
-  4. restart the hub; holdfast plan           says what the directory has that was not applied
+  1. holdfast hub init --trust FINGERPRINT    the fleet id; first put the old hub.key into the state directory:
+                                              nodes do not talk to a hub with another key
+  2. holdfast hub run                         at the old address; nodes send what they hold automatically
+  3. holdfast import ledger --fleet DIR       repeat until nothing is missing
+  4. restart the hub; holdfast plan           shows what the directory has that was not applied
 
-The chain must begin with revision 1 and carry every signature, and the table put together must have the very digest
-that operators signed; else nothing is written, what is missing is named, and the exit code is 7. The fleet directory
-stands in for what no node holds: alerts, and machines that are gone. Tables of older revisions are not kept by nodes,
-so history before the newest one stays without them. Revocations and spent invites were with the lost ledger alone:
-revoke again whom you had revoked since the newest revision, before you invite anybody.
+The chain must begin with revision 1 and have every signature, and the rebuilt table must have the digest that operators
+signed. Otherwise nothing is written, the error names what is missing, and the exit code is 7. The fleet directory
+provides what no node holds: alerts, and nodes whose machines are lost. Nodes do not keep tables of older revisions, so
+the history before the newest revision has none. Revocations and used invites were only in the lost ledger: revoke again
+every key that you revoked since the newest revision, before you invite a machine.
 
 examples:
   holdfast import ledger --state-dir /var/lib/holdfast/hub --fleet ~/myfleet
@@ -56,13 +56,13 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _spares(args: Namespace, box: Toolbox) -> dict[str, Spare]:
-    """What the directory would apply to an empty fleet; only digests that were signed make any of it count."""
+    """What the directory would apply to an empty fleet; only parts whose digest was signed are used."""
     try:
         fleet = load(box.fleet_directory(args.fleet))
         texts = documents(fleet)
         drafted = draft(fleet, texts, EMPTY_TABLE, {}, {}, 1)
     except HoldfastError as trouble:
-        box.terminal.remark(f"Going on without a fleet directory: {trouble.message}")
+        box.terminal.remark(f"Continuing without a fleet directory: {trouble.message}")
         return {}
     sealed = tuple(fleet.secrets.values())
     return {
@@ -87,10 +87,10 @@ def _say(restored: Restored, state_dir: str, args: Namespace, box: Toolbox) -> i
         f"{restored.nodes} nodes."
     )
     if restored.guessed:
-        box.terminal.say(f"The fleet directory stood in for: {', '.join(restored.guessed)}")
+        box.terminal.say(f"Taken from the fleet directory: {', '.join(restored.guessed)}")
     box.terminal.say(
-        "Not known any more: which keys were revoked and which invites were used before the loss. Revoke again what "
-        "was revoked since the last apply (holdfast node revoke NAME), and apply."
+        "Lost: which keys were revoked and which invites were used. Revoke again every key that was revoked since the "
+        "last apply (holdfast node revoke NAME), then: holdfast apply"
     )
     box.terminal.say(f"Next: restart the hub (holdfast hub run --state-dir {quote(state_dir)}), then holdfast plan")
     return 0

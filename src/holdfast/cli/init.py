@@ -1,4 +1,4 @@
-"""`holdfast init DIR`: a fleet directory that works, with keys of the right grades."""
+"""`holdfast init DIR`: write a working fleet directory, with keys of the right grades."""
 
 import os
 from argparse import Namespace
@@ -20,10 +20,10 @@ from holdfast.model.ssh_key import line, parse
 PASSPHRASE_TRIES_MAX = 3
 
 DETAILS = """\
-Writes a commented starter fleet: fleet.toml with you as first operator, one node, one service. Your SSH key signs; no
-key yet, and one is made. An offline recovery key of grade root is made too: keep it away from this machine, it is the
-only key that can change who is trusted. With --yes and without --recovery-key no such key is made, your own key gets
-grade root, and a warning says so.
+Writes a commented starter fleet: fleet.toml with you as the first operator, one node and one service. Your SSH key
+signs; if you have none, one is created. An offline recovery key of grade root is created too. Keep it away from this
+machine: it is the only key that can change the trusted operators. With --yes and without --recovery-key no recovery key
+is created; your own key gets grade root, and a warning is printed.
 
 examples:
   holdfast init myfleet
@@ -33,10 +33,12 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("directory", metavar="DIR", help="a directory without fleet.toml; made if missing")
+    parser.add_argument("directory", metavar="DIR", help="a directory without fleet.toml; created if missing")
     parser.add_argument("--name", metavar="NAME", help="name of the fleet (default: from DIR)")
     parser.add_argument("--operator", metavar="NAME", help="your name as operator (default: from $USER)")
-    parser.add_argument("--recovery-key", metavar="FILE", help="make (or take) the offline root key here")
+    parser.add_argument(
+        "--recovery-key", metavar="FILE", help="create the offline root key here, or use the one that exists"
+    )
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -61,40 +63,43 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 def _refuse_existing(directory: str) -> None:
     if os.path.lexists(directory) and not os.path.isdir(directory):
-        raise Conflict(f"{directory} exists and is no directory", remedy="choose another name", code="already_exists")
+        raise Conflict(
+            f"{directory} exists and is not a directory", remedy="choose another name", code="already_exists"
+        )
     if os.path.lexists(os.path.join(directory, "fleet.toml")):
         raise Conflict(
-            f"{directory} is a fleet directory already",
+            f"{directory} is already a fleet directory",
             remedy=f"holdfast plan --fleet {directory}",
             code="already_exists",
         )
 
 
 def _is_there(directory: str, path: str) -> bool:
-    """What somebody wrote before is never overwritten, and a directory with services needs no first one."""
+    """Existing files are never overwritten, and a directory with services needs no example service."""
     if path.startswith("services/") and os.path.isdir(os.path.join(directory, "services")):
         return bool(os.listdir(os.path.join(directory, "services")))
     return os.path.lexists(os.path.join(directory, path))
 
 
 def _given(text: str | None, what: str) -> str | None:
-    """What a person chose is taken as it is, or refused; it is never bent."""
+    """A name given by the operator is used unchanged or refused."""
     if text is not None and not is_name(text):
         raise Invalid(
-            f"{text!r} is not a name for the {what}",
+            f"{text!r} is not a valid name for the {what}",
             remedy="use lower-case letters, digits and dashes, beginning with a letter, at most 40",
         )
     return text
 
 
 def _name(text: str, what: str) -> str:
-    """A directory or user name made fit; what cannot be made fit is asked for."""
+    """A valid name from a directory or user name; an error asks for one if that is impossible."""
     fit = (
         "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower()).lstrip("-0123456789")[:40].rstrip("-")
     )
     if not is_name(fit):
         raise Invalid(
-            f"{text!r} gives no name for the {what}", remedy=f"name it: --{'name' if what == 'fleet' else what} NAME"
+            f"{text!r} does not give a valid name for the {what}",
+            remedy=f"choose one: --{'name' if what == 'fleet' else what} NAME",
         )
     return fit
 
@@ -103,12 +108,12 @@ def _operator(name: str, grade: Grade, args: Namespace, box: Toolbox) -> Operato
     public = box.public_line(args.key)
     path = args.key or os.path.join(box.environ.get("HOME", "/root"), ".ssh", "id_ed25519")
     if public is None:
-        question = f"There is no SSH key at {path}. Make one?"
-        remedy = f"make one (ssh-keygen -t ed25519 -f {path}) or run again with --yes"
+        question = f"There is no SSH key at {path}. Create one?"
+        remedy = f"create one (ssh-keygen -t ed25519 -f {path}) or run again with --yes"
         if not (box.terminal.yes or box.terminal.choose(question, True, remedy)):
             raise Invalid("an operator needs an SSH key", remedy=remedy, code="no_key")
         public = box.make_key(path, name, "")
-        box.terminal.remark(f"Made {path} (no passphrase; set one with: ssh-keygen -p -f {path})")
+        box.terminal.remark(f"Created {path} (no passphrase; set one with: ssh-keygen -p -f {path})")
     recipient = box.make_recipient(identity_path(box.environ))
     return Operator(name, line(parse(public)), grade, recipient or UNSET)
 
@@ -118,13 +123,15 @@ def _recovery(args: Namespace, box: Toolbox) -> str | None:
     if path is None:
         if box.terminal.yes:
             box.terminal.warn(
-                "no recovery key was made: your own key has grade root, so losing it means losing the fleet's trust. "
-                "Make one later and add it to fleet.toml with grade root."
+                "no recovery key was created: your own key has grade root, and if you lose it, the operators of this "
+                "fleet cannot be changed. Create one later and add it to fleet.toml with grade root."
             )
             return None
         path = os.path.abspath(args.directory) + "-recovery"
         if not box.terminal.choose(
-            f"Make an offline recovery key (grade root) at {path}?", True, "run again with --yes or --recovery-key FILE"
+            f"Create an offline recovery key (grade root) at {path}?",
+            True,
+            "run again with --yes or --recovery-key FILE",
         ):
             return None
     known = box.public_line(path) if os.path.exists(path) or os.path.exists(path + ".pub") else None
@@ -133,19 +140,19 @@ def _recovery(args: Namespace, box: Toolbox) -> str | None:
         known = box.make_key(path, "recovery", passphrase)
         if not passphrase:
             box.terminal.warn(f"{path} has no passphrase; set one with: ssh-keygen -p -f {path}")
-        box.terminal.remark(f"Made {path}. Move it off this machine now and keep it safe.")
+        box.terminal.remark(f"Created {path}. Move it off this machine now and keep it safe.")
     return line(parse(known))
 
 
 def _passphrase(box: Toolbox) -> str:
     for tries_left in reversed(range(PASSPHRASE_TRIES_MAX)):
         first = box.terminal.secret("Passphrase for the recovery key (empty for none):")
-        if first == box.terminal.secret("Once more:"):
+        if first == box.terminal.secret("Repeat the passphrase:"):
             return first
         if tries_left:
-            box.terminal.remark("They differ; try again.")
+            box.terminal.remark("The passphrases differ; try again.")
     raise Failed(
-        f"the two passphrases differed {PASSPHRASE_TRIES_MAX} times, so no recovery key was made",
+        f"the two passphrases differed {PASSPHRASE_TRIES_MAX} times, so no recovery key was created",
         remedy="run holdfast init again; nothing was written",
         code="declined",
     )
@@ -162,8 +169,8 @@ def _say(args: Namespace, box: Toolbox, name: str, operators: list[Operator], id
         }
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
-    box.terminal.say(f"Made fleet {name} in {args.directory}: {', '.join(files)}")
+    box.terminal.say(f"Created fleet {name} in {args.directory}: {', '.join(files)}")
     box.terminal.say("Operators: " + ", ".join(f"{o.name} (grade {o.grade})" for o in operators))
-    box.terminal.say(f"Trust digest (the fleet id once applied): {identity}")
+    box.terminal.say(f"Fleet id: {identity}  (for: holdfast hub init --trust)")
     box.terminal.say(f"Next:\n  cd {quote(args.directory)}\n  holdfast plan\n  holdfast apply")
     return 0

@@ -1,4 +1,4 @@
-"""Issuing certificates of nodes: which one a node reports, and whether it is bound to the node's role."""
+"""Issuing certificates of nodes: which one a node reports, and whether it is limited to the node's role."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def issuer_of(one: VerifiedReport) -> bytes:
 
 
 def unfit(der: bytes, node: str, applied: Applied, read: Read, now_s: float) -> str | None:
-    """Why this certificate must not be used, pinned or not: it could issue for more than its node's role. Else None."""
+    """Why this certificate must not be used: it could issue for names beyond its node's role. None: it is fit."""
     allowed = rules.constraints(node, applied.node(node).roles, applied.fleet().settings)
     try:
         return rules.issuer_complaint(read(der), allowed, now_s)
@@ -43,8 +43,8 @@ def unfit(der: bytes, node: str, applied: Applied, read: Read, now_s: float) -> 
 
 
 def fit_only(known: Identities, applied: Applied, read: Read, now_s: float) -> Identities:
-    """Pin a new certificate only if it is bound as its node's role demands: an attacker on a node would want one that
-    may issue for every name. Only certificates that would change are read."""
+    """Pin a new certificate only if it is limited to its node's role: an attacker on a node could report one that may
+    issue for every name. Only certificates that would change are read."""
     proven, doubts = dict(known.proven), list(known.doubts)
     for name, identity in known.proven.items():
         recorded = applied.table.entries[f"node.{name}"].identity
@@ -54,5 +54,5 @@ def fit_only(known: Identities, applied: Applied, read: Read, now_s: float) -> I
         why = unfit(identity.certificate, name, applied, read, now_s)
         if why is not None:
             proven[name] = replace(identity, issuer=pinned[0], certificate=pinned[1])
-            doubts.append(f"node.{name}: its issuing certificate is not recorded: {why}")
+            doubts.append(f"node.{name}: its issuing certificate is not pinned: {why}")
     return replace(known, proven=proven, doubts=tuple(doubts))

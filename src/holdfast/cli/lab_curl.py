@@ -1,4 +1,4 @@
-"""`holdfast lab curl URL`: fetch something as a client outside the fleet does."""
+"""`holdfast lab curl URL`: fetch a URL as a client outside the fleet."""
 
 from argparse import REMAINDER, Namespace
 
@@ -7,9 +7,9 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-curl --fail --silent --show-error with the lab's CA bundle. A public name (*.example.test) leads to the edge that
-answers for it, an internal one (*.svc.lab.test) to where the nodes' DNS says, a node's name to the node. Everything
-after URL is curl's, so its flags come last: --http2, --include, --data and whatever else it knows.
+Runs curl --fail --silent --show-error with the lab's CA bundle. A public name (*.example.test) resolves to its edge, an
+internal name (*.svc.lab.test) as the nodes' DNS resolves it, and a node's name to the node. Everything after URL is
+passed to curl, so its flags come last: --http2, --include, --data and others.
 
 examples:
   holdfast lab curl https://hello.example.test/
@@ -22,7 +22,7 @@ examples:
 def declare(parser: Parser) -> None:
     lab_dir.declare(parser)
     parser.add_argument("url", metavar="URL")
-    parser.add_argument("arguments", metavar="CURL-ARGS", nargs=REMAINDER, help="handed on to curl")
+    parser.add_argument("arguments", metavar="CURL-ARGS", nargs=REMAINDER, help="passed to curl")
 
 
 def run(args: Namespace, box: Toolbox) -> int:

@@ -1,4 +1,4 @@
-"""`holdfast lab cut A [B]`: nothing passes between A and B, or between A and everybody."""
+"""`holdfast lab cut A [B]`: drop all traffic between A and B, or between A and all others."""
 
 from argparse import Namespace
 
@@ -7,7 +7,7 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-Frames are dropped on the bridge, both ways, also those of connections that exist. Cuts add up until `lab heal`.
+The bridge drops frames in both directions, also of open connections. Cuts add up until `holdfast lab heal`.
 
 examples:
   holdfast lab cut w1
@@ -18,10 +18,12 @@ examples:
 def declare(parser: Parser) -> None:
     lab_dir.declare(parser)
     parser.add_argument("node", metavar="A")
-    parser.add_argument("other", metavar="B", nargs="?", help="default: everybody, the host included")
+    parser.add_argument("other", metavar="B", nargs="?", help="default: all nodes and the host")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     lab_dir.lab(args, box).cut(args.node, args.other)
-    box.terminal.remark(f"{args.node} is cut from {args.other or 'everybody'}; holdfast lab heal mends it")
+    box.terminal.remark(
+        f"{args.node} is cut from {args.other or 'all nodes and the host'}; holdfast lab heal ends all cuts"
+    )
     return 0

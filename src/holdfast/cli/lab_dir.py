@@ -1,4 +1,4 @@
-"""Where the lab is: the flag every `lab` verb takes."""
+"""The flag --dir of every `lab` verb: where the lab is."""
 
 from argparse import Namespace
 

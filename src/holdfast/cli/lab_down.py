@@ -1,4 +1,4 @@
-"""`holdfast lab down`: no namespace, mount, link, process or container stays."""
+"""`holdfast lab down`: remove every namespace, mount, link, process and container of the lab."""
 
 from argparse import Namespace
 
@@ -7,8 +7,8 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-Works on whatever is left of a lab: half made, killed, partly gone. Its directory goes too, D/fleet and D/operator
-included: copy first what you want to keep.
+Works on every lab: incomplete, killed or partly removed. The lab's directory is deleted too, with D/fleet and
+D/operator: first copy what you want to keep.
 
 examples:
   holdfast lab down

@@ -1,4 +1,4 @@
-"""`holdfast lab env`: the variables that make every command speak to the lab."""
+"""`holdfast lab env`: print the variables that make every command use the lab."""
 
 from argparse import Namespace
 from shlex import quote

@@ -1,4 +1,4 @@
-"""`holdfast lab exec NODE -- CMD`: a command inside a node."""
+"""`holdfast lab exec NODE -- CMD`: run a command inside a node."""
 
 from argparse import REMAINDER, Namespace
 
@@ -8,8 +8,8 @@ from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 
 DETAILS = """\
-Runs in the node's namespaces with the variables of `lab env`; your paths are visible, except /run, /srv,
-/var/lib/holdfast and /var/lib/containers, which are the node's own. Its exit code is the command's.
+Runs the command in the node's namespaces with the variables of `lab env`. The host's files are visible, except /run,
+/srv, /var/lib/holdfast and /var/lib/containers, which the node has for itself. The exit code is that of the command.
 
 examples:
   holdfast lab exec w1 -- podman ps
@@ -27,5 +27,5 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
-        raise Invalid("there is no command to run", remedy=f"holdfast lab exec {args.node} -- CMD", code="usage")
+        raise Invalid("no command was given", remedy=f"holdfast lab exec {args.node} -- CMD", code="usage")
     return lab_dir.lab(args, box).run_inside(args.node, command)

@@ -1,4 +1,4 @@
-"""`holdfast lab fast`: seconds instead of minutes until silence is noticed."""
+"""`holdfast lab fast`: detect silent nodes within seconds instead of minutes."""
 
 from argparse import Namespace
 
@@ -7,8 +7,8 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-The hub starts again at a quick pace and the agents take it over: heartbeat and poll every second, a silent node is
-unhealthy within 5 s.
+Restarts the hub with --pace fast; the agents follow: they check in every second, and a silent node is unhealthy within
+5 s.
 
 examples:
   holdfast lab fast

@@ -1,4 +1,4 @@
-"""`holdfast lab heal`: every cut is mended."""
+"""`holdfast lab heal`: end every cut."""
 
 from argparse import Namespace
 
@@ -18,5 +18,5 @@ def declare(parser: Parser) -> None:
 
 def run(args: Namespace, box: Toolbox) -> int:
     lab_dir.lab(args, box).heal()
-    box.terminal.remark("every cut is mended")
+    box.terminal.remark("All cuts are removed.")
     return 0

@@ -1,4 +1,4 @@
-"""`holdfast lab image load FILE|build DIR`: an image of your own in the lab's registry."""
+"""`holdfast lab image load FILE|build DIR`: put your own image into the lab's registry."""
 
 from argparse import Namespace
 
@@ -10,8 +10,8 @@ from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 
 DETAILS = """\
-load takes what `podman save` wrote; build takes a directory with a Containerfile, in which ARG REGISTRY is the lab's
-registry. Prints the name under which every node finds the image.
+load takes a file written by `podman save`; build takes a directory with a Containerfile, in which ARG REGISTRY is the
+lab's registry. Prints the name by which every node can pull the image.
 
 examples:
   holdfast lab image load app.tar
@@ -29,7 +29,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     lab = lab_dir.lab(args, box)
     if args.action == "load" and args.name is not None:
-        raise Invalid("--name goes with build; a saved image has its name", remedy="leave --name out", code="usage")
+        raise Invalid("--name is only for build; a saved image has a name already", remedy="omit --name", code="usage")
     loads = args.action == "load"
     names = lab.load_image(args.source) if loads else lab.build_image(args.source, args.name)
     if args.json:

@@ -1,4 +1,4 @@
-"""`holdfast lab kill NODE|hub`: a power cut for a node, or the end of one process."""
+"""`holdfast lab kill NODE|hub`: simulate a power cut of a node, or kill one process."""
 
 from argparse import Namespace
 
@@ -7,8 +7,8 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-NODE: every process of it goes at once, containers included; its disk stays. --agent: only the agent. `hub`: only the
-hub's process.
+NODE: kills every process of the node at once, containers included; its disk stays. --agent: kills only the agent.
+`hub`: kills only the hub's process.
 
 examples:
   holdfast lab kill w1
@@ -26,5 +26,5 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     lab_dir.lab(args, box).kill(args.target, args.agent)
     what = f"the agent of {args.target}" if args.agent else args.target
-    box.terminal.remark(f"{what} is off; holdfast lab start {args.target} brings it back")
+    box.terminal.remark(f"Killed {what}; holdfast lab start {args.target} starts it again")
     return 0

@@ -1,4 +1,4 @@
-"""`holdfast lab start NODE|hub`: what was killed comes back."""
+"""`holdfast lab start NODE|hub`: start a killed node or hub again."""
 
 from argparse import Namespace
 
@@ -7,7 +7,7 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-A node boots with the disk it had and an empty /run; its agent (and the hub, on the hub's node) start with it.
+A node starts with its disk as it was and an empty /run. Its agent starts with it, and on the hub's node the hub too.
 
 examples:
   holdfast lab start w1

@@ -1,4 +1,4 @@
-"""`holdfast lab status`: the lab's machines, as this machine sees them."""
+"""`holdfast lab status`: the lab's nodes, as the host sees them."""
 
 from argparse import Namespace
 
@@ -10,7 +10,7 @@ from holdfast.cli.tools import Toolbox
 from holdfast.model.lab import LabNode
 
 DETAILS = """\
-Addresses, processes and directories on the host; what the fleet itself thinks is told by `holdfast node list`.
+Shows addresses, processes and directories on the host. `holdfast node list` shows the nodes as the fleet sees them.
 
 examples:
   holdfast lab status
@@ -31,7 +31,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     for node in status.nodes:
         box.terminal.say(_line(node))
     for one, other in lab.cuts():
-        box.terminal.say(f"cut: {one} from {other or 'everybody'}")
+        box.terminal.say(f"cut: {one} from {other or 'all nodes and the host'}")
     box.terminal.say(f"registry: {status.registry}")
     return 0
 

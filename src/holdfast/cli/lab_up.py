@@ -1,4 +1,4 @@
-"""`holdfast lab up`: a real fleet on this machine."""
+"""`holdfast lab up`: start a real fleet on this machine."""
 
 from argparse import Namespace
 
@@ -9,10 +9,10 @@ from holdfast.cli.tools import Toolbox
 NODES = "hub1:hub+worker,w1:worker,e1:edge"
 
 DETAILS = f"""\
-Each node has namespaces, an address in 100.64.0.0/10, a podman store and an agent of its own; a registry with example
-images is on the bridge between them. Returns once every node is enrolled and healthy. D/fleet is the fleet directory,
-D/operator the key that may sign everything. On a lab that is up, it starts what was killed and changes nothing else.
-Root only; several labs live side by side in different directories.
+Each node has its own namespaces, address in 100.64.0.0/10, podman store and agent; a registry with example images is on
+the bridge between them. Returns once every node has joined and is healthy. D/fleet is the fleet directory, D/operator
+is a key that can sign everything. If the lab is already up, the command starts what was killed and changes nothing
+else. Needs root. Several labs can run in different directories.
 
 examples:
   holdfast lab up && eval "$(holdfast lab env)" && holdfast node list

@@ -1,4 +1,4 @@
-"""Streams of several nodes, heard at once: a thread each, and one inbox whose fullness makes the nodes wait."""
+"""Log streams of several nodes: one thread each and one bounded inbox, which slows the nodes down when full."""
 
 import threading
 import time
@@ -22,12 +22,12 @@ TICK_S = 1.0
 
 
 class Inbox:
-    """Between the threads that hear and the one that prints."""
+    """The queue between the receiving threads and the printing one."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
         self._merging = Merging(nodes)
         self._turn = threading.Condition()
-        self.pending = set(nodes)  # not met yet
+        self.pending = set(nodes)  # no answer yet
         self.left: dict[str, HoldfastError | None] = {}
 
     def met(self, node: str) -> None:
@@ -35,13 +35,13 @@ class Inbox:
             self.pending.discard(node)
 
     def late(self, nodes: Iterable[str]) -> None:
-        """The others wait for these no longer."""
+        """Lines of other nodes are no longer held back for these."""
         with self._turn:
             for node in nodes:
                 self._merging.caught_up(node)
 
     def put(self, node: str, frame: Frame, at_most_s: float) -> bool:
-        """False: there is no room."""
+        """False: the inbox is full."""
         with self._turn:
             if isinstance(frame, StreamedLine):
                 if not self._turn.wait_for(lambda: self._merging.has_room(node), at_most_s):
@@ -53,7 +53,7 @@ class Inbox:
             return True
 
     def leave(self, node: str, why: HoldfastError | None) -> None:
-        """The first reason counts."""
+        """Only the first reason is kept."""
         with self._turn:
             self.left.setdefault(node, why)
             self.pending.discard(node)
@@ -61,7 +61,7 @@ class Inbox:
             self._turn.notify_all()
 
     def take(self, most: int, at_most_s: float) -> list[tuple[str, StreamedLine]]:
-        """As many lines as may be shown now; none if nothing came in time."""
+        """The lines that can be shown now; none if no line arrived in time."""
         with self._turn:
             found = self._next(most)
             if not found and self._turn.wait(at_most_s):
@@ -78,7 +78,7 @@ class Inbox:
 
 
 class Call(threading.Thread):
-    """One node's stream from the meeting to its end."""
+    """One node's stream, from connecting to its end."""
 
     def __init__(self, streams: CallerStreams, order: str, key: CallerKey, node: Pinned, inbox: Inbox) -> None:
         super().__init__(name=f"logs of {node.node}", daemon=True)
@@ -98,7 +98,7 @@ class Call(threading.Thread):
             self._listen(self._talk)
         except HoldfastError as trouble:
             why = trouble
-        except Exception as trouble:  # a mistake of ours must not look like silence
+        except Exception as trouble:  # a bug here must not look like a silent node
             why = Failed(f"{type(trouble).__name__}: {trouble}", remedy="report this", code="internal_error")
         finally:
             self.close()
@@ -106,7 +106,7 @@ class Call(threading.Thread):
             self._inbox.leave(self._pinned.node, why)
 
     def drop(self) -> None:
-        """Nobody waits for it any more; another call may have taken its place."""
+        """Close without reporting; another call may have replaced this one."""
         self._is_dropped = True
         self.close()
 
@@ -145,6 +145,6 @@ class Call(threading.Thread):
 
 def _cut(node: str) -> StreamCut:
     return StreamCut(
-        f"the stream from {node} was cut: the hub, its agent or the line to them is gone",
-        remedy="repeat the command (--since 1m shows what was missed); holdfast node list shows who is there",
+        f"the stream from {node} was cut: the hub, the agent or the connection to them failed",
+        remedy="repeat the command (--since 1m shows what was missed); holdfast node list shows the nodes",
     )

@@ -1,4 +1,4 @@
-"""How a line of a log is shown: whose it is, when it was said, and nothing that could move a cursor."""
+"""How a log line is shown: its source, its time, and no terminal control characters."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class Manner(Struct, frozen=True):
 
 
 class LogLines:
-    """Every source has a colour of its own as long as there are enough; names are aligned to the longest one seen."""
+    """Each source gets a colour (they repeat); names are aligned to the longest one so far."""
 
     def __init__(self, terminal: Terminal, manner: Manner) -> None:
         self._terminal = terminal
@@ -51,9 +51,9 @@ class LogLines:
 
 
 def moment(at_s: float) -> str:
-    """RFC 3339 in UTC, to the microsecond: lines follow each other quickly."""
+    """RFC 3339 in UTC, with microseconds."""
     from time import gmtime, strftime
 
-    sane = min(max(at_s, 0.0), 253402300799.0)  # a node may say anything
+    sane = min(max(at_s, 0.0), 253402300799.0)  # a node may report any number
     whole, part = divmod(round(sane * 1_000_000), 1_000_000)
     return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(whole))}.{part:06d}Z"

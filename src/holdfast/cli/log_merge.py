@@ -1,4 +1,4 @@
-"""Lines of several nodes as one: in order of time as long as somebody still tells what was, then as they come. Pure."""
+"""Merge log lines of several nodes: past lines by time, new lines as they arrive. Pure."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ WAITING_LINES = 512  # of one node
 
 
 class Merging:
-    """A node is `behind` until it has told what was before; for such a one the others wait, for no other."""
+    """A node is `behind` until it has sent its past lines; lines of other nodes wait for it until then."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
         self._lines: dict[str, deque[StreamedLine]] = {node: deque() for node in nodes}
@@ -22,11 +22,11 @@ class Merging:
         self._lines[node].append(line)
 
     def caught_up(self, node: str) -> None:
-        """Also when it left, or is not waited for any longer. More than once is no mistake."""
+        """Also called when the node left or is late. Calling it twice is harmless."""
         self._behind.discard(node)
 
     def next(self) -> tuple[str, StreamedLine] | None:
-        """The oldest line that is there, unless an older one may still come."""
+        """The oldest line, unless an older one may still arrive."""
         if any(not self._lines[node] for node in self._behind):
             return None
         there = [(lines[0].at_s, node) for node, lines in self._lines.items() if lines]

@@ -1,4 +1,4 @@
-"""Where the logs of a service are: on which nodes, and how each of them is recognised."""
+"""Which nodes have logs of a service, and the certificate that identifies each node."""
 
 from argparse import Namespace
 from difflib import get_close_matches
@@ -18,7 +18,7 @@ from holdfast.trust.certificates import listener_name
 
 
 def nodes(view: FleetView, service: str, component: str, only: str, args: Namespace) -> list[str]:
-    """Where it is placed, and wherever a node says it has a container of it: an old copy has logs, too."""
+    """The node where it is placed, and every node that reports a container of it: an old copy has logs too."""
     entry = view.applied.table.entries.get(f"service.{service}")
     here = {name for name, one in view.nodes.items() if component in _components(one, service)}
     if entry is None and not any(_components(one, service) for one in view.nodes.values()):
@@ -32,15 +32,15 @@ def nodes(view: FleetView, service: str, component: str, only: str, args: Namesp
         here.add(entry.node)
     if not here:
         raise Failed(
-            f"{service} runs nowhere: it is applied, but no node has it",
-            remedy=f"holdfast ps{repeated(args)} shows why; holdfast plan explains where it would go",
+            f"{service} is applied, but no node runs it",
+            remedy=f"holdfast ps{repeated(args)} shows why; holdfast plan --explain service.{service}",
             code="not_running",
         )
     return sorted(here)
 
 
 def _components(one: VerifiedReport, service: str) -> set[str]:
-    """Of which this node says it has containers; "" stands for any."""
+    """The components of which this node reports containers; "" stands for any."""
     told = one.report.containers if one.report is not None else ()
     found = {container.component for container in told if container.service == service}
     return found | {""} if found else found
@@ -52,7 +52,7 @@ def _unknown(view: FleetView, service: str) -> Invalid:
     hint = f"did you mean {close[0]}? " if close else ""
     return Invalid(
         f"there is no service {service!r} in the applied revision, and no node has a container of it",
-        remedy=f"{hint}there are: {', '.join(known) or 'none'}",
+        remedy=f"{hint}services are: {', '.join(known) or 'none'}",
         code="unknown_service",
     )
 
@@ -62,26 +62,26 @@ def _check_component(view: FleetView, service: str, component: str) -> None:
     if component not in known:
         raise Invalid(
             f"{service} has no component {component!r}",
-            remedy=f"there are: {', '.join(known)}",
+            remedy=f"components are: {', '.join(known)}",
             code="unknown_component",
         )
 
 
 def pinned(view: FleetView, node: str, args: Namespace) -> Pinned:
-    """Its issuing certificate comes from its report; only the digest in the signed revision makes it worth anything."""
+    """The issuing certificate comes from the node's report; the digest in the signed revision proves it."""
     entry = view.applied.table.entries[f"node.{node}"]
     issuer = issuers.issuer_of(view.nodes[node])
     declared = _declared(view.applied, node)
     if not issuer or declared is None:
         raise Conflict(
-            f"{node} has not told which certificates are its own, so nothing could prove that it is the one who speaks",
-            remedy=f"holdfast node show {node}{repeated(args)}; it tells with its next report",
+            f"{node} has not reported its certificate yet, so its identity cannot be verified",
+            remedy=f"repeat the command after its next report; holdfast node show {node}{repeated(args)} shows its age",
             code="not_pinned",
         )
     if entry.identity is UNSET or canonical.digest(issuer) != entry.identity.issuer:
         raise Conflict(
             f"revision {view.applied.head.number} does not pin the issuing certificate that {node} has now",
-            remedy=f"holdfast apply{repeated(args)} records it; then repeat the command",
+            remedy=f"holdfast apply{repeated(args)} pins it; then repeat the command",
             code="not_pinned",
         )
     return Pinned(node, issuer, listener_name(node, declared.roles, view.applied.fleet().settings))

@@ -1,4 +1,4 @@
-"""`holdfast logs`: what the containers of a service say, of all its nodes at once, sealed from the hub in between."""
+"""`holdfast logs`: the output of a service's containers on all its nodes, encrypted end to end."""
 
 import re
 from argparse import Namespace
@@ -27,13 +27,13 @@ from holdfast.trust import orders
 from holdfast.wire import stream as wire
 
 DETAILS = """\
-Shows what containers wrote, oldest first, every line with its node, component and replica. With -f it goes on, also
-over an update: the new container is followed when it comes. Ctrl-C ends it.
+Shows the output of the containers, oldest first, each line with its node, component and replica. With -f it continues
+with new lines, also across an update: it then follows the new container. Ctrl-C ends it.
 
-The hub passes the stream on and cannot read it: it is encrypted between this command and the node, whose certificate
-the signed revision pins. Opening it is a signed order of grade apply.
+The hub relays the stream and cannot read it: it is encrypted between this command and the node, whose certificate is
+pinned in the signed revision. Opening a stream is a signed order of grade apply.
 
-Control characters in the logs are shown, not obeyed; --raw leaves them in, for a pipe or a file.
+Control characters in the logs are made visible; --raw keeps them, for a pipe or a file.
 
 examples:
   holdfast logs web
@@ -42,24 +42,24 @@ examples:
   holdfast logs web --json | jq -r .text
 """
 
-EXPIRES_S = 120  # a node that fetches the order later finds nobody listening
-GRACE_S = 3.0  # so long the others wait for a node that has not answered
+EXPIRES_S = 120  # a node that fetches the order later finds no listening command
+GRACE_S = 3.0  # lines of other nodes wait this long for a node that has not answered
 ANSWER_S = 45.0  # an agent in the middle of a rollout looks for orders every thirty
 ASK_AGAIN_S = 1.0
-TRIES = 3  # two people may have taken the same counter
+TRIES = 3  # two operators may have used the same counter
 BATCH = 256
 NOT_RUNNING = "not_running"
 _REFUSED = ("refused", "failed", "expired")
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SVC[/COMPONENT]", help="the service, or one component of it")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on with what is being written")
+    parser.add_argument("service", metavar="SVC[/COMPONENT]", help="name of the service, or one component of it")
+    parser.add_argument("-f", "--follow", action="store_true", help="continue with new lines")
     parser.add_argument("--tail", metavar="N", default="all", help="only the last N lines of each container")
-    parser.add_argument("--since", metavar="TIME", default="", help="only what is newer: 10m, 2h, or an RFC 3339 time")
-    parser.add_argument("-t", "--timestamps", action="store_true", help="say when each line was written")
-    parser.add_argument("-n", "--node", metavar="NODE", default="", help="of this node only")
-    parser.add_argument("--raw", action="store_true", help="leave control characters in (not on a terminal)")
+    parser.add_argument("--since", metavar="TIME", default="", help="only newer lines: 10m, 2h, or an RFC 3339 time")
+    parser.add_argument("-t", "--timestamps", action="store_true", help="show the time of each line")
+    parser.add_argument("-n", "--node", metavar="NODE", default="", help="logs of this node only")
+    parser.add_argument("--raw", action="store_true", help="keep control characters (not on a terminal)")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -69,7 +69,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.raw and box.terminal.is_shown():
         raise Invalid(
             "--raw would let the logs control this terminal",
-            remedy=f"leave it out, or send the output elsewhere: holdfast logs {args.service} --raw | less",
+            remedy=f"omit --raw, or send the output to a pipe: holdfast logs {args.service} --raw | less",
             code="usage",
         )
     view = fleet_view.look(args, box)
@@ -88,9 +88,9 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _ended(left: dict[str, HoldfastError | None], box: Toolbox) -> int:
-    """One node's trouble is the command's; of several, each is told and the worst remains.
+    """Raise the worst error of all nodes, and warn about the others.
 
-    That a node has no container (yet, or any more) is none as long as another one had something to tell.
+    A node without a container is not an error as long as another node sent its logs.
     """
     troubles = sorted((why for why in left.values() if why is not None), key=lambda why: why.exit_code)
     is_told = len(troubles) < len(left) and all(why.code == NOT_RUNNING for why in troubles)
@@ -140,14 +140,14 @@ def _moment(text: str) -> float:
         return found.timestamp()
     except (ValueError, OverflowError):
         raise Invalid(
-            f"--since {text!r} is no time",
-            remedy="write --since 10m, or a moment with its zone: --since 2026-03-01T12:00:00Z",
+            f"--since {text!r} is not a time",
+            remedy="write --since 10m, or a time with its zone: --since 2026-03-01T12:00:00Z",
             code="usage",
         ) from None
 
 
 class Ordering(Struct, frozen=True):
-    """How one node is asked to open its end."""
+    """Signs and submits the order that asks one node to open a stream."""
 
     view: FleetView
     desk: OrderDesk
@@ -158,7 +158,7 @@ class Ordering(Struct, frozen=True):
     args: Namespace
 
     def call(self, node: str, inbox: Inbox, leap: int = 0) -> tuple[str, Call]:
-        """The order's id, and a call that is not started yet. A key of its own: no stream stands for another."""
+        """The order's id, and a call that is not started yet. Each stream has its own key."""
         pinned: Pinned = log_sources.pinned(self.view, node, self.args)
         key = self.streams.key()
         signed, id = self._signed(node, replace(self.wanted, caller=key.certificate), leap)
@@ -175,7 +175,7 @@ class Ordering(Struct, frozen=True):
             applied.fleet_id, node, target, "logs", said, counter, nonce, id, now_s, now_s + EXPIRES_S
         )
         signed = SignedOrder(content, spoken, (self._signer().sign(content, NAMESPACE),))
-        orders.verify(signed, applied.fleet_id, node, applied.trust, now_s)  # what the node would refuse is not sent
+        orders.verify(signed, applied.fleet_id, node, applied.trust, now_s)  # do not send what the node would refuse
         return signed, id
 
     def _signer(self) -> Signer:
@@ -191,7 +191,7 @@ class Ordering(Struct, frozen=True):
 
 
 class Listening:
-    """All the calls of one command, from the orders to the last line."""
+    """All streams of one command, from the orders to the last line."""
 
     def __init__(self, ordering: Ordering, names: Sequence[str], lines: LogLines, box: Toolbox) -> None:
         self._ordering = ordering
@@ -203,7 +203,7 @@ class Listening:
         self.inbox = Inbox(names)
 
     def begin(self) -> None:
-        """A node that cannot even be asked does not keep the others from speaking."""
+        """A node that cannot be called does not stop the others."""
         for node in self._names:
             try:
                 self._calls[node] = self._ordering.call(node, self.inbox)
@@ -218,7 +218,7 @@ class Listening:
         began_s = clock.monotonic_s()
         ask_s = began_s + ASK_AGAIN_S / 3
         while True:
-            is_over = len(inbox.left) == len(self._names)  # asked first: whoever left has said everything
+            is_over = len(inbox.left) == len(self._names)  # read before taking lines: a node that left has sent all
             found = inbox.take(BATCH, 0.2)
             if found:
                 self._box.terminal.say("\n".join(self._lines.text(node, said) for node, said in found))
@@ -233,7 +233,7 @@ class Listening:
                 ask_s = clock.monotonic_s() + ASK_AGAIN_S
 
     def _ask(self, waited_s: float) -> None:
-        """What became of the orders of nodes that have not come."""
+        """Check the orders of nodes that have not connected."""
         for node in sorted(self.inbox.pending):
             id, call = self._calls[node]
             view = _found(self._ordering.desk.orders(node, order_fleet.ORDERS_SEEN), id)
@@ -248,7 +248,7 @@ class Listening:
         result = view.result
         tries = self._tries[node] = self._tries.get(node, 1) + 1
         if result is not None and result.code == "replayed" and tries <= TRIES:
-            leap = int(self._box.random_hex(1), 16) % 32  # whoever took our counter may be taking the next one, too
+            leap = int(self._box.random_hex(1), 16) % 32  # the other command may use the next counter too
             self._calls[node] = self._ordering.call(node, self.inbox, leap)
             self._calls[node][1].start()
             return
@@ -271,12 +271,14 @@ def _words(view: OrderView) -> HoldfastError:
         )
     family = Failed if view.state == "failed" else NotPermitted
     remedy = result.remedy or f"holdfast node show {view.node}"
-    return family(f"{view.node} opens no stream: {result.message}", remedy=remedy, code=result.code or view.state)
+    return family(
+        f"{view.node} refused to open a log stream: {result.message}", remedy=remedy, code=result.code or view.state
+    )
 
 
 def _silent(node: str, args: Namespace) -> Unreachable:
     return Unreachable(
-        f"{node} has not answered within {ANSWER_S:.0f} s",
-        remedy=f"holdfast node show {node}{repeated(args)} shows when it was heard last",
+        f"{node} did not answer within {ANSWER_S:.0f} s",
+        remedy=f"holdfast node show {node}{repeated(args)} shows its last contact",
         code="no_answer",
     )

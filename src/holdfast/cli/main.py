@@ -1,4 +1,4 @@
-"""The frame every command runs in: find the verb, parse, run, turn errors into exit codes. Knows no verb's business."""
+"""Run one command: find the verb, parse, run, turn errors into exit codes."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -21,21 +21,21 @@ def run(argv: Sequence[str], box: Toolbox) -> int:
         if verb not in VERBS:
             if verb in nouns() and set(rest) & {"-h", "--help"}:
                 return _verbs_of(verb, terminal)
-            raise _unknown(verb)
+            raise _unknown(verb, rest)
         return _run_verb(verb, rest, box)
     except HoldfastError as trouble:
         report(trouble, terminal, as_json)
         return trouble.exit_code
     except SystemExit as leaving:  # argparse after --help
         return leaving.code if isinstance(leaving.code, int) else 0
-    except BrokenPipeError:  # whoever read the output had enough; not a failure of this machine
+    except BrokenPipeError:  # the reader of the output closed the pipe; not a failure of this machine
         raise
-    except OSError as trouble:  # a disk that dies may say so anywhere (R06)
+    except OSError as trouble:  # a failing disk can raise anywhere (R06)
         said = _system_trouble(trouble)
         report(said, terminal, as_json)
         return said.exit_code
     except KeyboardInterrupt:
-        terminal.remark("interrupted; nothing more was done")
+        terminal.remark("Interrupted.")
         return 130
 
 
@@ -53,18 +53,18 @@ def _system_trouble(trouble: OSError) -> HoldfastError:
     where = f"{trouble.filename}: " if trouble.filename else ""
     if isinstance(trouble, PermissionError):
         return NotPermitted(
-            f"this user may not do that: {where}{trouble.strerror or trouble}",
-            remedy="repeat it as the user it belongs to, or with sudo",
+            f"permission denied for this user: {where}{trouble.strerror or trouble}",
+            remedy="repeat the command as the owner, or with sudo",
         )
     return Failed(
         f"the operating system refused: {where}{trouble.strerror or trouble}",
-        remedy="check the disk, how it is mounted and who may read it; then repeat the command",
+        remedy="check the disk, its mount options and the file modes; then repeat the command",
         code="system_error",
     )
 
 
 def report(trouble: HoldfastError, terminal: Terminal, as_json: bool) -> None:
-    """What, why, remedy; with --json one object on stderr."""
+    """Print message and remedy; with --json one object on stderr."""
     if as_json:
         import msgspec
 
@@ -110,14 +110,20 @@ Start here:
   holdfast init myfleet && cd myfleet && holdfast plan && holdfast apply"""
 
 
-def _unknown(verb: str) -> Invalid:
+def _unknown(verb: str, rest: Sequence[str]) -> Invalid:
     from difflib import get_close_matches
 
     if verb in nouns():
-        second = ", ".join(f"`holdfast {known}`" for known in VERBS if known.startswith(verb + " "))
-        return Invalid(f"`holdfast {verb}` needs a second word", remedy=f"one of: {second}", code="usage")
+        second = [known for known in VERBS if known.startswith(verb + " ")]
+        listed = f"one of: {', '.join(f'`holdfast {known}`' for known in second)}"
+        given = flags.first_word(rest)
+        if not given:
+            return Invalid(f"`holdfast {verb}` needs a verb", remedy=listed, code="usage")
+        near = get_close_matches(f"{verb} {given}", second, n=1)
+        hint = f'did you mean "{near[0]}"? ' if near else ""
+        return Invalid(f'unknown command "{verb} {given}"', remedy=hint + listed, code="usage")
     if verb in LATER or verb in LATER_PAIRS:
-        remedy = "holdfast --help lists what is built; the README says what comes next"
+        remedy = "holdfast --help lists the commands that are built"
         return Invalid(f"`holdfast {verb}` is not built yet", remedy=remedy, code="not_built")
 
     close = get_close_matches(verb, VERBS, n=1)

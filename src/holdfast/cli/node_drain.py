@@ -1,4 +1,4 @@
-"""`holdfast node drain NODE`: a signed revision that empties a node of what can move, and keeps new services off it."""
+"""`holdfast node drain NODE`: a signed revision that moves services off a node and places no new ones there."""
 
 from argparse import Namespace
 from shlex import quote
@@ -15,10 +15,10 @@ from holdfast.model.plan import Plan
 from holdfast.planning.drain import plan_drain
 
 DETAILS = """\
-Before maintenance: services without data that are not pinned move to other workers, chosen as always; each is started
-there and proven before this node lets go of it. What is pinned or has data stays and runs on, and is listed with what
-would move it. A drained node takes no new services, through every later plan, until `--undo`; nothing moves back by
-itself. Needs grade apply, for protected services grade destroy; with -o it is saved for others to sign.
+For use before maintenance. Services without data that are not pinned move to other workers; each is started there and
+proven healthy before this node stops its copy. Services that are pinned or have data stay and keep running; the plan
+lists them with the command that would move them. A drained node gets no new services until `--undo`; services do not
+move back automatically. Needs grade apply, for protected services grade destroy; -o saves the plan for others to sign.
 
 examples:
   holdfast node drain w1
@@ -28,17 +28,19 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("node", metavar="NODE", help="the node")
-    parser.add_argument("--undo", action="store_true", help="let it take services again")
+    parser.add_argument("node", metavar="NODE", help="name of the node")
+    parser.add_argument("--undo", action="store_true", help="allow services on it again")
     parser.add_argument("-o", "--out", metavar="FILE", help="save the plan so that others can sign it; change nothing")
     parser.add_argument("--detach", action="store_true", help=DETACH)
-    parser.add_argument("--adopt", action="store_true", help="go on although fleet.lock is behind")
+    parser.add_argument("--adopt", action="store_true", help="continue although fleet.lock is behind")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     current = session.begin(args, box)
     if current.applied is None or current.hub is None:
-        raise Conflict("nothing was applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied")
+        raise Conflict(
+            "nothing has been applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied"
+        )
     name = args.node.removeprefix("node.")
     found = plan_drain(name, current.applied, current.hub.observations(), args.undo)
     if args.out:

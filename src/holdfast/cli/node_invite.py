@@ -1,4 +1,4 @@
-"""`holdfast node invite`: a signed invitation for one machine, as one word to paste there."""
+"""`holdfast node invite`: a signed invite for one machine, as a token to paste there."""
 
 import re
 from argparse import Namespace
@@ -24,12 +24,12 @@ from holdfast.model.verified_report import VerifiedReport
 from holdfast.trust import enrolment
 
 DETAILS = """\
-Prints one word, the join token. On the new machine: `holdfast agent join -` reads it. The token works once, for this
-node alone, until it expires; whoever has it may become this node, so treat it as a password: pipe it, and keep it out
-of command lines, which everybody on a machine can see. The node must be in the applied revision. A node that has a key
-already needs --replace, and the machine before it is shut out when the new one joins; such an invite is good as long as
-that very key is the node's. Run `holdfast apply` once the machine joined: the revision then records its key. That is
-possible until 7 days after the token expired; then the machine has to be invited again.
+Prints the join token. On the new machine, `holdfast agent join -` reads it. The token works once, for this node only,
+until it expires. Any machine that has it can join as this node, so treat it as a password: pipe it, and keep it out of
+command lines, which all users of a machine can see. The node must be in the applied revision. A node that already has a
+key needs --replace; when the new machine joins, the old one is shut out. Such an invite is valid only as long as the
+node has that key. Run `holdfast apply` once the machine has joined: the revision then records its key. That is possible
+until 7 days after the token expired; after that, invite the machine again.
 
 Signed with your key, which must be of grade destroy.
 
@@ -41,9 +41,9 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the node, as it is called under [[nodes]]")
-    parser.add_argument("--expires", metavar="TIME", default="1h", help="good for so long, up to 7d (default 1h)")
-    parser.add_argument("--replace", action="store_true", help="may take the place of a key the node has already")
+    parser.add_argument("name", metavar="NAME", help="name of the node under [[nodes]]")
+    parser.add_argument("--expires", metavar="TIME", default="1h", help="validity, up to 7d (default 1h)")
+    parser.add_argument("--replace", action="store_true", help="replace the key that the node already has")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -53,16 +53,16 @@ def run(args: Namespace, box: Toolbox) -> int:
     known = fleet_view.node(view, args.name, args)
     if (known.view.joined or known.key) and not args.replace:
         raise Conflict(
-            f"{args.name} has joined already",
-            remedy=f"holdfast node invite {args.name} --replace{repeated(args)}, if a new machine shall take its place",
+            f"{args.name} has already joined",
+            remedy=f"only if a new machine replaces it: holdfast node invite {args.name} --replace{repeated(args)}",
             code="already_joined",
         )
     pin = hub_identity.of(args.fleet, box.disk, box.environ).pin
     if not pin:
         raise Invalid(
-            "fleet.toml does not say which key the hub has, so the new machine could not recognise it",
-            remedy="write hub_key under [fleet] (holdfast hub init, hub run and hub check print it) and apply; "
-            "then invite again",
+            "fleet.toml has no hub_key, so the new machine could not identify the hub",
+            remedy="write hub_key under [fleet] (holdfast hub init, hub run and hub check print it), then: "
+            "holdfast apply; then invite again",
             code="no_hub_key",
         )
     invite, token = _invite(args, view.applied, known, view.target, pin, valid_s, box)
@@ -77,7 +77,9 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
     box.terminal.say(token)
-    box.terminal.remark(f"Good once, until {rfc3339(invite.expires_s)}. On that machine: holdfast agent join -")
+    box.terminal.remark(
+        f"The token works once, until {rfc3339(invite.expires_s)}. On that machine: holdfast agent join -"
+    )
     return 0
 
 
@@ -124,18 +126,18 @@ def _invite(
 
 
 def _over(known: VerifiedReport, applied: Applied) -> str:
-    """The key to be replaced: what the revision records, also if it was revoked, else what the machine joined with."""
+    """The key to be replaced: the recorded one, also if it was revoked, else the one the machine joined with."""
     return recorded_key(applied, known.view.name) or known.key or known.view.key
 
 
 def _moment(known: VerifiedReport, applied: Applied, now_s: int) -> int:
-    """Younger than a revocation, also within its very second: what was signed before it lets nobody in."""
+    """At least one second after a revocation: an invite that was signed before it is refused."""
     if known.view.revocation is None:
         return now_s
     try:
         said = enrolment.verify_revocation(known.view.revocation, applied.fleet_id, applied.trust)
     except HoldfastError:
-        return now_s  # not what operators signed, so it shuts nobody out
+        return now_s  # not signed by operators, so it has no effect
     return max(now_s, said.revoked_s + 1)
 
 
@@ -144,6 +146,6 @@ def _seconds(text: str) -> float:
     seconds = duration.milliseconds(text) / 1000 if fits else 0
     if not 1 <= seconds <= INVITE_S_MAX:
         raise Invalid(
-            f"--expires {text!r} is not a time that an invite can be good for", remedy="write it as 15m, 12h or 7d"
+            f"--expires {text!r}: an invite must be valid for 1 second to 7 days", remedy="write it as 15m, 12h or 7d"
         )
     return seconds

@@ -1,4 +1,4 @@
-"""`holdfast node list`: every node, how it is, and whose word that is."""
+"""`holdfast node list`: every node with its status and the age of its signed report."""
 
 from argparse import Namespace
 from typing import Any
@@ -18,10 +18,10 @@ from holdfast.model.verified_report import VerifiedReport
 
 DETAILS = """\
 One line per node of the applied revision: name, roles, status (healthy, unhealthy, unknown), the revision it accepted,
-address, and how old its own signed word is. "verified by w1, 4 s ago" was checked on this machine against the node's
-key; a hub cannot make that up. A node is called healthy only as long as it says so itself: without a word of its own,
-or with an old one, it is unknown, whatever the hub says. Facts about a machine (memory, disk) are what the node claims.
-A drained node takes no new services (holdfast node drain).
+its address, its last contact with the hub, and the age of its signed report. "signed by w1, 4 s ago": this machine
+verified the report with the node's key, so the hub cannot forge it. A node is healthy only while its own signed report
+says so; without a report, or with an old one, it is unknown, whatever the hub answers. Facts about a machine (memory,
+disk) are claims of the node. A drained node gets no new services (holdfast node drain).
 
 examples:
   holdfast node list
@@ -32,7 +32,7 @@ STYLES = {"healthy": "green", "unhealthy": "red", "unknown": "yellow"}
 
 
 def declare(parser: Parser) -> None:
-    """Takes nothing of its own."""
+    """No arguments of its own."""
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -43,16 +43,16 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
     if not found:
-        box.terminal.remark("There are no nodes; add [[nodes]] to fleet.toml and apply.")
+        box.terminal.remark("There are no nodes. Add [[nodes]] to fleet.toml, then: holdfast apply")
     elif not view.ready:
-        box.terminal.remark("The hub started a moment ago and is still listening for its nodes.")
+        box.terminal.remark("The hub has just started and is still waiting for its nodes to check in.")
     for line in _aligned([_row(one, view.applied) for one in found], box.terminal):
         box.terminal.say(line)
     return 0
 
 
 def describe(one: VerifiedReport, applied: Applied) -> dict[str, Any]:
-    """Stable keys; `verified` says whether `accepted`, `state` and `claimed` are the node's own signed word."""
+    """Stable keys; `verified`: `accepted`, `state` and `claimed` are from the node's own signed report."""
     view, pulse, report = one.view, one.pulse, one.report
     return {
         "name": view.name,

@@ -1,4 +1,4 @@
-"""`holdfast node revoke`: shut one node's key out at once. Nothing on the machine is stopped or deleted."""
+"""`holdfast node revoke`: refuse one node's key at once. Stops and deletes nothing on the machine."""
 
 from argparse import Namespace
 
@@ -13,10 +13,10 @@ from holdfast.model.applied import recorded_key
 from holdfast.model.invite import REVOKE_NAMESPACE, Revocation, SignedRevocation
 
 DETAILS = """\
-From the moment this returns the hub refuses everything that node's key signs, and ends what it holds open for it. The
-machine keeps running what it runs; to give its place to another one: `holdfast node invite NAME --replace`. Run
-`holdfast apply` at once as well: until then the applied revision still names the key, and a hub that lost its ledger,
-or that an attacker holds, would take it for the node's. Needs your signature of grade destroy.
+When this returns, the hub refuses everything that the node's key signs, and has closed its open connections. The
+machine keeps its services running. To replace the machine: `holdfast node invite NAME --replace`. Run `holdfast apply`
+at once as well: until then the applied revision still names the key, and a hub that lost its ledger, or that an
+attacker controls, would accept it. Needs your signature of grade destroy.
 
 examples:
   holdfast node revoke w2
@@ -25,23 +25,23 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the node")
+    parser.add_argument("name", metavar="NAME", help="name of the node")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
-    keeper = fleet_view.keeper(view, "keys are refused")
+    keeper = fleet_view.keeper(view, "keys are revoked")
     known = fleet_view.node(view, args.name, args)
     key = known.key or known.view.key or recorded_key(view.applied, args.name)
     if not key:
         raise Conflict(
-            f"{args.name} has no key that could be revoked: "
-            + ("it was revoked already" if known.view.revoked else "it has not joined"),
+            f"{args.name} has no key to revoke: "
+            + ("it is already revoked" if known.view.revoked else "it has not joined"),
             remedy=f"holdfast node list{repeated(args)}",
             code="not_joined",
         )
     shown = ssh_key.fingerprint(ssh_key.parse(key))
-    question = f"Shut out {args.name} ({shown})?"
+    question = f"Revoke the key of {args.name} ({shown})?"
     if not box.terminal.confirm(question, "run the same command with --yes"):
         raise Failed("not revoked: the answer was not yes", remedy="nothing was changed", code="declined")
     content = canonical.encode(Revocation(view.applied.fleet_id, args.name, key, int(box.clock.now_s())))
@@ -50,7 +50,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         REVOKE_NAMESPACE,
         f"node.{args.name}",
         view.applied.trust,
-        f"take {args.name} out of fleet.toml; holdfast plan -o change.plan, collect signatures with "
+        f"remove {args.name} from fleet.toml; holdfast plan -o change.plan, collect signatures with "
         "holdfast sign change.plan, then holdfast apply change.plan",
         args,
         box,
@@ -61,7 +61,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     else:
         box.terminal.say(f"Revoked: the hub refuses {args.name} ({shown}) from now on.")
         box.terminal.remark(
-            f"Next, and at once: holdfast apply{repeated(args)} takes the key out of the applied revision. Until then "
-            "only this hub knows that it was revoked."
+            f"Run now: holdfast apply{repeated(args)}. It removes the key from the applied revision. Until then only "
+            "this hub knows that the key is revoked."
         )
     return 0

@@ -1,4 +1,4 @@
-"""`holdfast node show`: one node with everything it said, what it parked, and whose word that is."""
+"""`holdfast node show`: everything that one node reported, with the age of its signed report."""
 
 from argparse import Namespace
 from typing import Any
@@ -18,8 +18,8 @@ from holdfast.model.report import Report, clamped
 from holdfast.model.verified_report import VerifiedReport
 
 DETAILS = """\
-Key, address, accepted revision, its proxy and DNS server, what the node parked until somebody signs, and what it found
-wrong with itself.
+Shows the node's key, address and accepted revision, its proxy and DNS server, the changes it parked because they need a
+higher signature, and its findings.
 
 examples:
   holdfast node show w1
@@ -28,7 +28,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the node")
+    parser.add_argument("name", metavar="NAME", help="name of the node")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -44,7 +44,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _details(one: VerifiedReport) -> dict[str, Any]:
-    """`parked` and `findings` in full here; in the list it is only how many."""
+    """`parked` and `findings` in full; `node list` has only their number."""
     report = one.report
     return {
         "parked": msgspec.to_builtins(report.parked) if report else [],
@@ -66,7 +66,7 @@ def _lines(one: VerifiedReport, applied: Applied, now_s: float) -> list[str]:
     key = one.key or view.key
     lines = [
         f"{view.name}: {one.shown}, {'+'.join(view.roles)}{', drained' * is_drained(applied, view.name)}",
-        f"  word      {origin(one)}",
+        f"  report    {origin(one)}",
         f"  address   {view.address or '-'}",
         f"  key       {ssh_key.fingerprint(ssh_key.parse(key)) if key else '-'}",
     ]
@@ -95,7 +95,7 @@ def _traffic(report: Report) -> list[str]:
     lines = [f"  proxy     {report.proxy}"] if report.proxy else []
     lines += [f"  public    {state.hostname}: {state.phase}" for state in report.edge]
     if report.names is not None:
-        server = report.names.server or "no server answers"
+        server = report.names.server or "no DNS server answers"
         trouble = f"; {report.names.trouble}" if report.names.trouble else ""
         lines.append(f"  names     {server}, {report.names.records} records{trouble}")
     return lines

@@ -1,4 +1,4 @@
-"""A verb that is an order: signed by whoever runs it, handed in, and waited for, on every node it concerns."""
+"""Verbs that are one order per node: sign it, submit it to the hub, wait for the result."""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class Given(Struct, frozen=True):
 
 
 class Ended(Struct, frozen=True):
-    """What became of it; `trouble` where nobody said."""
+    """The result of an order; `trouble` if no result arrived."""
 
     given: Given
     view: OrderView | None = None
@@ -55,31 +55,37 @@ class Ended(Struct, frozen=True):
 
 
 def declare_shared(parser: Parser) -> None:
-    parser.add_argument("--detach", action="store_true", help="hand it in and return: holdfast order list shows it")
-    parser.add_argument("--timeout", metavar="TIME", default=WAIT, help=f"wait so long for the result (default {WAIT})")
+    parser.add_argument(
+        "--detach", action="store_true", help="submit the order and return; holdfast order list shows it"
+    )
+    parser.add_argument(
+        "--timeout", metavar="TIME", default=WAIT, help=f"how long to wait for the result (default {WAIT})"
+    )
 
 
 def declare_service(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SVC", help="the service: its file stem in services/")
-    parser.add_argument("-n", "--node", metavar="NODE", help="only there (default: wherever it is placed or runs)")
+    parser.add_argument("service", metavar="SVC", help="name of the service (services/NAME.toml)")
+    parser.add_argument(
+        "-n", "--node", metavar="NODE", help="only on this node (default: every node where it is placed or runs)"
+    )
     declare_shared(parser)
 
 
 def serve(action: str, args: Namespace, box: Toolbox) -> int:
-    """An order about one service, wherever it is."""
+    """Order an action for one service on all its nodes."""
     name = args.service.removeprefix("service.")
     view = look(args, box)
     return carry_out(action, f"service.{name}", places(name, view, args.node, args), view, args, box)
 
 
 def carry_out(action: str, target: str, nodes: Sequence[str], view: FleetView, args: Namespace, box: Toolbox) -> int:
-    """Signed once per node, as a signature is worth nothing on another."""
+    """Sign one order per node: a signature is valid for one node only."""
     order_sign.check_action(action)
     wait_s = order_sign.seconds(args.timeout, "--timeout")
     desk = order_fleet.desk(view.hub, args, box)
     signer = order_sign.operator_signer(view.applied.trust, args, box)
     refuse_if_hopeless(action, target, nodes[0], signer, view, args)
-    given = [_hand_in(action, target, node, desk, signer, view, args, box) for node in nodes]
+    given = [_submit(action, target, node, desk, signer, view, args, box) for node in nodes]
     if args.detach:
         return _detached(action, target, given, args, box)
     until_s = box.clock.monotonic_s() + wait_s
@@ -88,20 +94,20 @@ def carry_out(action: str, target: str, nodes: Sequence[str], view: FleetView, a
 
 
 def refuse_if_hopeless(action: str, target: str, node: str, signer: Signer, view: FleetView, args: Namespace) -> None:
-    """Before anything is asked or signed: can one signature of this operator be enough?"""
+    """Fail before asking or signing if one signature of this operator cannot be enough."""
     grade, key = ACTIONS[action].grade, ssh_key.line(signer.public_key)
     lacking = missing(view.applied.trust, (key,), grade, (orders.scope_address(target),))
     if lacking is None:
         return
     file, where = f"{node}-{action}.order", repeated(args)
     raise SignatureRequired(
-        f"one signature of yours does not {action} {target}: {lacking}",
+        f"your signature alone cannot {action} {target}: {lacking}",
         remedy=f"holdfast order sign --node {node} --action {action} --target {target} --expires 1d -o {file}{where} "
         f"--key KEY && holdfast order submit {file} --wait{where}; more signatures: holdfast sign {file} --key KEY",
     )
 
 
-def _hand_in(
+def _submit(
     action: str,
     target: str,
     node: str,
@@ -136,7 +142,7 @@ def _detached(action: str, target: str, given: Sequence[Given], args: Namespace,
         _say({"action": action, "target": target, "orders": told}, box)
         return 0
     for one in given:
-        box.terminal.say(f"Handed in: order {one.id} waits for {one.node}.")
+        box.terminal.say(f"Submitted: order {one.id} waits for {one.node}.")
     box.terminal.remark(f"Next: holdfast order list{repeated(args)}")
     return 0
 
@@ -148,7 +154,7 @@ def _told(action: str, target: str, ended: Sequence[Ended], args: Namespace, box
         if not args.json:
             box.terminal.say(harmless(_line(action, target, one)))
         if one.view is not None and one.view.result is not None and not one.verified:
-            box.terminal.warn(f"only the hub says so: no signed word of {one.given.node} has this result")
+            box.terminal.warn(f"unverified: no signed report of {one.given.node} has this result; only the hub does")
     trouble = _trouble(action, target, ended)
     if trouble is not None:
         raise trouble
@@ -175,14 +181,14 @@ def _line(action: str, target: str, one: Ended) -> str:
 
 
 def _trouble(action: str, target: str, ended: Sequence[Ended]) -> HoldfastError | None:
-    """A bad end before a missing one: that one is known."""
+    """A failed order comes before a missing result."""
     bad = [one for one in ended if one.view is not None and one.view.state in ("failed", "refused")]
     if bad:
         result = bad[0].view.result if bad[0].view is not None else None
         why = result.message if result is not None else "no reason was given"
         names = ", ".join(f"{one.given.node} {one.view.state}" for one in bad if one.view is not None)
         return Failed(
-            f"{action} {target} did not work ({names}): {why}",
+            f"{action} {target} failed ({names}): {why}",
             remedy=(result.remedy if result is not None else "") or "holdfast order list shows every order",
             code=(result.code if result is not None else "") or "failed",
         )
@@ -190,8 +196,8 @@ def _trouble(action: str, target: str, ended: Sequence[Ended]) -> HoldfastError 
     if not late:
         return None
     return Unreachable(
-        f"{', '.join(late)} did not say in time what became of it; the order is good for 15 minutes and may still run",
-        remedy=f"holdfast order list --node {late[0]} shows it; holdfast node list says how the node is",
+        f"no result from {', '.join(late)} in time; the order is valid for 15 minutes and may still run",
+        remedy=f"holdfast order list --node {late[0]} shows the order; holdfast node list shows the node's status",
         code="no_result",
     )
 
@@ -201,12 +207,12 @@ def _trouble(action: str, target: str, ended: Sequence[Ended]) -> HoldfastError 
 
 def look(args: Namespace, box: Toolbox) -> FleetView:
     view = fleet_view.look(args, box)
-    order_fleet.desk(view.hub, args, box)  # a ledger directory delivers nothing
+    order_fleet.desk(view.hub, args, box)  # a ledger directory delivers no orders
     return view
 
 
 def places(service: str, view: FleetView, only: str | None, args: Namespace) -> tuple[str, ...]:
-    """Where it is applied, and where it runs in somebody's place; `only` narrows that to one node."""
+    """Where it is applied, and where it runs as a standby; `only` narrows that to one node."""
     entry = view.applied.table.entries.get(f"service.{service}")
     if entry is None or entry.node is UNSET:
         raise _unknown(service, view)
@@ -217,8 +223,8 @@ def places(service: str, view: FleetView, only: str | None, args: Namespace) -> 
     fleet_view.node(view, only, args)
     if only not in found and only not in entry.failover:
         raise Invalid(
-            f"{service} is not placed on {only}, and does not run there in another's place",
-            remedy=f"leave out -n, or name one of: {', '.join(found)}",
+            f"{service} is neither placed on {only} nor running there as a standby",
+            remedy=f"omit -n, or use one of: {', '.join(found)}",
             code="not_placed",
         )
     return (only,)
@@ -232,8 +238,8 @@ def stands_in(one: VerifiedReport, service: str) -> bool:
 def _unknown(service: str, view: FleetView) -> Invalid:
     if f"service.{service}" in view.applied.table.tombstones:
         return Invalid(
-            f"{service} was removed; only its data may be left",
-            remedy=f"holdfast retired shows it; to have the service again: holdfast deploy {service}",
+            f"{service} was removed; at most its data remains",
+            remedy=f"holdfast retired shows the data; to run the service again: holdfast deploy {service}",
             code="not_applied",
         )
     return fleet_view.no_service(service, fleet_view.services(view.applied))

@@ -1,7 +1,7 @@
-"""An order in a file: the bytes that are signed, the signatures so far, and whom its writer believed could sign.
+"""An order in a file: the signed bytes, the signatures so far, and the operators who can sign.
 
-What is shown is read from the signed bytes. The trust beside them helps the next signer before anything is sent; it
-proves nothing, and every node judges by its own.
+The text shown comes from the signed bytes. The trust beside them only gives helpful errors before the order is
+sent; each node decides by its own trust.
 """
 
 import msgspec
@@ -17,7 +17,7 @@ from holdfast.ports.disk import Disk
 
 FORMAT = "holdfast-order-1"
 BYTES_MAX = 4 * 1024 * 1024
-_AGAIN = "make it again with holdfast order sign"
+_AGAIN = "create it again with holdfast order sign"
 
 
 class OrderFile(Struct, frozen=True):
@@ -31,7 +31,7 @@ class OrderFile(Struct, frozen=True):
 
 
 def is_one(content: bytes) -> bool:
-    """Tells an order from a saved plan without believing either."""
+    """Whether this file is an order, not a saved plan. Verifies nothing."""
     return f'"{FORMAT}"'.encode() in content[:200]
 
 
@@ -63,7 +63,7 @@ def read(content: bytes) -> OrderFile:
     if canonical.digest(file.signed.arguments) != order.arguments or order.action not in ACTIONS:
         raise Corrupt(
             "the arguments in this file are not the ones that are signed, or its action is unknown",
-            remedy=f"throw the file away and {_AGAIN}",
+            remedy=f"delete the file and {_AGAIN}",
             code="order_damaged",
         )
     return file
@@ -77,14 +77,14 @@ def with_signature(file: OrderFile, armoured: str) -> OrderFile:
 
 
 def text(file: OrderFile) -> str:
-    """What a person reads before signing; every word of it from the signed bytes."""
+    """What a person reads before signing; all of it comes from the signed bytes."""
     order = file.order
     rule = ACTIONS[order.action]
     said = canonical.decode(file.signed.arguments, dict[str, str], "the arguments")
     lines = [
         f"{order.action} {order.target} on {order.node}: {rule.about} (grade {rule.grade})",
         *(f"  {name} = {value}" for name, value in sorted(said.items())),
-        f"  good once, from {rfc3339(order.not_before_s)} until {rfc3339(order.expires_s)}, as number {order.counter}",
+        f"  valid once, from {rfc3339(order.not_before_s)} until {rfc3339(order.expires_s)}, counter {order.counter}",
         f"  fleet {order.fleet[:12]}…, order {order.id}",
     ]
     return "\n".join(lines)

@@ -38,7 +38,7 @@ def hub_target(args: Namespace, box: Toolbox) -> str:
 
 
 def reached(args: Namespace, box: Toolbox) -> HubReader | None:
-    """A running hub, or a ledger directory, which knows the fleet but delivers nothing."""
+    """A running hub, or a ledger directory, which knows the fleet but delivers no orders."""
     return box.hub(hub_target(args, box))
 
 
@@ -46,17 +46,19 @@ def desk(hub: HubReader | None, args: Namespace, box: Toolbox) -> OrderDesk:
     if isinstance(hub, OrderDesk):
         return hub
     raise Invalid(
-        f"orders are delivered by a running hub, and {hub_target(args, box)} is a ledger directory",
+        f"orders are delivered only by a running hub, and {hub_target(args, box)} is a ledger directory",
         remedy="name the hub: --hub https://HOST:9555",
         code="no_hub",
     )
 
 
 def applied_of(hub: HubReader | None, args: Namespace, box: Toolbox) -> Applied:
-    """Verified against everything seen before; a directory that is behind matters to plans, not to orders."""
+    """Verified against the heads seen before. A directory that is behind matters for plans, not for orders."""
     applied = session.heads(args, box).check(hub, adopt=True)
     if applied is None:
-        raise Conflict("nothing is applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied")
+        raise Conflict(
+            "nothing has been applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied"
+        )
     return applied
 
 
@@ -66,7 +68,7 @@ def of(applied: Applied) -> OrderFleet:
 
 
 def signed_results(hub: object, applied: Applied, box: Toolbox) -> dict[str, dict[str, str]]:
-    """By node: the outcomes of its newest orders, in its signed pulse. What the hub says beside that is not proven."""
+    """By node: the outcomes of its newest orders in its signed pulse. Other results from the hub are not proven."""
     if not isinstance(hub, FleetReader):
         return {}
     from holdfast.trust import reports
@@ -82,12 +84,12 @@ def is_verified(view: OrderView, results: dict[str, dict[str, str]]) -> bool:
 
 
 def offline(args: Namespace, box: Toolbox) -> OrderFleet:
-    """From the fleet directory and its lock alone. Its trust only says who could sign; nodes judge by their own."""
+    """From the fleet directory and its lock alone. Its trust only names who could sign; nodes use their own."""
     lock = session.heads(args, box).lock()
     if lock is None:
         raise Invalid(
-            f"{args.fleet} has no fleet.lock, so it does not say which fleet it is",
-            remedy="copy the fleet directory with its fleet.lock to this machine, or leave out --counter and use a hub",
+            f"{args.fleet} has no fleet.lock, so its fleet id is unknown",
+            remedy="copy the fleet directory with its fleet.lock to this machine, or omit --counter and use a hub",
             code="no_lock",
         )
     declared = load(box.fleet_directory(args.fleet))
@@ -108,11 +110,11 @@ def _used(hub: OrderDesk, applied: Applied, node: str, args: Namespace, now_s: f
 
     found = reports.verify(hub.nodes(), applied, now_s).nodes.get(node)
     if found is None or found.view.pulse is None or not found.key:
-        return 0  # it has not joined yet, and so has used none
+        return 0  # it has not joined yet, so it has used no counter
     if found.pulse is None:
         raise Conflict(
             f"the newest pulse of {node} is not proven ({found.doubt}), so its next counter is not known",
-            remedy=f"holdfast node show {node}{repeated(args)}; or give the counter yourself: --counter N",
+            remedy=f"holdfast node show {node}{repeated(args)}; or give the counter: --counter N",
             code="counter_unknown",
         )
     return found.pulse.counter

@@ -1,4 +1,4 @@
-"""`holdfast order list`: orders at the hub, how far they are, and what became of them."""
+"""`holdfast order list`: the orders at the hub with their states and results."""
 
 from argparse import Namespace
 from typing import Any
@@ -13,9 +13,9 @@ from holdfast.cli.tools import Toolbox
 from holdfast.model.order_view import OrderView
 
 DETAILS = """\
-Newest first. What became of an order is "verified by NODE" where the node's own signed word says the same, and
-"unverified" where only the hub says it: a node's word has its newest results, older ones are in `holdfast audit --node
-NODE`. The text beside a result is for people, and the hub passes it on.
+Newest first. A result is "signed by NODE" if the node's own signed report contains it, and "unverified" if only the
+hub reports it. A node's report has only its newest results; older ones are in `holdfast audit --node NODE`. The message
+beside a result is not signed: the hub passes it on.
 
 examples:
   holdfast order list
@@ -25,7 +25,7 @@ examples:
 
 def declare(parser: Parser) -> None:
     parser.add_argument("--node", metavar="NODE", default="", help="only orders for this node")
-    parser.add_argument("-n", "--limit", metavar="N", type=positive, default=20, help="so many (default 20)")
+    parser.add_argument("-n", "--limit", metavar="N", type=positive, default=20, help="at most N orders (default 20)")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -41,7 +41,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode({"orders": told}).decode())
         return 0
     if not found:
-        box.terminal.remark("There are no orders; holdfast order sign makes one.")
+        box.terminal.remark("There are no orders; holdfast order sign creates one.")
     for view in found:
         box.terminal.say(harmless(line(view, order_fleet.is_verified(view, results))))
     return 0
@@ -82,4 +82,4 @@ def line(view: OrderView, verified: bool) -> str:
 
 
 def whose(view: OrderView, verified: bool) -> str:
-    return f"verified by {view.node}" if verified else "unverified"
+    return f"signed by {view.node}" if verified else "unverified"

@@ -1,4 +1,4 @@
-"""`holdfast order sign`: draft an order, sign it, and write it into a file or hand it in."""
+"""`holdfast order sign`: draft an order, sign it, and write it to a file or submit it."""
 
 import re
 from argparse import Namespace
@@ -18,11 +18,11 @@ from holdfast.ports.signer import Signer
 from holdfast.trust import orders
 
 DETAILS = """\
-An order is done once, by one node, and says exactly what: its signature is worth nothing anywhere else, at any other
-time, or a second time. What destroys needs operators of grade destroy. Without --submit the order is written into a
-file, which others sign with `holdfast sign FILE` and anybody hands in with `holdfast order submit FILE`.
+An order names one action for one node. Its signature is valid only for that node, only until it expires, and only
+once. Actions that destroy need operators of grade destroy. Without --submit the order is written to a file, which other
+operators sign with `holdfast sign FILE` and any operator submits with `holdfast order submit FILE`.
 
-Without a hub: give --counter (one more than `holdfast node show NODE` tells) and sign on a machine that has the fleet
+Without a hub: give --counter (one more than `holdfast node show NODE` shows) and sign on a machine that has the fleet
 directory with its fleet.lock.
 
 actions:
@@ -41,16 +41,18 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("--node", metavar="NODE", help="the node that is to do it")
-    parser.add_argument("--action", metavar="ACTION", help="what is to be done (listed below)")
-    parser.add_argument("--target", metavar="TARGET", help="to what: data.NAME, service.NAME (default: the node)")
+    parser.add_argument("--node", metavar="NODE", help="the node that runs the order")
+    parser.add_argument("--action", metavar="ACTION", help="the action (listed below)")
+    parser.add_argument(
+        "--target", metavar="TARGET", help="what the action is for: data.NAME, service.NAME (default: the node)"
+    )
     parser.add_argument("--arg", metavar="KEY=VALUE", action="append", default=[], help="an argument; may be repeated")
-    parser.add_argument("--expires", metavar="TIME", default="15m", help="good for so long, up to 7d (default 15m)")
-    parser.add_argument("--counter", metavar="N", type=int, help="sign without asking a hub, as this number")
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: NODE-ACTION-N.order)")
+    parser.add_argument("--expires", metavar="TIME", default="15m", help="validity, up to 7d (default 15m)")
+    parser.add_argument("--counter", metavar="N", type=int, help="sign offline with this counter, without a hub")
+    parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default: NODE-ACTION-N.order)")
     parser.add_argument("--add", metavar="FILE", help="sign the order in this file instead of a new one")
-    parser.add_argument("--submit", action="store_true", help="hand it in at once")
-    parser.add_argument("--wait", action="store_true", help="with --submit: wait up to 30 s for what becomes of it")
+    parser.add_argument("--submit", action="store_true", help="submit the order at once")
+    parser.add_argument("--wait", action="store_true", help="with --submit: wait up to 30 s for the result")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -66,7 +68,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     file, fleet = _drafted(args, box)
     file = _signed(file, fleet, args, box)
     if args.submit:
-        return order_submit.hand_in(file, args, box, save_as=args.output or _name(file))
+        return order_submit.submit(file, args, box, save_as=args.output or _name(file))
     path = args.output or _name(file)
     box.disk.replace(path, order_file.write(file), 0o600)
     _tell(path, file, args, box)
@@ -74,12 +76,12 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def add(path: str, file: order_file.OrderFile, args: Namespace, box: Toolbox) -> int:
-    """One more signature under an order that somebody else drafted."""
+    """Add a signature to an order that another operator drafted."""
     fleet = _fleet_of(file, args, box)
     file = _signed(file, fleet, args, box)
     box.disk.replace(path, order_file.write(file), 0o600)
     if getattr(args, "submit", False):
-        return order_submit.hand_in(file, args, box, save_as=path)
+        return order_submit.submit(file, args, box, save_as=path)
     _tell(path, file, args, box)
     return 0
 
@@ -115,7 +117,7 @@ def _drafted(args: Namespace, box: Toolbox) -> tuple[order_file.OrderFile, Order
 
 
 def _fleet_of(file: order_file.OrderFile, args: Namespace, box: Toolbox) -> OrderFleet:
-    """Of the directory if it has a lock: then it must be the same fleet. Else what the file says, for what it is."""
+    """From the directory if it has a lock, which must be of the same fleet. Else from the file, which is not proven."""
     from holdfast.cli import session
     from holdfast.model import canonical
 
@@ -132,13 +134,13 @@ def _fleet_of(file: order_file.OrderFile, args: Namespace, box: Toolbox) -> Orde
 
 
 def operator_signer(trust: Trust, args: Namespace, box: Toolbox) -> Signer:
-    """Of whoever runs this command, who must be an operator of the fleet."""
+    """The signer of the caller, who must be an operator of the fleet."""
     operators = {ssh_key.parse(operator.key).blob for operator in trust.operators}
     signer = box.signer(args.key, lambda blob: blob in operators)
     if signer.public_key.blob not in operators:
         raise NotPermitted(
             f"your key {ssh_key.fingerprint(signer.public_key)} belongs to no operator of this fleet",
-            remedy="sign with an operator's key (--key FILE), or let an operator of grade root add yours to fleet.toml",
+            remedy="sign with an operator's key (--key FILE), or ask an operator of grade root to add it to fleet.toml",
             code="unknown_signer",
         )
     return signer
@@ -148,7 +150,7 @@ def _signed(file: order_file.OrderFile, fleet: OrderFleet, args: Namespace, box:
     signer = operator_signer(fleet.trust, args, box)
     if not args.json:
         box.terminal.say(harmless(order_file.text(file)))
-    # Asked only for what cannot be undone: a ping is no question.
+    # Asks only for actions that cannot be undone, so not for a ping.
     if ACTIONS[file.order.action].grade != "apply" and not box.terminal.confirm(
         "Sign this order?", "run the same command with --yes"
     ):
@@ -162,7 +164,7 @@ def _tell(path: str, file: order_file.OrderFile, args: Namespace, box: Toolbox) 
         told = {"file": path, "id": file.order.id, "counter": file.order.counter, "signatures": count}
         box.terminal.say(msgspec.json.encode(told).decode())
         return
-    box.terminal.say(f"Signed: {path} now carries {count} signature{'s' * (count != 1)}.")
+    box.terminal.say(f"Signed: {path} has {count} signature{'s' * (count != 1)} now.")
     box.terminal.remark(f"Next: holdfast order submit {path}{repeated(args)}")
 
 
@@ -185,13 +187,15 @@ def check_action(action: str) -> None:
         )
     if action in stream.ACTIONS:
         raise Invalid(
-            f"an order for {action} opens a stream to the one who gives it, and cannot be given by hand",
+            f"an order for {action} opens a stream to the command that gives it, so it cannot be signed to a file",
             remedy=f"holdfast {action} SERVICE",
             code="not_by_hand",
         )
     if not rule.built:
         raise Invalid(
-            f"the action {action} is not built yet", remedy="holdfast order sign --help lists what is", code="not_built"
+            f"the action {action} is not built yet",
+            remedy="holdfast order sign --help lists the actions",
+            code="not_built",
         )
 
 
@@ -209,7 +213,5 @@ def seconds(text: str, flag: str) -> float:
     fits = re.match(duration.PATTERN, text) and "\n" not in text
     found = duration.milliseconds(text) / 1000 if fits else 0
     if not 1 <= found <= EXPIRY_S_MAX:
-        raise Invalid(
-            f"{flag} {text!r} is not a time that an order can be good for", remedy="write it as 15m, 12h or 7d"
-        )
+        raise Invalid(f"{flag} {text!r} is not a time from 1 second to 7 days", remedy="write it as 15m, 12h or 7d")
     return found

@@ -1,4 +1,4 @@
-"""`holdfast order submit FILE`: hand in a signed order, once enough operators have signed it."""
+"""`holdfast order submit FILE`: send an order with enough signatures to the hub."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from holdfast.ports.hub_link import OrderDesk
 from holdfast.trust import orders
 
 DETAILS = """\
-Checks the order as its node will, then leaves it at the hub, where it waits until the node fetches it or it expires.
-With --wait the answer says whether the node itself signed for the result ("verified by NODE"), or only the hub says so.
-An order that lacks a signature is not handed in (exit 4); the message says who could sign.
+Checks the order as its node will, then submits it to the hub, where it waits until the node fetches it or it expires.
+With --wait the output tells whether the node signed the result ("signed by NODE") or only the hub reports it
+("unverified"). An order that lacks a signature is not submitted (exit 4); the message names the operators who can sign.
 
 examples:
   holdfast order submit purge.order
@@ -26,22 +26,22 @@ examples:
 """
 
 WAIT_S = 30.0
-PROOF_S = 5.0  # a node's next signed word follows its result
+PROOF_S = 5.0  # a node's next signed report follows its result
 PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
 _ENDED = ("done", "failed", "refused", "expired")
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a file made by holdfast order sign")
-    parser.add_argument("--wait", action="store_true", help="wait up to 30 s for what becomes of it")
+    parser.add_argument("file", metavar="FILE", help="a file written by holdfast order sign")
+    parser.add_argument("--wait", action="store_true", help="wait up to 30 s for the result")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    return hand_in(order_file.open_file(args.file, box.disk), args, box, args.file, written=True)
+    return submit(order_file.open_file(args.file, box.disk), args, box, args.file, written=True)
 
 
-def hand_in(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: str, written: bool = False) -> int:
-    """What lacks a signature goes into the file, so that the next signer has something to sign."""
+def submit(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: str, written: bool = False) -> int:
+    """An order that lacks a signature is written to the file, for the next operator to sign."""
     hub = order_fleet.reached(args, box)
     applied = order_fleet.applied_of(hub, args, box)
     order = file.order
@@ -72,7 +72,7 @@ def hand_in(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: 
         }
         box.terminal.say(msgspec.json.encode(told).decode())
     elif view is None:
-        box.terminal.say(f"Handed in: order {taken} waits for {order.node}.")
+        box.terminal.say(f"Submitted: order {taken} waits for {order.node}.")
         box.terminal.remark(f"Next: holdfast order list --node {order.node}{repeated(args)}")
     else:
         by = f" ({order_list.whose(view, verified)})" if view.result else ""
@@ -81,8 +81,8 @@ def hand_in(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: 
         _refuse_bad_end(view)
         if not verified:
             box.terminal.warn(
-                f"only the hub says so: no signed word of {order.node} has this result; "
-                f"holdfast order list --node {order.node}{repeated(args)} asks again"
+                f"unverified: no signed report of {order.node} has this result, only the hub does; check again with: "
+                f"holdfast order list --node {order.node}{repeated(args)}"
             )
     return 0
 
@@ -90,7 +90,7 @@ def hand_in(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: 
 def awaited(
     hub: OrderDesk, applied: Applied, node: str, order: str, box: Toolbox, wait_s: float = WAIT_S
 ) -> tuple[OrderView, bool]:
-    """What became of it, and whether the node itself signed for that: its signed word may come a moment later."""
+    """The result, and whether the node signed it: its signed report may arrive a moment later."""
     deadline_s = box.clock.monotonic_s() + wait_s
     pause_s = PAUSE_S
     said_s: float | None = None
@@ -104,8 +104,8 @@ def awaited(
                 return view, verified
         elif is_over:
             raise Unreachable(
-                f"{node} has not said what became of order {order} within {wait_s:.0f} s",
-                remedy=f"holdfast order list --node {node} shows it once it has",
+                f"no result of order {order} from {node} within {wait_s:.0f} s",
+                remedy=f"holdfast order list --node {node} shows the result when it arrives",
                 code="no_result",
             )
         box.clock.sleep(pause_s)
@@ -118,10 +118,10 @@ def _found(views: Sequence[OrderView], order: str) -> OrderView | None:
 
 def _refuse_bad_end(view: OrderView) -> None:
     result = view.result
-    message = result.message if result else f"nobody fetched order {view.id} in time"
+    message = result.message if result else f"order {view.id} expired before the node fetched it"
     remedy = (result.remedy if result else "") or "holdfast order list shows every order with its result"
     code = result.code if result else ""
     if view.state == "failed":
-        raise Failed(f"{view.node} tried and failed: {message}", remedy=remedy, code=code or "failed")
+        raise Failed(f"the order failed on {view.node}: {message}", remedy=remedy, code=code or "failed")
     if view.state in ("refused", "expired"):
-        raise NotPermitted(f"{view.node} did not do it: {message}", remedy=remedy, code=code or view.state)
+        raise NotPermitted(f"{view.node} did not run the order: {message}", remedy=remedy, code=code or view.state)

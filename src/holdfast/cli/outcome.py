@@ -1,6 +1,6 @@
-"""The end of an applying command: receipts, and everything it changed seen to serve, to be gone, or to have failed.
+"""Wait for the result of an apply: receipts of nodes, then services, DNS names and public hostnames.
 
-Waits by the nodes' own signed words alone. Whatever is not seen in time is said; nothing has to be applied again.
+Uses only the nodes' own signed reports. What is not ready in time is reported; nothing needs to be applied again.
 """
 
 from typing import TYPE_CHECKING
@@ -32,14 +32,14 @@ class Outcome(Struct, frozen=True):
     services: tuple[Observed, ...] = ()
     edges: tuple[EdgeObserved, ...] = ()
     dns: DnsObserved = DnsObserved()
-    hindrances: tuple[Blocker, ...] = ()  # why that waits which has not settled
+    hindrances: tuple[Blocker, ...] = ()  # why services or hostnames are still waiting
 
 
 NOTHING = Outcome()
 
 
 def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox) -> Outcome:
-    """`before` is what was applied when the plan was made. A ledger directory has nothing to wait for."""
+    """`before` is the applied revision at planning time. With a ledger directory there is nothing to wait for."""
     if not isinstance(hub, FleetReader):
         return NOTHING
     found = receipts.following(hub, before, head)
@@ -58,10 +58,10 @@ def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox) -> Ou
 
 
 def look_again(hub: HubReader, applied: Applied, only: str | None, box: Toolbox) -> Outcome:
-    """For a command with nothing to change: what is under way is waited for, and what failed is not called done.
+    """For a command with nothing to change: wait for rollouts in progress, and report failed ones.
 
-    A node that is silent, or says nothing of a service, is not waited for: nothing was asked of it now. What it said on
-    a better day is no result.
+    A node that is silent, or does not report a service, is not waited for: this command asks nothing of it. Its old
+    reports are not a result.
     """
     services = service_settled.applied_now(applied.table, only)
     if not isinstance(hub, FleetReader) or not services:

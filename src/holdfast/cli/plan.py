@@ -15,9 +15,9 @@ from holdfast.model.plan import Plan
 
 DETAILS = """\
 Compares the fleet directory with the applied revision and prints every change with the reason for its placement, the
-nodes it touches and the grade that has to sign. Nothing is changed anywhere. Exit 0 with or without changes.
+nodes it touches and the grade of the signature it needs. Changes nothing. Exit 0 with or without changes.
 
-Removals are listed, never hidden; only an apply with --allow-removals N carries them out.
+Removals are always listed; only an apply with --allow-removals N removes them.
 
 examples:
   holdfast plan
@@ -28,10 +28,8 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument(
-        "-o", "--out", metavar="FILE", help="save the plan so that it can be signed and applied as it is"
-    )
-    parser.add_argument("--explain", metavar="ADDRESS", help="tell why this service goes where it goes")
+    parser.add_argument("-o", "--out", metavar="FILE", help="save the plan to sign and apply it later, unchanged")
+    parser.add_argument("--explain", metavar="ADDRESS", help="explain the placement of this service (service.NAME)")
     declare_shared(parser)
 
 
@@ -62,12 +60,12 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _next_step(found: Plan, applied: Applied | None, args: Namespace) -> str:
-    """A command that works when typed as it stands, or the reason why none does."""
+    """A command that works when pasted, or the reason why there is none."""
     count = len(found.removals)
     try:
         check_removals(found, applied, count or None)
     except HoldfastError as trouble:
-        return f"It cannot be applied: {trouble.message}. {trouble.remedy}"
+        return f"This plan cannot be applied: {trouble.message}. {trouble.remedy}"
     allow = f" --allow-removals {count}" if count else ""
     if args.out:
         return f"Saved to {args.out}. Apply it with: holdfast apply {quote(args.out)}{allow}{flags.repeated(args)}"

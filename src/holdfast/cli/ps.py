@@ -1,4 +1,4 @@
-"""`holdfast ps`: every container of every applied service, where it is, and what its node says of it."""
+"""`holdfast ps`: every container of every applied service, as its node reports it."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from holdfast.model.verified_report import VerifiedReport
 from holdfast.status.edges import views as edge_views
 
 DETAILS = """\
-Status is running, stopped, unhealthy or unknown, as the node itself reports it, signed. A node that reports neither
-containers nor a runtime makes no claim, so its services are unknown. What runs without being placed there is marked as
-orphan; what an order stopped is marked as held; what runs in the place of a silent node is marked as standby.
-
-With names, only those services are shown. Of what its edge says is public the URL is shown in place of the ports; of
-what should be and is not, the step that it lacks: holdfast edge status says more.
+STATUS is running, stopped, unhealthy or unknown, from the node's signed report. If a node reports neither containers
+nor a runtime, its services are unknown. A container that runs where its service is not placed is marked (orphan), a
+service that an order stopped (held), and a service that runs in place of a silent node (standby). REPORT names the node
+that signed the report, and its age.
+With names, only those services are shown. If the edge reports a hostname live, PORTS shows its URL; otherwise it shows
+the step that is missing. holdfast edge status shows more.
 
 examples:
   holdfast ps
@@ -37,7 +37,7 @@ examples:
 """
 
 STYLES = {"running": "green", "stopped": "red", "unhealthy": "red"}
-HEADS = ("SERVICE", "STATUS", "NODE", "IMAGE", "PORTS", "UP", "DEPLOYMENT", "WORD")
+HEADS = ("SERVICE", "STATUS", "NODE", "IMAGE", "PORTS", "UP", "DEPLOYMENT", "REPORT")
 DEPLOYMENT_SHOWN = 8
 
 Row = dict[str, Any]
@@ -59,7 +59,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode({"services": rows}).decode())
         return 0
     if not rows:
-        box.terminal.remark("No service is applied; put one into services/ and run holdfast apply.")
+        box.terminal.remark("No service is applied. Add services/NAME.toml, then: holdfast apply")
         return 0
     for line in _aligned([_cells(row, view.nodes.get(row["node"]), box.clock.now_s()) for row in rows], box.terminal):
         box.terminal.say(line)
@@ -67,7 +67,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _only(rows: list[Row], asked: Sequence[str], view: FleetView) -> list[Row]:
-    """Also of what runs somewhere without being applied."""
+    """Includes services that run on a node without being applied."""
     names = {name.removeprefix("service.") for name in asked}
     known = {row["name"] for row in rows if row["name"]} | set(fleet_view.services(view.applied))
     for name in sorted(names - known):
@@ -79,7 +79,7 @@ def _only(rows: list[Row], asked: Sequence[str], view: FleetView) -> list[Row]:
 
 
 def _cells(row: Row, one: VerifiedReport | None, now_s: float) -> tuple[str, ...]:
-    component = f"/{row['component']}" if row["component"] else ""  # somebody else's container has none
+    component = f"/{row['component']}" if row["component"] else ""  # a foreign container has none
     replica = f" {row['replica']}" if row["replica"] else ""
     marks = "".join(f" ({mark})" for mark in ("held", "standby", "orphan") if row[mark])
     up = aged(max(0.0, now_s - row["started_s"])) if row["started_s"] and row["status"] != "stopped" else "-"
@@ -96,7 +96,7 @@ def _cells(row: Row, one: VerifiedReport | None, now_s: float) -> tuple[str, ...
 
 
 def _reached(row: Row) -> str:
-    """A hostname that nobody answers for is no address to hand out."""
+    """URLs or ports, and for each hostname that is not live the step that is missing."""
     lacking: dict[str, str] = row["not_public"]
     is_one = len(lacking) + len(row["urls"]) == 1
     closed = [f"not public: {step}" if is_one else f"{name} not public: {step}" for name, step in lacking.items()]
@@ -104,13 +104,17 @@ def _reached(row: Row) -> str:
 
 
 def _whose(row: Row, one: VerifiedReport | None) -> str:
-    """The same as `verified` and `age_s` say: a node that is well has not thereby spoken of its services."""
+    """The same as `verified` and `age_s`: a healthy node may still report no containers."""
     if one is None:
         return "not placed"
     if row["verified"] or not one.verified:
         return origin(one)
-    why = f"has been silent for {aged(one.age_s)}" if _is_past(one) else "reports no containers"
-    return f"unverified: {row['node']} {why}"
+    why = (
+        f"no contact with {row['node']} for {aged(one.age_s)}"
+        if _is_past(one)
+        else f"{row['node']} reports no containers"
+    )
+    return f"unverified: {why}"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], terminal: Terminal) -> list[str]:
@@ -148,7 +152,7 @@ def services(view: FleetView) -> list[Row]:
 
 
 def _rows(name: str, component: str, image: str, node: str, entry: Entry, view: FleetView) -> list[Row]:
-    """One per container; one without any where none is, or nobody says."""
+    """One row per container; one row if there is none, or none is reported."""
     one = view.nodes.get(node)
     seen = _seen(one, name, component)
     if not seen:
@@ -159,7 +163,7 @@ def _rows(name: str, component: str, image: str, node: str, entry: Entry, view: 
 
 
 def _seen(one: VerifiedReport | None, service: str, component: str) -> list[ContainerState] | None:
-    """None when the node makes no claim about any container, or made it on a better day."""
+    """None if the node does not report containers, or its report is old."""
     if one is None or one.report is None or _is_past(one):
         return None
     if not (one.report.containers or one.report.runtime or one.report.services):
@@ -169,8 +173,8 @@ def _seen(one: VerifiedReport | None, service: str, component: str) -> list[Cont
 
 
 def _as_written(container: ContainerState, entry: Entry, one: VerifiedReport | None) -> ContainerState:
-    """A runtime knows what it runs by digest; people know it by the name that was resolved to that digest, now or when
-    what still serves was applied."""
+    """Replace the image digest that the runtime reports by the image name in the service file: the applied one, or the
+    one of the deployment that still serves."""
     name, _, digest = container.image.partition("@sha256:")
     written = [image for image, resolved in entry.images.items() if digest and resolved.endswith(digest)]
     for state in one.report.services if one is not None and one.report is not None and not written else ():
@@ -180,7 +184,7 @@ def _as_written(container: ContainerState, entry: Entry, one: VerifiedReport | N
 
 
 def _is_past(one: VerifiedReport) -> bool:
-    """Said on a better day: what it runs now nobody knows."""
+    """Whether the report is too old to say what runs now."""
     return one.is_old or one.status == "unhealthy"
 
 

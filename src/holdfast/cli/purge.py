@@ -1,4 +1,4 @@
-"""`holdfast purge SVC -n NODE`: destroy the data of a service that is not applied there any more."""
+"""`holdfast purge SERVICE -n NODE`: destroy the data of a service that is no longer applied there."""
 
 from argparse import Namespace
 
@@ -14,12 +14,12 @@ from holdfast.errors import Failed, Invalid, NotPermitted
 from holdfast.model.report import RetiredData
 
 DETAILS = """\
-Shows where the data lies and how much it is, asks, signs an order of grade destroy for exactly that directory on
-exactly that node, and waits until the node itself has signed for the result. There is no way back. `holdfast retired`
-lists what there is; a service that is applied there is never purged.
+Shows the path and the size of the data, asks, signs an order of grade destroy for that directory on that node, and
+waits until the node has signed the result. This cannot be undone. `holdfast retired` lists data that can be purged; a
+service that is applied on the node is never purged.
 
-Exit 0: done; 1: the node tried and failed, or refused; 3: the service is still applied there; 4: it takes another
-signature; 6: nobody said in time.
+Exit 0: done; 1: the node failed or refused; 3: the service is still applied there; 4: another signature is needed;
+6: no answer in time.
 
 examples:
   holdfast retired
@@ -29,8 +29,8 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SVC", help="the service whose data is to be destroyed")
-    parser.add_argument("-n", "--node", metavar="NODE", help="the node it lies on")
+    parser.add_argument("service", metavar="SVC", help="the service whose data to destroy")
+    parser.add_argument("-n", "--node", metavar="NODE", help="the node that has the data")
     order_and_wait.declare_shared(parser)
 
 
@@ -53,17 +53,17 @@ def run(args: Namespace, box: Toolbox) -> int:
 def _ask(name: str, view: FleetView, args: Namespace, box: Toolbox) -> None:
     found = data_on(args.node, name, view)
     if found is None:
-        what = f"{args.node} reports no data of {name}; if there is some all the same, it will be destroyed"
+        what = f"{args.node} reports no data of {name}; if there is some, it will be destroyed"
     else:
         what = f"{found.path} on {args.node}: {size(found.size_bytes)} in {found.files} files will be destroyed"
     if not args.json:
-        box.terminal.say(harmless(f"{what}; there is no way back."))
+        box.terminal.say(harmless(f"{what}. This cannot be undone."))
     if not box.terminal.confirm("Destroy this data?", "run the same command with --yes"):
         raise Failed("not destroyed: the answer was not yes", remedy="nothing was changed", code="declined")
 
 
 def data_on(node: str, name: str, view: FleetView) -> RetiredData | None:
-    """In the node's own signed word, unless that is of a better day."""
+    """From the node's own signed report, unless that is old."""
     one = view.nodes[node]
     held = one.report.retired if one.report is not None and not one.is_old else ()
     return next((data for data in held if data.name == name), None)
@@ -78,7 +78,7 @@ def _in_use(name: str, node: str, args: Namespace) -> NotPermitted:
 
 
 def _nowhere(name: str, view: FleetView, args: Namespace) -> Invalid | NotPermitted:
-    """What an applied service left where it was before may be purged; there, somebody has to name it."""
+    """Without -n: name the nodes that report data. Data that an applied service left on a former node can be purged."""
     nodes = [node for node in sorted(view.nodes) if data_on(node, name, view) is not None]
     entry = view.applied.table.entries.get(f"service.{name}")
     if entry is not None and not nodes:
@@ -86,6 +86,6 @@ def _nowhere(name: str, view: FleetView, args: Namespace) -> Invalid | NotPermit
     where = f"data of {name} is on {', '.join(nodes)}" if nodes else f"no node reports data of {name}"
     return Invalid(
         f"purge needs the node: {where}",
-        remedy=f"holdfast purge {name} -n {nodes[0] if nodes else 'NODE'}; holdfast retired lists what there is",
+        remedy=f"holdfast purge {name} -n {nodes[0] if nodes else 'NODE'}; holdfast retired lists retired data",
         code="usage",
     )

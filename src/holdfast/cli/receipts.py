@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 WAIT_S = 30.0
 MINOR_WAIT_S = 5.0  # a node that is connected has signed by then
+NAMED_MAX = 3  # more nodes are counted
 FURTHER_MAX = 1_000  # revisions on top of ours, while we wait for theirs
 
 
@@ -31,7 +32,7 @@ class Receipts(Struct, frozen=True):
     accepted: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     not_joined: tuple[str, ...] = ()
-    unheard: tuple[str, ...] = ()  # silent, and only the names of services elsewhere changed for them
+    unheard: tuple[str, ...] = ()  # silent, and only DNS names of other nodes' services changed for them
 
 
 NONE = Receipts()
@@ -166,20 +167,26 @@ def _check_on_top(hub: HubReader, applied: Applied | None, head: Head) -> None:
 def lines(receipts: Receipts) -> list[str]:
     found = []
     if receipts.accepted:
-        found.append(f"Signed for by {', '.join(receipts.accepted)}.")
+        count = len(receipts.accepted)
+        is_all = count > NAMED_MAX and not (receipts.missing or receipts.not_joined or receipts.unheard)
+        found.append(f"Confirmed by {f'all {count} nodes' if is_all else ', '.join(receipts.accepted)}.")
     if receipts.not_joined:
         names = ", ".join(receipts.not_joined)
-        found.append(f"Not waiting for {names} (no machine has joined); holdfast node invite {receipts.not_joined[0]}")
+        nothing = "" if receipts.accepted else "Nothing runs yet: "
+        found.append(
+            f"{nothing}{'no' if nothing else 'No'} machine has joined as {names}. "
+            f"Next: holdfast node invite {receipts.not_joined[0]}"
+        )
     if receipts.unheard:
         names = ", ".join(receipts.unheard)
-        found.append(f"Not waiting for {names} (offline): DNS names there are updated after the next check-in")
+        found.append(f"Not waiting for {names} (offline); it updates its DNS names when it reconnects")
     return found
 
 
 def missing(receipts: Receipts, is_applied: str = "") -> Unreachable:
     names = ", ".join(receipts.missing)
     return Unreachable(
-        f"{is_applied}these nodes have not signed for it: {names}",
-        remedy="nothing has to be applied again; they take it when they check in: holdfast node list",
+        f"{is_applied}not confirmed by {names}",
+        remedy="nothing needs to be applied again; a node takes the revision when it checks in: holdfast node list",
         code="receipts_missing",
     )

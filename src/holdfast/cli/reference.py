@@ -1,4 +1,4 @@
-"""The command reference in docs/reference/commands.md, printed from the verbs themselves."""
+"""The command reference in docs/reference/commands.md, printed from the verbs."""
 
 from importlib import import_module
 from typing import Any

@@ -1,4 +1,4 @@
-"""Waiting for the next word of some nodes: sleeps at the hub where it lets us, asks now and then where it does not."""
+"""Wait for new reports of some nodes: by long poll if the hub supports it, else by polling."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from holdfast.model.verified_report import VerifiedReport
 
 HOLD_S = 15.0
-HOLD_S_LIVE = 1.0  # with somebody watching, seconds are counted
+HOLD_S_LIVE = 1.0  # on a terminal the shown seconds must advance
 PAUSE_S_FIRST = 0.03
 PAUSE_S_MAX = 0.25
-ASK_S_MIN = 0.02  # a hub that answers at once, again and again, is not asked as fast as it answers
+ASK_S_MIN = 0.02  # limits the request rate to a hub that always answers at once
 AWAY_S = 0.5
 
 
 class ReportPoll:
-    """A hub that is away for a moment, as after a restart, changes nothing: what was seen last stands until then."""
+    """While the hub is unreachable, as during a restart, the last reports stay valid."""
 
     def __init__(self, hub: FleetReader, applied: Applied, names: Sequence[str], box: Toolbox) -> None:
         self._hub = hub
@@ -48,7 +48,7 @@ class ReportPoll:
         return self._seen
 
     def rest(self, at_most_s: float) -> None:
-        """Until one of the nodes said something else, or it is time to look again."""
+        """Sleep until one of the nodes reports something new, or it is time to look again."""
         hold_s = min(at_most_s, HOLD_S_LIVE if self._box.terminal.is_live() else HOLD_S)
         if hold_s <= 0:
             return
@@ -60,7 +60,7 @@ class ReportPoll:
             self._pause(min(AWAY_S, hold_s))
 
     def _told(self, hold_s: float) -> bool:
-        """False: this hub cannot tell."""
+        """False: this hub has no long poll for reports."""
         hub, clock = self._hub, self._box.clock
         assert isinstance(hub, FleetLookout)
         until_s = clock.monotonic_s() + hold_s

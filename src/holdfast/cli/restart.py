@@ -1,4 +1,4 @@
-"""`holdfast restart SVC`: stop and start the containers of a service, by a signed order."""
+"""`holdfast restart SERVICE`: stop and start the containers of a service, by a signed order."""
 
 from argparse import Namespace
 
@@ -7,11 +7,10 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-Signs an order with your key (grade apply), hands it in and waits until the node itself has signed for the result. A
-service that was stopped runs again; a deployment that failed is tried once more. On a node with reconcile = "observe"
-the containers that are there are stopped and started as they are, and nothing is deployed.
-
-Exit 0: done; 1: the node tried and failed, or refused; 4: it takes another signature; 6: nobody said in time.
+Signs an order with your key (grade apply), submits it and waits until the node has signed the result. A service that
+was stopped runs again; a deployment that failed is tried again. On a node with reconcile = "observe" the existing
+containers are stopped and started unchanged, and nothing is deployed.
+Exit 0: done; 1: the node failed or refused; 4: another signature is needed; 6: no answer in time.
 
 examples:
   holdfast restart web

@@ -1,4 +1,4 @@
-"""`holdfast retired`: data of services that are not applied any more, as their nodes report it, signed."""
+"""`holdfast retired`: data of removed services, from the signed reports of the nodes."""
 
 from argparse import Namespace
 from typing import Any
@@ -15,8 +15,8 @@ from holdfast.cli.tools import Toolbox
 from holdfast.model.report import RetiredData
 
 DETAILS = """\
-A service that is removed leaves its data where it was. Nothing of it is destroyed without an order signed for exactly
-that directory on exactly that node; the command that signs one is shown.
+The data of a removed service stays on its node. It is destroyed only by an order that is signed for that directory on
+that node; the list shows the command that signs one.
 
 examples:
   holdfast retired
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 def declare(parser: Parser) -> None:
-    """Takes nothing of its own."""
+    """No arguments of its own."""
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -38,18 +38,18 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
     if not rows:
-        box.terminal.remark("No node reports data of a service that is not applied any more.")
+        box.terminal.remark("No node reports data of a removed service.")
     for row in rows:
         since = f"removed in revision {row['removed_in']}" if row["removed_in"] else "removed at an unknown time"
         what = f"{row['name']}  {row['node']}  {size(row['size_bytes'])}, {row['files']} files  {since}  {row['path']}"
         box.terminal.say(harmless(f"{what}\n  purge: {row['purge']}"))
     for name in silent(view):
-        box.terminal.remark(harmless(f"Not known: {name}; {origin(view.nodes[name])}"))
+        box.terminal.remark(harmless(f"Unknown for {name}: {origin(view.nodes[name])}"))
     return 0
 
 
 def retired(view: FleetView, args: Namespace) -> list[Row]:
-    """Only from words that their node signed and that are not of a better day."""
+    """Only from signed reports that are not old."""
     found = []
     for node, one in sorted(view.nodes.items()):
         for data in one.report.retired if one.report is not None and not one.is_old else ():
@@ -58,7 +58,7 @@ def retired(view: FleetView, args: Namespace) -> list[Row]:
 
 
 def silent(view: FleetView) -> list[str]:
-    """Nodes whose data nobody here can know of: joined, and without a word that holds."""
+    """Joined nodes without a current report: their retired data is unknown."""
     return sorted(n for n, one in view.nodes.items() if one.view.joined and (one.report is None or one.is_old))
 
 

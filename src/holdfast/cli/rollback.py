@@ -1,4 +1,4 @@
-"""`holdfast rollback`: the content of an earlier revision, as a new signed one."""
+"""`holdfast rollback`: apply the content of an earlier revision as a new signed one."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -19,10 +19,11 @@ from holdfast.ports.hub_link import ConvergenceReader, HubReader
 PAGE = 200  # revisions asked for at a time
 
 DETAILS = """\
-History is never rewritten: rollback signs a new revision with an older content. Without N it takes the newest revision
-that converged and differs from the applied one: after a failed deploy, the one that still serves. An offline ledger
-knows no nodes, so that the newest one that differs is taken. Who is trusted is not rolled back, nor what `node drain`
-moved: --undo of that verb is for it. Your files are not touched, so the next plan shows how they differ.
+History is never rewritten: rollback signs a new revision with older content. Without N it takes the newest revision
+that converged and differs from the applied one; after a failed deploy, that is the one that still serves. With an
+offline ledger, which gets no reports, it takes the newest revision that differs. Operators and thresholds are not
+rolled back, nor are the moves of `node drain` (use its --undo). Your files are not changed, so the next plan shows the
+difference.
 
 examples:
   holdfast rollback
@@ -34,20 +35,20 @@ def declare(parser: Parser) -> None:
     parser.add_argument("number", metavar="N", nargs="?", type=int, help="the revision whose content to apply")
     parser.add_argument("--allow-removals", metavar="N", type=positive, help="exactly N resources may be removed")
     parser.add_argument("--detach", action="store_true", help=DETACH)
-    parser.add_argument("--adopt", action="store_true", help="go on although fleet.lock is behind")
+    parser.add_argument("--adopt", action="store_true", help="continue although fleet.lock is behind")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     current = session.begin(args, box)
     if current.applied is None or current.hub is None:
         raise Conflict(
-            "nothing was applied yet", remedy="holdfast apply makes the first revision", code="nothing_applied"
+            "nothing has been applied yet", remedy="holdfast apply makes the first revision", code="nothing_applied"
         )
     number, table = _target(current.hub, current.applied, args.number)
     box.terminal.remark(f"Rolling back to the content of revision {number}.")
     found = _plan(table, current.applied)
     code = carry_out(found, current.applied, current.target, current.heads, args, box, args.allow_removals)
-    box.terminal.remark("Your files still say otherwise: holdfast plan shows the difference.")
+    box.terminal.remark("Your files are not changed: holdfast plan shows how they differ from this revision.")
     return code
 
 
@@ -55,7 +56,7 @@ def _target(hub: HubReader, applied: Applied, number: int | None) -> tuple[int, 
     if number is not None:
         if not 1 <= number < applied.head.number:
             raise Invalid(
-                f"cannot roll back to revision {number}; the applied one is {applied.head.number}",
+                f"cannot roll back to revision {number}; the applied revision is {applied.head.number}",
                 remedy="holdfast history lists the revisions before it",
                 code="not_found",
             )
@@ -66,8 +67,8 @@ def _target(hub: HubReader, applied: Applied, number: int | None) -> tuple[int, 
             return candidate, table
     if isinstance(hub, ConvergenceReader):
         raise Conflict(
-            "of no earlier revision that differs from the applied one it is known that it converged",
-            remedy="holdfast history lists the revisions; holdfast rollback N takes the one you choose",
+            "no earlier revision with different content is known to have converged",
+            remedy="holdfast history lists the revisions; choose one: holdfast rollback N",
             code="nothing_converged",
         )
     raise Conflict(
@@ -78,7 +79,8 @@ def _target(hub: HubReader, applied: Applied, number: int | None) -> tuple[int, 
 
 
 def _candidates(hub: HubReader, newest: int) -> Iterator[int]:
-    """Newest first; those that converged, where somebody knows. That is a hub's word: the plan is shown and signed."""
+    """Newest first; only converged ones if the hub knows them. The hub's claim is not proven: the plan is shown and
+    signed."""
     if not isinstance(hub, ConvergenceReader):
         yield from range(newest, 0, -1)
         return
@@ -92,6 +94,6 @@ def _table(hub: HubReader, number: int) -> Table:
 
 
 def _plan(table: Table, applied: Applied) -> Plan:
-    """Also what tells whether that revision differs: of what it says, not everything is taken back."""
+    """The plan also decides whether that revision differs, because trust is not rolled back."""
     entries = {**table.entries, TRUST: applied.table.entries[TRUST]}
     return plan_rollback(Table(dict(sorted(entries.items())), table.tombstones), applied)

@@ -1,8 +1,8 @@
-"""A plan in a file: everything needed to look at it again, sign it elsewhere and apply it, bound by digests.
+"""A plan in a file: everything needed to show, sign and apply it elsewhere, bound by digests.
 
-The header that is signed names its parent by digest, the parent's header names its table, and tables name contents: so
-the changes shown to a second signer are computed from bytes that the signature covers, not from a description. Opening
-a file asks everything the hub will ask; only the warnings are the writer's own words.
+The signed header names its parent by digest, the parent's header names its table, and tables name contents. So the
+changes shown to a second signer are computed from bytes that the signature covers, not from a description. Opening a
+file makes every check that the hub will make; only the warnings are not covered.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ BYTES_MAX = 256 * 1024 * 1024
 class SavedPlan(Struct, frozen=True):
     format: str
     base: Head
-    candidate: Candidate | None  # None: nothing was to be changed
+    candidate: Candidate | None  # None: there were no changes
     base_header: bytes  # b"" for a first revision
     base_table: bytes
     base_trust: bytes
@@ -56,7 +56,7 @@ class Opened(Struct, frozen=True):
 
 
 class Noted(Mapping[str, bytes]):
-    """Contents that remember which of them were asked for: exactly what a second look will need."""
+    """Contents that record which of them were read: opening the file will need exactly these."""
 
     def __init__(self, contents: Mapping[str, bytes]) -> None:
         self._contents = contents
@@ -105,12 +105,12 @@ def read(file: bytes) -> Opened:
         saved = msgspec.json.decode(file, type=SavedPlan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise Invalid(
-            f"this is not a saved plan: {trouble}", remedy="make one with holdfast plan -o FILE", code="not_a_plan"
+            f"this is not a saved plan: {trouble}", remedy="create one with holdfast plan -o FILE", code="not_a_plan"
         ) from trouble
     if saved.format != FORMAT:
         raise Invalid(
             f"this plan has format {saved.format!r}, this release reads {FORMAT!r}",
-            remedy="make it again with holdfast plan -o FILE",
+            remedy="create it again with holdfast plan -o FILE",
             code="not_a_plan",
         )
     if saved.candidate is None:
@@ -169,6 +169,6 @@ def _same(found: str, expected: str, what: str) -> None:
     if found != expected:
         raise Corrupt(
             f"the {what} in this saved plan was changed after it was written",
-            remedy="throw the file away and make it again: holdfast plan -o FILE",
+            remedy="delete the file and create it again: holdfast plan -o FILE",
             code="plan_damaged",
         )

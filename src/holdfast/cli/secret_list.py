@@ -1,4 +1,4 @@
-"""`holdfast secret list`: every secret, who can open it, who uses it."""
+"""`holdfast secret list`: every secret with its recipients and its users."""
 
 from argparse import Namespace
 from typing import Any
@@ -14,9 +14,9 @@ from holdfast.model import sealed
 from holdfast.model.secret import names_of
 
 DETAILS = """\
-Reads the outside of each file: its size, and to whom it is sealed. Nodes are recognised by their keys; operators are
-anonymous in an age file and are only counted. A secret that a node needs and cannot open, or that somebody else can
-open too, is marked: holdfast secret rotate NAME --keep puts that right.
+Reads the size and the recipients of each file; opens none. Nodes are identified by their keys; operators are anonymous
+in an age file and are only counted. A secret that a node needs and cannot open, or that another node can open, is
+marked; holdfast secret rotate NAME --keep corrects that.
 
 examples:
   holdfast secret list
@@ -25,7 +25,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    """Takes nothing of its own."""
+    """No arguments of its own."""
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -36,7 +36,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode({"secrets": found}).decode())
         return 0
     if not found:
-        box.terminal.remark("There are no secrets; make one with: holdfast secret set NAME")
+        box.terminal.remark("There are no secrets; create one with: holdfast secret set NAME")
     for one in found:
         box.terminal.say(_line(one))
         for remark in _remarks(one):
@@ -76,13 +76,13 @@ def _line(one: dict[str, Any]) -> str:
         return harmless(f"{one['name']}  missing  used by {', '.join(one['used_by'])}")
     people = f"{one['operators']} operator{'s' * (one['operators'] != 1)}"
     readers = ", ".join((people, *one["nodes"]))
-    used = f"used by {', '.join(one['used_by'])}" if one["used_by"] else "used by nobody"
+    used = f"used by {', '.join(one['used_by'])}" if one["used_by"] else "not used"
     return harmless(f"{one['name']}  {one['size_bytes']} bytes  sealed to {readers}  {used}")
 
 
 def _remarks(one: dict[str, Any]) -> list[str]:
     if not one["sealed"]:
-        return [f"make it: holdfast secret set {one['name']}"]
+        return [f"create it: holdfast secret set {one['name']}"]
     found = []
     if one["cannot_open"]:
         found.append(f"{', '.join(one['cannot_open'])} needs it and cannot open it")

@@ -1,4 +1,4 @@
-"""`holdfast secret rotate NAME`: a new value for a secret, or the same value sealed to whoever needs it today."""
+"""`holdfast secret rotate NAME`: seal a new value, or the same value to the present recipients."""
 
 from argparse import Namespace
 
@@ -12,12 +12,11 @@ from holdfast.errors import Invalid, NotPermitted
 from holdfast.ports.sealing import CannotOpen
 
 DETAILS = """\
-Writes secrets/NAME.age anew. The new value comes from where `secret set` takes it. With --keep the value stays: it is
-opened with your own age identity and sealed again to today's operators and nodes, for a node that joined, a service
-that moved, a colleague who came or left. Whoever could open the old file may have kept its value: after somebody left,
-give it a new one.
+Replaces secrets/NAME.age. The new value comes from the same sources as in `secret set`. With --keep the value stays: it
+is opened with your own age identity and sealed again to the present operators and nodes. Use it after a node joined, a
+service moved, or an operator came or left. An operator who left may have kept the old value: then set a new one.
 
-Services that name the secret are deployed anew at the next apply, each component keeping its usual way of updating.
+The next apply deploys the services that use the secret again, each component with its usual update strategy.
 
 examples:
   holdfast secret rotate db-password --generate && holdfast apply
@@ -26,8 +25,10 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", help="a secret that is there")
-    parser.add_argument("--keep", action="store_true", help="the same value, sealed to today's operators and nodes")
+    parser.add_argument("name", metavar="NAME", help="an existing secret")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the value; seal it to the present operators and nodes"
+    )
     parser.add_argument(
         "--identity",
         metavar="FILE",
@@ -39,7 +40,11 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     name = secret_view.checked_name(args.name)
     if args.keep and (args.file is not None or args.generate is not None):
-        raise Invalid("--keep keeps the value, so no new one is taken", remedy="leave one of them out", code="usage")
+        raise Invalid(
+            "--keep keeps the value, so --file and --generate cannot be used with it",
+            remedy="omit one of them",
+            code="usage",
+        )
     view = secret_view.look(args, box)
     if name not in view.fleet.secrets:
         raise Invalid(
@@ -59,8 +64,8 @@ def _kept(sealed: bytes, name: str, args: Namespace, box: Toolbox) -> bytes:
         return box.opener(path).open(sealed)
     except CannotOpen:
         raise NotPermitted(
-            f"the identity in {path} cannot open {name}: it was not sealed to it",
-            remedy=f"name another with --identity FILE, ask a colleague who can, or give it a new value: "
+            f"the identity in {path} cannot open {name}: {name} is not sealed to it",
+            remedy=f"use another one with --identity FILE, ask a colleague who can open it, or set a new value: "
             f"holdfast secret rotate {name}",
             code="secret_not_readable",
         ) from None
@@ -73,8 +78,8 @@ def _say(view: secret_view.View, name: str, to: secret_view.Recipients, args: Na
         document = {**secret_view.document(name, path, to, used_by), "kept": args.keep, "restarts": list(restarts)}
         box.terminal.say(msgspec.json.encode(document).decode())
     else:
-        box.terminal.say(f"Sealed {'the same value of ' if args.keep else ''}{path} anew to {secret_view.whom(to)}.")
+        box.terminal.say(f"Sealed {'the same value of ' if args.keep else ''}{path} again, to {secret_view.whom(to)}.")
         if restarts:
-            box.terminal.say(f"The next apply deploys anew: {', '.join(restarts)}")
+            box.terminal.say(f"The next apply deploys again: {', '.join(restarts)}")
     secret_view.tell(name, to, used_by, box)
     return 0

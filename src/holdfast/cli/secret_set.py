@@ -11,11 +11,11 @@ from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict
 
 DETAILS = """\
-Writes secrets/NAME.age, sealed (age) to every operator's recipient and to the keys of the nodes where services that
-name it run or may run. Nobody else can open it, the hub included; commit the file with the rest of the directory.
+Writes secrets/NAME.age, sealed (age) to every operator's recipient and to the keys of the nodes where services that use
+it run or may run. Only these can open it; the hub cannot. Commit the file with the rest of the directory.
 
-The value comes from a pipe (one final line break is dropped), is typed without being shown, or comes from --file or
---generate. It is never given on the command line, where others could see it.
+The value comes from a pipe (one final line break is dropped), from a hidden prompt, from --file or from --generate. It
+is never given on the command line, where other users could see it.
 
 examples:
   holdfast secret set db-password --generate
@@ -25,7 +25,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", help="as components name it")
+    parser.add_argument("name", metavar="NAME", help="the name that components use")
     secret_value.declare(parser)
 
 
@@ -35,8 +35,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     path = secret_view.file_of(view, name)
     if name in view.fleet.secrets or os.path.lexists(path):
         raise Conflict(
-            f"{path} is there already",
-            remedy=f"give it a new value: holdfast secret rotate {name}{repeated(args)}",
+            f"{path} already exists",
+            remedy=f"set a new value: holdfast secret rotate {name}{repeated(args)}",
             code="already_exists",
         )
     to = secret_view.recipients(view, name)

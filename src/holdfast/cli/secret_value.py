@@ -1,4 +1,4 @@
-"""Where the value of a secret comes from: a pipe, a prompt, a file or chance. Never the command line, never printed."""
+"""The value of a secret: from a pipe, a prompt, a file or a random source. Never printed."""
 
 import os
 from argparse import Namespace
@@ -20,7 +20,7 @@ def declare(parser: Parser) -> None:
         nargs="?",
         type=_count,
         const=GENERATED_BYTES,
-        help=f"make one of so many random bytes (default {GENERATED_BYTES}), written in hexadecimal",
+        help=f"a random value of BYTES bytes (default {GENERATED_BYTES}), in hexadecimal",
     )
 
 
@@ -29,7 +29,7 @@ def _count(text: str) -> int:
     if not GENERATED_BYTES_MIN <= count <= GENERATED_BYTES_MAX:
         raise Invalid(
             f"--generate takes {GENERATED_BYTES_MIN} to {GENERATED_BYTES_MAX} bytes, not {text[:20]!r}",
-            remedy=f"leave the number out to get {GENERATED_BYTES}",
+            remedy=f"omit the number to get {GENERATED_BYTES}",
             code="usage",
         )
     return count
@@ -37,16 +37,16 @@ def _count(text: str) -> int:
 
 def read(args: Namespace, box: Toolbox, name: str) -> bytes:
     if args.file is not None and args.generate is not None:
-        raise Invalid("a value comes from --file or --generate, not from both", remedy="leave one out", code="usage")
+        raise Invalid("--file and --generate cannot be used together", remedy="omit one of them", code="usage")
     if args.generate is not None:
         return box.random_hex(args.generate).encode()
     value = _from_file(args.file, box) if args.file is not None else _typed_or_piped(box, name)
     if not value:
-        raise Invalid("an empty value is no secret", remedy="pipe it in, name --file FILE, or use --generate")
+        raise Invalid("the value is empty", remedy="pipe it in, or use --file FILE or --generate")
     if len(value) > VALUE_BYTES_MAX:
         raise Invalid(
             f"the value is longer than {VALUE_BYTES_MAX:,} bytes",
-            remedy="a secret is a password, a key or a certificate; larger things belong in a volume or an image",
+            remedy="use secrets for passwords, keys and certificates; put larger data into a volume or an image",
         )
     return value
 
@@ -67,11 +67,13 @@ def _typed_or_piped(box: Toolbox, name: str) -> bytes:
 
 def _typed(box: Toolbox, name: str) -> bytes:
     for tries_left in reversed(range(TRIES_MAX)):
-        first = box.terminal.secret(f"Value of {name} (it is not shown):")
-        if first == box.terminal.secret("Once more:"):
+        first = box.terminal.secret(f"Value of {name} (hidden):")
+        if first == box.terminal.secret("Repeat the value:"):
             return os.fsencode(first)
         if tries_left:
-            box.terminal.remark("They differ; try again.")
+            box.terminal.remark("The values differ; try again.")
     raise Failed(
-        f"the two values differed {TRIES_MAX} times", remedy="run it again; nothing was written", code="declined"
+        f"the two values differed {TRIES_MAX} times",
+        remedy="run the command again; nothing was written",
+        code="declined",
     )

@@ -1,4 +1,4 @@
-"""The secrets of a fleet as a command sees them: who names each, who may open it, who can. Opens none."""
+"""The secrets of a fleet as commands see them: which services use each, which keys open it. Opens none."""
 
 import os
 from argparse import Namespace
@@ -20,7 +20,7 @@ from holdfast.planning.table import draft
 
 
 class View(Struct, frozen=True):
-    """`table`: as the next apply would have it, so that a service that is not applied yet has its place too."""
+    """`table`: as the next apply would make it, so that a service that is not applied yet has a node too."""
 
     fleet: Fleet
     table: Table
@@ -30,13 +30,13 @@ class View(Struct, frozen=True):
 class Recipients(Struct, frozen=True):
     operators: tuple[str, ...]
     nodes: tuple[str, ...]
-    waiting: tuple[str, ...]  # nodes that need it, and whose key nobody knows yet
+    waiting: tuple[str, ...]  # nodes that need it and have no key yet
     lines: tuple[str, ...]  # what it is sealed to
 
 
 def look(args: Namespace, box: Toolbox) -> View:
     current = session.begin(args, box, secrets_may_lack=True)
-    args.offline = True  # where a service runs does not depend on what registries say
+    args.offline = True  # the placement does not depend on registries
     known = session.inputs(current, args, box)
     number = head_of(current.applied).number + 1
     drafted = draft(
@@ -55,7 +55,7 @@ def look(args: Namespace, box: Toolbox) -> View:
 def checked_name(name: str) -> str:
     if not is_name(name):
         raise Invalid(
-            f"{name[:60]!r} cannot be the name of a secret",
+            f"{name[:60]!r} is not a valid name for a secret",
             remedy="use lower-case letters, digits and dashes, beginning with a letter, at most 40",
         )
     return name
@@ -66,7 +66,7 @@ def file_of(view: View, name: str) -> str:
 
 
 def users(view: View, name: str) -> tuple[str, ...]:
-    """`service.web/app`, sorted: components that name it."""
+    """`service.web/app`, sorted: components that use it."""
     return tuple(
         sorted(
             f"service.{service}/{component.name}"
@@ -82,7 +82,7 @@ def services(view: View, name: str) -> tuple[str, ...]:
 
 
 def nodes(view: View, name: str) -> tuple[str, ...]:
-    """Where services that name it are placed or may fail over to."""
+    """Where services that use it are placed or may fail over to."""
     found: set[str] = set()
     for address in services(view, name):
         entry = view.table.entries[address]
@@ -102,8 +102,8 @@ def recipients(view: View, name: str) -> Recipients:
     lines = (*(str(recipient) for _, recipient in people), *keys.values())
     if not lines:
         raise Invalid(
-            f"there is nobody to seal {name} to: no operator has a recipient, and no node that needs it has joined",
-            remedy='add recipient = "age1…" to your [[operators]] in fleet.toml (age-keygen makes one)',
+            f"{name} has no recipient: no operator has one in fleet.toml, and no node that needs it has joined",
+            remedy='add recipient = "age1…" to your [[operators]] in fleet.toml (age-keygen creates one)',
             code="no_recipients",
         )
     return Recipients(tuple(n for n, _ in people), tuple(keys), tuple(n for n in wanted if n not in keys), lines)
@@ -113,7 +113,7 @@ def write(view: View, name: str, value: bytes, to: Recipients, box: Toolbox) -> 
     content = sealed.armoured(box.sealer().seal(value, to.lines))
     if len(content) > sealed.FILE_BYTES_MAX:
         raise Invalid(
-            f"sealed to {len(to.lines)} recipients it is longer than {sealed.FILE_BYTES_MAX:,} bytes",
+            f"sealed to {len(to.lines)} recipients, the secret is longer than {sealed.FILE_BYTES_MAX:,} bytes",
             remedy="make the value shorter",
         )
     path = file_of(view, name)
@@ -126,10 +126,10 @@ def whom(to: Recipients) -> str:
 
 
 def tell(name: str, to: Recipients, used_by: tuple[str, ...], box: Toolbox) -> None:
-    """What the operator should know about what was just sealed; to stderr."""
+    """Remarks and warnings about the sealed secret, to stderr."""
     if not used_by:
         box.terminal.remark(
-            f"No component names {name} yet, so only operators can open it. Name it in a service, then: "
+            f"No component uses {name} yet, so only operators can open it. Use it in a service, then: "
             f"holdfast secret rotate {name} --keep"
         )
     for node in to.waiting:
@@ -138,7 +138,7 @@ def tell(name: str, to: Recipients, used_by: tuple[str, ...], box: Toolbox) -> N
         )
     if not to.operators:
         box.terminal.warn(
-            "no operator has a recipient (age1…) in fleet.toml: nobody can open it again to seal it to other nodes"
+            "no operator has a recipient (age1…) in fleet.toml, so no operator can open it to seal it to other nodes"
         )
 
 

@@ -1,7 +1,7 @@
-"""Heads seen before: fleet.lock in the directory and this machine's own memory. Notices rollback, forks, old checkouts.
+"""Heads seen before, in fleet.lock and in this machine's state: detects rollbacks, forks and old checkouts.
 
-Both are written after the ledger moved. Before it moves, the memory notes what is about to be committed, so that an
-apply cut short between the two leaves no directory that looks old to its own operator.
+Both are written after a commit. Before the commit, this machine's state notes the pending head, so that an apply that
+is interrupted between the two does not make the directory look old.
 """
 
 import os
@@ -37,7 +37,7 @@ class Seen(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True, omit_defaults=True):
-    """What this machine remembers of one fleet. `pending` is a commit whose outcome was not yet seen."""
+    """This machine's state of one fleet. `pending` is a commit whose result was not seen yet."""
 
     fleet: str
     head: Head
@@ -47,7 +47,7 @@ class Memory(Struct, frozen=True, omit_defaults=True):
 
 class Heads:
     def __init__(self, disk: Disk, fleet_dir: str, state_dir: str, hub: str = "") -> None:
-        """`hub` is what was asked for; without it the directory may declare one."""
+        """`hub` is the value of --hub; without it the directory may declare one."""
         self._disk = disk
         self._fleet_dir = os.path.abspath(fleet_dir)
         self._state_dir = state_dir
@@ -67,13 +67,13 @@ class Heads:
             return msgspec.json.decode(content, type=Memory)
         except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
             raise Corrupt(
-                f"the memory of heads cannot be read: {trouble}",
+                f"the heads that this machine saw before cannot be read: {trouble}",
                 remedy=f"remove {self._memory_path(fleet)}; the next command verifies the whole chain again",
                 code="memory_damaged",
             ) from trouble
 
     def check(self, link: HubReader | None, adopt: bool = False) -> Applied | None:
-        """The applied revision, verified against everything seen before; what is new is remembered."""
+        """The applied revision, verified against the heads seen before; a new head is stored."""
         lock = self.lock()
         applied = link.applied() if link is not None else None
         if applied is None:
@@ -100,7 +100,7 @@ class Heads:
         return applied
 
     def _finish_pending(self, memory: Memory | None, applied: Applied, lock: Seen | None) -> Seen | None:
-        """An apply from this very directory did reach the ledger: its lock was all that was missing."""
+        """If an interrupted apply from this directory was committed, only its fleet.lock was missing: write it."""
         if memory and memory.pending == applied.head and memory.pending_directory == self._fleet_dir:
             self._try_lock(applied.fleet_id, applied.head)
             return Seen(applied.fleet_id, applied.head)
@@ -109,13 +109,13 @@ class Heads:
     # ---- writing
 
     def expect(self, fleet: str, base: Head, pending: Head) -> None:
-        """Durable before the ledger is asked to move."""
+        """Written to disk before the commit is sent."""
         self._remember(Memory(fleet, base, pending, self._fleet_dir))
 
     def moved(self, fleet: str, head: Head) -> HoldfastError | None:
-        """The ledger has moved, so nothing fails any more; answers why fleet.lock could not follow, if so."""
+        """After the commit nothing raises; returns the error if fleet.lock could not be written."""
         trouble = self._try_lock(fleet, head)
-        self._places.met(fleet)  # a fleet founded anew takes the place of the one before
+        self._places.met(fleet)  # a fleet founded again replaces the one before
         if trouble is None:
             self._remember(Memory(fleet, head))
         else:
@@ -156,7 +156,7 @@ def parse_lock(text: bytes) -> Seen:
         raise Corrupt(
             "fleet.lock is damaged",
             remedy="restore it from version control (git checkout fleet.lock); "
-            "without a good copy remove it, and the next command verifies the whole chain",
+            "without a good copy, remove it: the next command verifies the whole chain",
             code="lock_damaged",
         )
     return Seen(fleet, Head(number, digest))
@@ -168,14 +168,14 @@ def compare(head: Head, seen: Head) -> None:
     if head.number == seen.number and head.digest != seen.digest:
         raise Corrupt(
             f"the ledger's revision {head.number} is {head.digest[:12]}…, but {seen.digest[:12]}… was seen before",
-            remedy="do not apply: the chain was forked. Restore the ledger that has the revision you know, "
-            "or ask who else applied",
+            remedy="do not apply: the chain was forked. Restore the ledger that has the known revision, "
+            "or ask the other operators what they applied",
             code="forked",
         )
 
 
 def verify_since(link: HubReader, applied: Applied, seen: Head) -> None:
-    """Walk every revision between the newest one already believed and the head, judging each as a hub would."""
+    """Verify every revision between the newest one seen before and the head, as a hub does."""
     from holdfast.hub.ledger.chain_check import follow, from_seen, from_the_start
 
     links: Sequence[Link] = link.links(max(seen.number, 1), applied.head.number)
@@ -191,9 +191,9 @@ def verify_since(link: HubReader, applied: Applied, seen: Head) -> None:
         if trouble.code != "blob_missing":
             raise
         raise Corrupt(
-            f"what changed since revision {seen.number} cannot be verified: {trouble.message}",
-            remedy="a ledger that was rebuilt (holdfast import ledger) has no older tables: get the fleet.lock that "
-            "was written last (git pull), it names a revision to start from; else run holdfast hub check on the hub",
+            f"the revisions since {seen.number} cannot be verified: {trouble.message}",
+            remedy="get the newest fleet.lock (git pull): it names a revision to start from, which a rebuilt ledger "
+            "(holdfast import ledger) needs; else run holdfast hub check on the hub",
             code="history_not_kept",
         ) from trouble
     if so_far.at.head != applied.head or so_far.table != applied.table:
@@ -207,34 +207,34 @@ def verify_since(link: HubReader, applied: Applied, seen: Head) -> None:
 def _refuse_old_directory(lock: Seen | None, head: Head) -> None:
     if lock is not None and lock.head.number < head.number:
         raise Conflict(
-            f"this directory was last applied as revision {lock.head.number}, but the fleet is at {head.number}: "
-            "it looks like an old checkout",
-            remedy="update the directory (git pull), or, if its files are what you want, run the same command with "
-            "--adopt to plan from it on top of the newer revision",
+            f"this directory was last applied as revision {lock.head.number}, but revision {head.number} is applied: "
+            "it may be an old checkout",
+            remedy="update the directory (git pull); or, if its files are what you want, run the same command with "
+            "--adopt to plan from them on top of the newer revision",
             code="old_directory",
         )
 
 
 def _refuse_when_behind(link: HubReader | None, head: Head, seen: Head) -> None:
-    """A hub that admits a newer head than it serves was not rolled back; it only has to be restarted (C-16)."""
+    """A hub that reports a newer head than it serves was not rolled back; it only needs a restart (C-16)."""
     if link is None or head.number >= seen.number:
         return
     status = link.status()
     if status.head.number >= seen.number:
         raise Conflict(
-            f"the hub serves revision {head.number}, but revision {status.head.number} was committed behind its back",
-            remedy="restart the hub: it then serves what its ledger holds",
+            f"the hub serves revision {head.number}, but its ledger holds revision {status.head.number}",
+            remedy="restart the hub: it then serves the newest revision of its ledger",
             code="revision_behind",
         )
 
 
 def _rolled_back(head: Head, seen: Head) -> Corrupt:
     where = f"is at revision {head.number}" if head.number else "is missing or empty"
-    anew = "" if head.number else ". Only if this fleet is to be founded anew: remove fleet.lock"
+    founding = "" if head.number else ". Only to found a new fleet from this directory: remove fleet.lock"
     return Corrupt(
         f"the ledger {where}, but revision {seen.number} was seen before: it was lost or rolled back",
-        remedy="check --hub; restore the newest ledger from a backup, or rebuild it from what nodes hold: "
-        f"holdfast import ledger{anew}",
+        remedy="check --hub; restore the newest ledger from a backup, or rebuild it from the nodes: "
+        f"holdfast import ledger{founding}",
         code="rolled_back",
     )
 

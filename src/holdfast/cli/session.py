@@ -1,6 +1,7 @@
-"""The steps most commands share: read the directory, find the hub, check the heads, plan. One place, one order."""
+"""The steps that most commands share: read the directory, find the hub, check the heads, plan."""
 
 import os
+import re
 from argparse import Namespace
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from holdfast.declared.load import load
 from holdfast.declared.problem import Problems
 from holdfast.declared.sources import FILE_BYTES_MAX
 from holdfast.declared.without_effect import Use
+from holdfast.errors import Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet
 from holdfast.model.plan import Plan
@@ -22,6 +24,8 @@ from holdfast.planning import images
 from holdfast.planning.plan import Inputs, plan
 from holdfast.ports.fleet_directory import FleetDirectory
 from holdfast.ports.hub_link import FleetReader, HubReader
+
+HOST_AND_PORT = r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}"
 
 
 class Session(Struct, frozen=True):
@@ -37,12 +41,18 @@ def heads(args: Namespace, box: Toolbox) -> Heads:
 
 
 def hub_target(args: Namespace, fleet: Fleet | None) -> str:
+    if args.hub and re.fullmatch(HOST_AND_PORT, args.hub) and not os.path.exists(args.hub):
+        raise Invalid(
+            f"--hub {args.hub} is neither a URL nor a ledger directory",
+            remedy=f"did you mean --hub https://{args.hub}?",
+            code="no_hub",
+        )
     declared = fleet.settings.hub if fleet else ""
     return args.hub or declared or os.path.join(args.fleet, ".ledger")
 
 
 def begin(args: Namespace, box: Toolbox, secrets_may_lack: bool = False) -> Session:
-    """Everything a plan looks at, verified. Writes nothing into the ledger."""
+    """Everything a plan needs, verified. Does not write to the ledger."""
     fleet = load(box.fleet_directory(args.fleet), secrets_may_lack)
     target = hub_target(args, fleet)
     hub = box.hub(target)
@@ -60,7 +70,7 @@ def inputs(session: Session, args: Namespace, box: Toolbox, only: str | None = N
 
 
 def _with_identities(found: Inputs, session: Session, box: Toolbox) -> Inputs:
-    """Only a running hub has met nodes; before the first revision there is no trust to prove anything with."""
+    """Only a running hub knows nodes; before the first revision there is no trust to verify them with."""
     if session.applied is None or not isinstance(session.hub, FleetReader):
         return found
     from holdfast.cli import issuers  # it verifies signatures: an offline plan need not load it

@@ -1,4 +1,4 @@
-"""A finding for people: code, where, what, and the remedy below. Whoever found it, its words are shown harmlessly."""
+"""A finding as text: code, address, message, and the remedy below; control characters are removed."""
 
 from typing import Protocol
 

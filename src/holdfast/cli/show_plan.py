@@ -1,6 +1,6 @@
 """A plan for people and for programs. Reads the plan; decides nothing.
 
-Every word of a plan may come from a file or a hub, so people see each through `_line`.
+Every text of a plan may come from a file or a hub, so `_line` removes control characters from each.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ VALUE_CHARS = 72
 def text(plan: Plan, terminal: Terminal, verbose: bool = False, allowed: int | None = None) -> str:
     lines: list[str] = []
     if not plan.changes:
-        lines.append(f"No changes. What is declared is what is applied (revision {plan.base.number}).")
+        lines.append(f"No changes: the fleet directory matches the applied revision {plan.base.number}.")
     else:
         on_top = f"on top of revision {plan.base.number}" if plan.base.number else "as the first revision"
         lines += [f"Holdfast will make these changes {on_top}:", ""]
@@ -75,7 +75,7 @@ def _field(field: FieldChange, terminal: Terminal) -> str:
 
 
 def _difference(before: Any, after: Any) -> tuple[str, str]:
-    """Two long values that begin alike are cut so that the place where they part is seen."""
+    """Cut two long values that begin alike, so that their first difference is visible."""
     old, new = (_line(msgspec.json.encode(value).decode()) for value in (before, after))
     if max(len(old), len(new)) <= VALUE_CHARS:
         return old, new
@@ -95,7 +95,7 @@ def _value(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    """Harmless, and unable to begin a line that looks like one of ours."""
+    """Without control characters and line breaks, so that a value cannot imitate a line of the plan."""
     return harmless(text).replace("\n", "\\n")
 
 
@@ -103,7 +103,7 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(_line(name) for name in names)
 
 
-# As much of a table and of a service as the lines below show: planning has checked the rest, at ten times the cost.
+# Only the fields that are shown: decoding all of them costs ten times more, and planning has checked them.
 
 
 class _Entry(Struct):
@@ -124,7 +124,7 @@ class _Service(Struct):
 
 
 class _Details:
-    """Contents of what is created, opened only when a line needs them."""
+    """Contents of created resources, decoded only when a line needs them."""
 
     def __init__(self, candidate: Candidate | None) -> None:
         self._blobs = candidate.blobs if candidate else {}
@@ -159,7 +159,7 @@ def summary(plan: Plan) -> str:
 
 
 def _demands(plan: Plan, terminal: Terminal, allowed: int | None) -> list[str]:
-    """`allowed`: so many removals were agreed to already, by a flag or by the verb itself."""
+    """`allowed`: the number of removals that a flag or the verb already allows."""
     lines = []
     if plan.removals:
         count = len(plan.removals)

@@ -2,11 +2,12 @@
 
 from holdfast.model.duration import aged
 from holdfast.model.verified_report import VerifiedReport
+from holdfast.trust.reports import NO_HUB
 
 
 def origin(report: VerifiedReport) -> str:
     if report.is_old:
         return f"old: {report.view.name} signed its last report {aged(report.age_s)} ago"
     if report.verified:
-        return f"verified by {report.view.name}, {aged(report.age_s)} ago"
-    return f"unverified: {report.doubt}"
+        return f"signed by {report.view.name}, {aged(report.age_s)} ago"
+    return "no hub: an offline ledger gets no reports" if report.doubt == NO_HUB else f"unverified: {report.doubt}"

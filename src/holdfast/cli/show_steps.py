@@ -1,4 +1,4 @@
-"""Steps of rollouts as they happen: every finished one once, on a line of its own; what runs on a line that changes."""
+"""Rollout steps as they happen: one line per finished step, and a live line for the current one."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,14 @@ from holdfast.status.services.settled import Observed
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MARK = {"done": ("green", "done"), "failed": ("red", "failed"), "skipped": ("yellow", "skipped")}
-SKIPPED = "skipped: "  # so begins what a step says that was not tried
+SKIPPED = "skipped: "  # begins the message of a step that was not tried
 
 Key = tuple[str, str, str, float]
 
 
 class StepLines:
-    """In the order of a deploy (M-78): what the node of a service did, then names, then what its edges did. Whatever
-    happened earlier than its turn is shown when its turn comes."""
+    """In the order of a deploy (M-78): steps of the service's node, then DNS names, then steps of its edges. A step
+    that happens earlier is shown when its turn comes."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -42,7 +42,7 @@ class StepLines:
         self._show_running(services, dns, edges, now_s)
 
     def show_rest(self, dns: DnsObserved, edges: Sequence[EdgeObserved]) -> None:
-        """Nobody waits any more: also that whose turn did not come."""
+        """After waiting: show the steps whose turn did not come."""
         self._show_names(dns)
         for edge in edges:
             self._show_edge(edge)
@@ -94,7 +94,7 @@ class StepLines:
 def under_way(
     services: Sequence[Observed], dns: DnsObserved, edges: Sequence[EdgeObserved], now_s: float, whole: bool = False
 ) -> list[str]:
-    """Everything that has not settled, in the order of a deploy. `whole`: with what is known of it."""
+    """Everything that has not settled, in the order of a deploy. `whole`: with the message."""
     lines = [
         f"{one.node}  {one.service}  {_doing(one, now_s)}{_why(one.message, whole)}"
         for one in services
@@ -118,7 +118,7 @@ def _why(message: str, whole: bool) -> str:
 
 def _doing(one: Observed | EdgeObserved, now_s: float) -> str:
     step = next((step for step in one.steps if step.outcome == "running"), None)
-    return f"{step.name} {max(0.0, now_s - step.at_s):.0f} s" if step is not None else one.step or "waits its turn"
+    return f"{step.name} {max(0.0, now_s - step.at_s):.0f} s" if step is not None else one.step or "not started"
 
 
 def _finished(steps: Sequence[StepResult]) -> list[StepResult]:
@@ -130,5 +130,5 @@ def _key(node: str, what: str, step: StepResult) -> Key:
 
 
 def _line(words: str) -> str:
-    """Harmless, and unable to begin a line that looks like another step."""
+    """One line without control characters, so that a text cannot imitate another step."""
     return harmless(words.replace("\n", " "))

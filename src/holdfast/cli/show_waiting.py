@@ -1,4 +1,4 @@
-"""What a command waits for, while it does: every reason once, and now and then that it still waits. Never silent."""
+"""Show what a waiting command waits for: each reason once, and a reminder every 15 s."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ NAMED_MAX = 3
 
 
 class WaitingLines:
-    """Where somebody watches, a line that changes says what is under way; elsewhere that is said every few seconds."""
+    """On a terminal a live line shows the progress; elsewhere a line is printed every 15 s."""
 
     def __init__(self, terminal: Terminal, began_s: float) -> None:
         self._terminal = terminal
@@ -23,7 +23,7 @@ class WaitingLines:
             key = (one.node, one.code, one.address)
             if key not in self._told:
                 self._told.add(key)
-                mark = self._terminal.paint("yellow", "waits")
+                mark = self._terminal.paint("yellow", "waiting")
                 self._terminal.remark(f"{_line(one.node)}  {mark}: {_line(one.text)}")
         if waiting and not self._terminal.is_live() and self.due_in_s(monotonic_s) <= 0:
             self._said_s = monotonic_s
@@ -32,10 +32,10 @@ class WaitingLines:
             self._terminal.remark(_line(f"still waiting after {monotonic_s - self._began_s:.0f} s: {named}{more}"))
 
     def due_in_s(self, monotonic_s: float) -> float:
-        """When it is said next that it still waits."""
+        """Seconds until the next reminder."""
         return self._said_s + EVERY_S - monotonic_s
 
 
 def _line(words: str) -> str:
-    """Harmless, and unable to begin a line that looks like another step."""
+    """One line without control characters, so that a text cannot imitate another step."""
     return harmless(words.replace("\n", " "))

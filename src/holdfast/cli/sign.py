@@ -1,4 +1,4 @@
-"""`holdfast sign PLAN|ORDER`: add one signature to a saved plan or to an order in a file."""
+"""`holdfast sign PLAN|ORDER`: add one signature to a saved plan or to an order file."""
 
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from holdfast.cli.seen_heads import Heads
 
 DETAILS = """\
-Shows the saved plan or the order, computed from the very bytes that are signed, and adds your signature to the file.
-What you sign also stands for everything below it, so the revision a plan is based on must be one you know: the one in
-fleet.lock, or the newest this machine has seen; else the hub is asked, and what is new is verified. Without a hub:
-carry the file to the machine that holds the key, together with fleet.lock.
+Shows the saved plan or the order, computed from the bytes that are signed, and adds your signature to the file.
+Your signature also covers the history below a plan, so its base revision must be one that this machine knows: the one
+in fleet.lock, or the newest seen before. Otherwise the hub is asked, and the new revisions are verified. Without a hub:
+copy the file to the machine that holds the key, together with fleet.lock.
 
 examples:
   holdfast sign change.plan --key ~/.ssh/recovery
@@ -28,7 +28,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a file made by holdfast plan -o or by holdfast order sign")
+    parser.add_argument("file", metavar="FILE", help="a file written by holdfast plan -o or by holdfast order sign")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -51,13 +51,13 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.json:
         box.terminal.say(msgspec.json.encode({"file": args.file, "signatures": count}).decode())
     else:
-        box.terminal.say(f"Signed: {args.file} now carries {count} signature{'s' * (count != 1)}.")
+        box.terminal.say(f"Signed: {args.file} has {count} signature{'s' * (count != 1)} now.")
     return 0
 
 
 def _check_base(file: str, base: Applied | None, args: Namespace, box: Toolbox) -> None:
-    """Is the plan on top of what this operator knows? A good plan on a revision that nobody was entitled to make would
-    lend that one a signature it could not get by itself. A first revision has nothing below it."""
+    """Refuse a plan whose base revision this machine has not verified: a signature on the plan would also approve that
+    base, which may lack the signatures it needs. A first revision has no base."""
     if base is None:
         return
     from holdfast.cli import session
@@ -82,13 +82,13 @@ def _check_base(file: str, base: Applied | None, args: Namespace, box: Toolbox) 
 
 
 def _ask_hub(file: str, base: Head, heads: "Heads", args: Namespace, box: Toolbox) -> None:
-    """Every revision since the last one seen is walked and judged on this machine, as for any other command."""
+    """Verify every revision since the last one seen, as other commands do."""
     from holdfast.cli import session
     from holdfast.declared.load import load
 
     try:
         hub = box.hub(session.hub_target(args, None if args.hub else load(box.fleet_directory(args.fleet))))
-    except Invalid as trouble:  # no directory that says where the hub is
+    except Invalid as trouble:  # no directory that names the hub
         raise _unknown(file, base) from trouble
     if hub is None:
         raise _unknown(file, base)
@@ -100,16 +100,16 @@ def _ask_hub(file: str, base: Head, heads: "Heads", args: Namespace, box: Toolbo
 def _unknown(file: str, base: Head) -> Conflict:
     return Conflict(
         f"{file} is based on revision {base.number} ({base.digest[:12]}…), which this machine has never seen",
-        remedy=f"holdfast sign {file} --hub URL verifies it; without a hub: bring the fleet.lock of that revision "
-        "along with the file (--fleet DIR), from an operator you trust",
+        remedy=f"holdfast sign {file} --hub URL verifies it; without a hub: get the fleet.lock of that revision from "
+        "an operator you trust (--fleet DIR)",
         code="base_unknown",
     )
 
 
 def _stale(file: str, base: Head, known: Head) -> Conflict:
     return Conflict(
-        f"{file} is based on revision {base.number} ({base.digest[:12]}…), but the fleet is at {known.number} "
+        f"{file} is based on revision {base.number} ({base.digest[:12]}…), but the applied revision is {known.number} "
         f"({known.digest[:12]}…)",
-        remedy=f"plan again and look at it anew: holdfast plan -o {file}",
+        remedy=f"plan again and read the new plan: holdfast plan -o {file}",
         code="stale_plan",
     )

@@ -1,4 +1,4 @@
-"""Putting the operator's name under a plan, and telling whose name is still missing."""
+"""Sign a plan with the operator's key, and name the signatures that are still missing."""
 
 from argparse import Namespace
 
@@ -16,14 +16,18 @@ from holdfast.model.trust import Trust, may_sign, outside_scope, threshold
 
 
 def trusts(plan: Plan, applied: Applied | None) -> tuple[Trust, Trust | None]:
-    """The trust that judges this plan, and the incoming one if it changes."""
+    """The trust that this plan is checked against, and the new trust if it changes."""
     candidate = plan.candidate
     assert candidate is not None
     digest = decode_header(candidate.header).trust
     content = candidate.blobs.get(digest)
     incoming = msgspec.json.decode(content, type=Trust) if content is not None else None
     if incoming is None and (applied is None or applied.header.trust != digest):
-        raise Corrupt("this plan changes who is trusted without saying how", remedy="plan again", code="plan_damaged")
+        raise Corrupt(
+            "this plan changes the trusted operators, but does not contain the new list",
+            remedy="plan again",
+            code="plan_damaged",
+        )
     if applied is None:
         assert incoming is not None
         return incoming, None
@@ -39,26 +43,27 @@ def sign(plan: Plan, applied: Applied | None, args: Namespace, box: Toolbox) -> 
     if signer.public_key.blob not in operators:
         raise NotPermitted(
             f"your key {ssh_key.fingerprint(signer.public_key)} belongs to no operator of this fleet",
-            remedy="sign with an operator's key (--key FILE), or let an operator of grade root add yours to fleet.toml",
+            remedy="sign with an operator's key (--key FILE), or ask an operator of grade root to add it to fleet.toml",
             code="unknown_signer",
         )
     return signer.sign(plan.candidate.header, NAMESPACE)
 
 
 def refuse_if_hopeless(plan: Plan, applied: Applied | None, args: Namespace, box: Toolbox) -> None:
-    """Before anything is asked: can this operator's one signature be enough? If not, say which command signs."""
+    """Fail before asking if this operator's one signature cannot be enough; the remedy collects the others."""
     current, incoming = trusts(plan, applied)
     operators = {ssh_key.parse(o.key).blob: o for o in current.operators}
     signer = box.signer(args.key, lambda blob: blob in operators)
     operator = operators.get(signer.public_key.blob)
     reason = _lacking(plan, current, operator)
     if operator is None and incoming and _is_in(incoming, signer.public_key.blob):
-        reason = "your key is in the new trust only, and the old one has to agree"
+        reason = "your key is only in the new [[operators]], and an operator of the applied revision must sign"
     if reason is None and incoming is not None and threshold(incoming, "root") > 1:
-        reason = f"the new trust wants {threshold(incoming, 'root')} signatures of grade root"
+        reason = f"the new [trust] needs {threshold(incoming, 'root')} signatures of grade root"
     if reason is not None:
-        both = ", under the old and the new trust" if incoming else ""
-        raise SignatureRequired(f"{reason}; who can sign{both}: {_able(plan.grade, current)}", remedy=commands(args))
+        both = " by the old and the new trust" if incoming else ""
+        able = _able(plan.grade, current)
+        raise SignatureRequired(f"{reason}; operators who can sign{both}: {able}", remedy=commands(args))
 
 
 def _lacking(plan: Plan, trust: Trust, operator: Operator | None) -> str | None:
@@ -66,7 +71,7 @@ def _lacking(plan: Plan, trust: Trust, operator: Operator | None) -> str | None:
     reasons = sorted({d.reason for change in plan.changes for d in change.demands if d.grade == grade})
     because = f" ({'; '.join(reasons[:3])})" if reasons else ""
     if operator is None:
-        return None  # sign() explains who may
+        return None  # sign() explains it
     outside = outside_scope(operator, (change.address for change in plan.changes))
     if outside is not None:
         return f"{operator.name} may sign for {', '.join(operator.scope)} only, not for {outside}"
@@ -82,11 +87,11 @@ def _is_in(trust: Trust, blob: bytes) -> bool:
 
 
 def _able(grade: Grade, trust: Trust) -> str:
-    return ", ".join(sorted(o.name for o in trust.operators if may_sign(o, grade))) or "nobody"
+    return ", ".join(sorted(o.name for o in trust.operators if may_sign(o, grade))) or "no operator"
 
 
 def commands(args: Namespace) -> str:
-    """What collects the signatures, ready to be pasted; KEY is the file of an operator who can sign."""
+    """The commands that collect the signatures; KEY is the key file of an operator who can sign."""
     where = flags.repeated(args)
     return (
         f"holdfast plan -o change.plan{where} && holdfast sign change.plan --key KEY && "

@@ -1,4 +1,4 @@
-"""A size as people read it."""
+"""A size in bytes as text for people."""
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

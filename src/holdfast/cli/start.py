@@ -1,4 +1,4 @@
-"""`holdfast start SVC`: let a stopped service run again, by a signed order."""
+"""`holdfast start SERVICE`: start a stopped service again, by a signed order."""
 
 from argparse import Namespace
 
@@ -7,10 +7,9 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-Lifts what `holdfast stop` set: signs an order with your key (grade apply), hands it in and waits until the node itself
-has signed for the result. A service that runs is left as it is.
-
-Exit 0: done; 1: the node tried and failed, or refused; 4: it takes another signature; 6: nobody said in time.
+Undoes `holdfast stop`: signs an order with your key (grade apply), submits it and waits until the node has signed the
+result. A running service is not changed.
+Exit 0: done; 1: the node failed or refused; 4: another signature is needed; 6: no answer in time.
 
 examples:
   holdfast start web

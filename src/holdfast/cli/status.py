@@ -1,4 +1,4 @@
-"""`holdfast status`: what the hub serves, the health of the nodes, and every finding."""
+"""`holdfast status`: the applied revision, the health of the nodes, and every finding."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ from holdfast.status.edges.views import EdgeView
 from holdfast.trust import reports
 
 DETAILS = """\
-Served revision, quarantined resources, the health of the nodes, how many hostnames are public, every service that is
-not as applied (what is applied, what serves, which step failed), every public route and certificate that is not as it
-should be, the volumes that nothing protects, and every other finding with its code, age and remedy. Reports of nodes
-are verified on this machine: a hub that shows old or forged reports of a node is a finding itself.
+Shows the applied revision, quarantined resources, the health of the nodes, the number of public hostnames, every
+service that is not as applied (with the version that serves and the step that failed), every public route and
+certificate with a problem, the volumes that nothing protects, and every other finding with its code, age and remedy.
+Reports of nodes are verified on this machine; an old or forged report is a finding too.
 
 examples:
   holdfast status
@@ -43,7 +43,7 @@ VOLUMES_SHOWN = 10  # --json has all of them
 
 
 def declare(parser: Parser) -> None:
-    """Takes nothing of its own."""
+    """No arguments of its own."""
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -64,10 +64,9 @@ def run(args: Namespace, box: Toolbox) -> int:
         document["unprotected"] = msgspec.to_builtins(volumes)
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
-    served = ", ".join(f"{count} {kind}" for kind, count in sorted(found.resources.items())) or "nothing"
-    box.terminal.say(harmless(f"serving revision {found.serving.number} from {found.source}: {served}"))
+    box.terminal.say(harmless(_served(found)))
     if found.head != found.serving:
-        box.terminal.say(f"the ledger's head is revision {found.head.number}")
+        box.terminal.say(f"The ledger holds revision {found.head.number}; the hub serves it after a restart.")
     if nodes and isinstance(hub, FleetReader):
         box.terminal.say(harmless(_summary(nodes, ready)))
     if applied is not None and (public := edge_views.views(applied, nodes)):
@@ -80,7 +79,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def _applied(hub: HubReader, args: Namespace, box: Toolbox) -> tuple[Applied | None, list[StatusFinding]]:
-    """Verified if it comes from a hub. One that fails is a finding, and then no report counts."""
+    """Verified if it comes from a hub. If that fails, it is a finding, and no report is used."""
     if not isinstance(hub, FleetReader):
         return hub.applied(), []
     try:
@@ -136,7 +135,7 @@ def edge_routes(routes: dict[str, list[EdgeView]], service: str) -> list[dict[st
 
 
 def finding_of(finding: StatusFinding) -> dict[str, Any]:
-    """Every key, also where it is empty: scripts rely on them."""
+    """Every key, also if empty: scripts rely on them."""
     return {
         "code": finding.code,
         "level": finding.level,
@@ -151,18 +150,27 @@ def _since(finding: StatusFinding) -> str:
     return f" ({aged(finding.age_s)})" if finding.age_s >= 1 else ""
 
 
+def _served(found: HubStatus) -> str:
+    counted = {kind: count for kind, count in sorted(found.resources.items()) if kind not in ("fleet", "trust")}
+    kinds = (
+        ", ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in counted.items()) or "no nodes or services"
+    )
+    source = "" if found.source == "ledger" else f" (from {found.source})"
+    return f"Revision {found.serving.number} is applied{source}: {kinds}."
+
+
 def _unprotected(found: Sequence[Unprotected]) -> str:
     named = [f"{one.service}/{one.volume}" for one in found[:VOLUMES_SHOWN]]
     if len(found) > VOLUMES_SHOWN:
         named.append(f"{len(found) - VOLUMES_SHOWN} more")
-    return f"volumes that nothing protects (no backups are taken yet, each has one copy): {', '.join(named)}"
+    return f"Volumes that nothing protects (no backups are taken yet; each has one copy): {', '.join(named)}"
 
 
 def _public(found: list[EdgeView]) -> str:
     counts: dict[str, int] = {}
     for one in found:
         counts[one.status] = counts.get(one.status, 0) + 1
-    return f"public hostnames: {', '.join(f'{n} {state}' for state, n in sorted(counts.items()))}; holdfast edge status"
+    return f"Public hostnames: {', '.join(f'{n} {state}' for state, n in sorted(counts.items()))}; holdfast edge status"
 
 
 def _summary(nodes: dict[str, VerifiedReport], ready: bool) -> str:
@@ -170,7 +178,8 @@ def _summary(nodes: dict[str, VerifiedReport], ready: bool) -> str:
     for one in nodes.values():
         counts[one.shown] = counts.get(one.shown, 0) + 1
     verified = sum(1 for one in nodes.values() if one.verified)
-    warming = "" if ready else "; the hub started a moment ago and still waits for reports"
+    warming = "" if ready else "; the hub has just started and waits for reports"
     return (
-        f"nodes: {', '.join(f'{n} {state}' for state, n in sorted(counts.items()))}; {verified} verified here{warming}"
+        f"Nodes: {', '.join(f'{n} {state}' for state, n in sorted(counts.items()))}; "
+        f"{verified} report{'s' * (verified != 1)} verified{warming}"
     )

@@ -1,4 +1,4 @@
-"""`holdfast stop SVC`: stop a service and hold it stopped, by a signed order."""
+"""`holdfast stop SERVICE`: stop a service and hold it stopped, by a signed order."""
 
 from argparse import Namespace
 
@@ -7,12 +7,11 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-Signs an order with your key (grade apply), hands it in and waits until the node itself has signed for the result. The
-service stays stopped, also when its agent or its machine starts anew, until `holdfast start`, `holdfast restart` or a
-new deployment; `ps` shows it as held. Nothing is removed, and nobody stands in for it. To have it stopped by
-declaration, set active = false in its file.
-
-Exit 0: done; 1: the node tried and failed, or refused; 4: it takes another signature; 6: nobody said in time.
+Signs an order with your key (grade apply), submits it and waits until the node has signed the result. The service stays
+stopped, also after a restart of its agent or machine, until `holdfast start`, `holdfast restart` or a new deployment;
+`ps` marks it (held). Nothing is removed, and no standby starts. To keep a service stopped by declaration, set
+active = false in its file.
+Exit 0: done; 1: the node failed or refused; 4: another signature is needed; 6: no answer in time.
 
 examples:
   holdfast stop web

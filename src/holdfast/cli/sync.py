@@ -9,8 +9,8 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
 
 DETAILS = """\
-The same as apply, under the name people look for: new services are created, changed ones updated, and services that
-are applied but no longer declared are retired, which needs --allow-removals N.
+The same as apply: new services are created, changed ones updated, and services that are applied but no longer declared
+are retired, which needs --allow-removals N.
 
 examples:
   holdfast sync --dry-run

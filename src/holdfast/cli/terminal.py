@@ -1,4 +1,4 @@
-"""The operator's terminal: what is printed, asked and coloured. Streams come in from outside."""
+"""The operator's terminal: prints, asks and colours. The caller provides the streams."""
 
 import sys
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 
 
 def harmless(text: str) -> str:
-    """Foreign text for a terminal: what a hub or a file says must not move the cursor or turn the writing around."""
+    """Escape control characters: text from a hub or a file must not move the cursor or change the text direction."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
@@ -25,7 +25,7 @@ class Terminal:
         self.colour = out.isatty() and not environ_no_colour
         self.yes = False
         self.quiet = False
-        self._live = False  # a line is there that the next one replaces
+        self._live = False  # the current line is replaced by the next one
 
     def paint(self, style: str, text: str) -> str:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour else text
@@ -36,34 +36,34 @@ class Terminal:
             self._out.write(text + "\n")
 
     def flush(self) -> None:
-        """For what is read while it is written."""
+        """For output that is read while it is written."""
         with _output():
             self._out.flush()
 
     def is_shown(self) -> bool:
-        """What is said goes to a terminal, which control characters could move."""
+        """Whether the output goes to a terminal, where control characters have effects."""
         return self._out.isatty()
 
     def say_exactly(self, content: bytes) -> None:
-        """These bytes and no others, whatever the encoding of the terminal."""
+        """Write exactly these bytes, whatever the encoding of the terminal."""
         with _output():
             self._out.flush()
             self._out.buffer.write(content)
             self._out.buffer.flush()
 
     def remark(self, text: str) -> None:
-        """Progress and friendly advice: to stderr, so that stdout stays one document."""
+        """Progress and advice: to stderr, so that stdout stays one document."""
         if not self.quiet:
             self.settle()
             self._err.write(text + "\n")
             self._err.flush()
 
     def is_live(self) -> bool:
-        """Somebody watches: what goes on may be shown on one line that changes."""
+        """Whether progress can be shown on one changing line of a terminal."""
         return not self.quiet and self._err.isatty()
 
     def live(self, text: str) -> None:
-        """The line that is there until the next one. Nothing where nobody watches."""
+        """Show a line that the next one replaces; nothing if stderr is not a terminal."""
         if self.is_live():
             self._err.write(f"\r\x1b[K{text}")
             self._err.flush()
@@ -117,12 +117,12 @@ class Terminal:
             ) from None
 
     def piped(self, bytes_max: int) -> bytes:
-        """What another program hands over, exactly; one byte more than allowed tells that it was too much."""
+        """The piped input, unchanged; one byte more than allowed shows that it is too long."""
         return self._source.buffer.read(bytes_max + 1)
 
     def _require_terminal(self, question: str, remedy: str) -> None:
         if not self.is_interactive():
-            raise Invalid(f"there is no terminal to ask: {question}", remedy=remedy, code="no_terminal")
+            raise Invalid(f"this question needs a terminal: {question}", remedy=remedy, code="no_terminal")
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def _output() -> Iterator[None]:
 def unsaid(trouble: OSError) -> Failed:
     return Failed(
         f"the result could not be written to standard output: {trouble.strerror}",
-        remedy="run the command again with another output; holdfast history shows what was applied",
+        remedy="run the command again with another output; holdfast history shows the applied revisions",
         code="output_failed",
     )
 

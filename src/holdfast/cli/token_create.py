@@ -1,4 +1,4 @@
-"""`holdfast token create`: a token that reads, for curl and browsers. The secret is printed once."""
+"""`holdfast token create`: create a read-only token for curl and browsers. The secret is printed once."""
 
 import re
 from argparse import Namespace
@@ -15,7 +15,7 @@ from holdfast.model import duration
 from holdfast.model.token import EXPIRES_S_DEFAULT, EXPIRES_S_MAX, Token
 
 DETAILS = """\
-The token reads what the hub shows and changes nothing. It is printed once, on stdout; the hub keeps only its hash.
+The token gives read-only access to the hub. It is printed once, on stdout; the hub keeps only its hash.
 
 examples:
   holdfast token create --name grafana --expires 30d
@@ -24,20 +24,24 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("--name", metavar="NAME", default="", help="what it is for (default: its id)")
-    parser.add_argument("--expires", metavar="TIME", default="", help="such as 12h or 30d (default 30d, at most 366d)")
+    parser.add_argument("--name", metavar="NAME", default="", help="its purpose (default: its id)")
+    parser.add_argument(
+        "--expires", metavar="TIME", default="", help="validity, such as 12h or 30d (default 30d, at most 366d)"
+    )
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     expires_in_s = _seconds(args.expires) if args.expires else EXPIRES_S_DEFAULT
     if args.name and not re.fullmatch(r"[!-~][ -~]{0,63}", args.name):
-        raise Invalid(f"{args.name!r} is no name for a token", remedy="use at most 64 plain characters")
+        raise Invalid(
+            f"{args.name!r} is not a valid name for a token", remedy="use at most 64 printable ASCII characters"
+        )
     made = box.tokens(target(args, box)).create_token(args.name, expires_in_s)
     if args.json:
         box.terminal.say(msgspec.json.encode({"token": shown(made.token), "text": made.text}).decode())
         return 0
     box.terminal.remark(
-        f"Token {made.token.id} reads until {rfc3339(made.token.expires_s)}. It is shown this once; end it with: "
+        f"Token {made.token.id} is valid until {rfc3339(made.token.expires_s)}. It is shown only once; revoke it with: "
         f"holdfast token revoke {made.token.id}"
     )
     box.terminal.say(made.text)
@@ -45,7 +49,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 
 def shown(token: Token) -> dict[str, str | None]:
-    """For programs."""
+    """The token's JSON form."""
     return {
         "id": token.id,
         "name": token.name,
@@ -65,7 +69,7 @@ def _seconds(text: str) -> int:
     seconds = duration.milliseconds(text) // 1000 if re.fullmatch(duration.PATTERN, text) else 0
     if not 0 < seconds <= EXPIRES_S_MAX:
         raise Invalid(
-            f"--expires {text!r} is not a time that a token can live",
+            f"--expires {text!r} is not a validity for a token",
             remedy=f"write it as 12h or 30d, at most {EXPIRES_S_MAX // 86400}d",
         )
     return seconds

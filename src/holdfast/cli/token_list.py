@@ -1,4 +1,4 @@
-"""`holdfast token list`: every token a hub knows, without what is secret in it."""
+"""`holdfast token list`: every token of a hub, without its secret."""
 
 from argparse import Namespace
 
@@ -12,7 +12,7 @@ from holdfast.cli.tools import Toolbox
 from holdfast.model.token import Token
 
 DETAILS = """\
-Newest first. A token that has ended is listed for another 30 days.
+Newest first. An expired or revoked token is listed for another 30 days.
 
 examples:
   holdfast token list
@@ -21,7 +21,7 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    """Takes nothing of its own."""
+    """No arguments of its own."""
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -30,7 +30,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode({"tokens": [shown(token) for token in found]}).decode())
         return 0
     if not found:
-        box.terminal.remark("There are no tokens; holdfast token create makes one.")
+        box.terminal.remark("There are no tokens; holdfast token create creates one.")
     for token in found:
         box.terminal.say(harmless(line(token)))
     return 0

@@ -1,4 +1,4 @@
-"""`holdfast token revoke ID`: the hub refuses that token from its next request on."""
+"""`holdfast token revoke ID`: make the hub refuse that token from its next request on."""
 
 import re
 from argparse import Namespace
@@ -13,7 +13,8 @@ from holdfast.errors import Invalid
 from holdfast.model.token import TOKEN_ID_PATTERN
 
 DETAILS = """\
-ID is the first column of `holdfast token list`, and the middle of the token itself (hf_ID_…). Revoking twice is well.
+ID is the first column of `holdfast token list`, and the middle part of the token (hf_ID_…). Revoking again is not an
+error.
 
 examples:
   holdfast token revoke 0f3a91c2b4d5e6f7
@@ -27,7 +28,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     if not re.match(TOKEN_ID_PATTERN, args.id):
         # Never repeat it: it may be a whole token, and this goes to logs.
-        raise Invalid("that is not the id of a token", remedy="holdfast token list shows ids: 16 hexadecimal digits")
+        raise Invalid("this is not the id of a token", remedy="holdfast token list shows ids: 16 hexadecimal digits")
     ended = box.tokens(target(args, box)).revoke_token(args.id)
     if args.json:
         box.terminal.say(msgspec.json.encode({"token": shown(ended)}).decode())

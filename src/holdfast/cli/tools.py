@@ -1,4 +1,4 @@
-"""What commands may use of the world, handed to them by wiring. Names no product."""
+"""What commands may use outside their own code; wiring provides it. Names no product."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -17,26 +17,26 @@ from holdfast.ports.registry import Registry
 from holdfast.ports.signer import Signer
 from holdfast.ports.stream_link import CallerStreams
 
-if TYPE_CHECKING:  # the agent's room is for those who enter it
+if TYPE_CHECKING:  # only the agent verbs load the agent
     from holdfast.cli.agent_home import AgentHome
     from holdfast.model.certificate import CertificateFacts
     from holdfast.ports.sealing import Opener, Sealer
 
 
 class Caller(Struct, frozen=True):
-    """Who runs this command, as far as a hub has to know: `fleet_dir` says whom it trusts, `key` names a key file."""
+    """Who runs this command, for requests to a hub: `fleet_dir` names the trusted keys, `key` is a key file."""
 
     fleet_dir: str = "."
     key: str | None = None
 
 
 class Serving(Struct, frozen=True):
-    """How a hub is run: facts of the process, never of the fleet. `state_dir` None: the legacy source has none."""
+    """How a hub is run: facts of the process, not of the fleet. `state_dir` None: the legacy source has none."""
 
     host: str
     port: int
     state_dir: str | None = None
-    names: tuple[str, ...] = ()  # the certificate carries them too
+    names: tuple[str, ...] = ()  # additional names in the certificate
     fast: bool = False
     alert_command: str = ""
     key_file: str | None = None  # elsewhere than in the state directory
@@ -76,15 +76,15 @@ class Toolbox(Protocol):
     def registry(self) -> Registry: ...
 
     def signer(self, key: str | None, known: Callable[[bytes], bool]) -> Signer:
-        """The operator's key: `key` is a file, None means ssh-agent, then ~/.ssh/id_ed25519. `known` tells by blob."""
+        """The operator's key: `key` is a file, None: ssh-agent, then ~/.ssh/id_ed25519. `known` decides by blob."""
         ...
 
     def public_line(self, key: str | None) -> str | None:
-        """The public half of the operator's key as one line; None if there is no key to be found."""
+        """The public half of the operator's key as one line; None if no key is found."""
         ...
 
     def booted_hub(self, state_dir: str, strict: bool) -> HubLink:
-        """A mailbox over that ledger, after every row of the boot table was looked at."""
+        """A hub over that ledger, after every check of the boot table."""
         ...
 
     def legacy_hub(self, config: str) -> HubLink:
@@ -92,33 +92,33 @@ class Toolbox(Protocol):
         ...
 
     def hub_key(self, state_dir: str) -> str:
-        """The public line of the hub's own key, which is made if it is missing."""
+        """The public line of the hub's own key, which is created if it is missing."""
         ...
 
     def known_hub_key(self, state_dir: str) -> str | None:
-        """The same without making anything: None if there is no key yet."""
+        """The same without creating anything: None if there is no key yet."""
         ...
 
     def hub_names(self, state_dir: str, names: Sequence[str]) -> None:
-        """Names that the hub's certificate carries from now on, besides the addresses it listens on."""
+        """Store names for the hub's certificate, in addition to the addresses it listens on."""
         ...
 
     def serve(self, hub: HubLink, serving: Serving, ready: Callable[[int, str], None]) -> None:
-        """Listen until told to stop. Called only after the boot succeeded; `ready` hears port and hub key."""
+        """Listen until a signal. Called only after a successful boot; `ready` gets the port and the hub key."""
         ...
 
     def random_hex(self, size_bytes: int) -> str: ...
 
     def one_time_key(self) -> tuple[str, bytes]:
-        """A fresh ed25519 key that is kept nowhere: its public line and its 32 private bytes."""
+        """A new ed25519 key that is not stored: its public line and its 32 private bytes."""
         ...
 
     def make_key(self, path: str, comment: str, passphrase: str) -> str:
-        """A fresh ed25519 key pair in OpenSSH form, locked unless `passphrase` is empty; returns the public line."""
+        """A new ed25519 key pair, in OpenSSH form, encrypted unless `passphrase` is empty. Returns the public line."""
         ...
 
     def make_recipient(self, path: str) -> str:
-        """The recipient of the age identity in that file, which is made if it is missing."""
+        """The recipient of the age identity in that file, which is created if it is missing."""
         ...
 
     def sealer(self) -> "Sealer": ...
@@ -128,13 +128,13 @@ class Toolbox(Protocol):
         ...
 
     def certificate_facts(self, der: bytes) -> "CertificateFacts":
-        """What a certificate says; Corrupt if it is none."""
+        """The decoded fields of a certificate; Corrupt if it is not one."""
         ...
 
     def lab(self, directory: str) -> Lab:
-        """The lab in that directory, whether or not it was made yet."""
+        """The lab in that directory, whether or not it exists yet."""
         ...
 
     def agent(self, state_dir: str) -> "AgentHome":
-        """The agent whose state lies there, whether or not it was made yet."""
+        """The agent with that state directory, whether or not it exists yet."""
         ...

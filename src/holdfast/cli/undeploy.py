@@ -1,4 +1,4 @@
-"""`holdfast undeploy SVC`: retire one service; its data stays (C-08)."""
+"""`holdfast undeploy SERVICE`: retire one service; its data stays (C-08)."""
 
 import os
 from argparse import Namespace
@@ -11,10 +11,10 @@ from holdfast.model.ids import address_of
 from holdfast.planning.undeploy import plan_undeploy
 
 DETAILS = """\
-Containers, routes, DNS records and certificates go; the data directory stays on the node and the address is
-tombstoned. First the node stops it, then its edge lets go of the hostname, then DNS of the names; until then a client
-gets 502, never another service. Waits for all three, and names what is left. The file in services/ is left alone: a
-later plan shows the service as `create` until you remove it. `holdfast retired` lists the data that stays.
+Removes containers, routes, DNS records and certificates. The data directory stays on the node, and the revision records
+the removal (a tombstone). First the node stops the service, then its edge removes the hostname, then DNS the names;
+until then a client gets 502, never another service. Waits for all three and reports what remains. The file in services/
+is not changed: plan shows the service as `create` until you remove the file. `holdfast retired` lists the data.
 
 examples:
   holdfast undeploy web
@@ -22,9 +22,9 @@ examples:
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("service", metavar="SVC")
+    parser.add_argument("service", metavar="SVC", help="name of the service (services/NAME.toml)")
     parser.add_argument("--detach", action="store_true", help=DETACH)
-    parser.add_argument("--adopt", action="store_true", help="go on although fleet.lock is behind")
+    parser.add_argument("--adopt", action="store_true", help="continue although fleet.lock is behind")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -34,5 +34,5 @@ def run(args: Namespace, box: Toolbox) -> int:
     code = carry_out(found, current.applied, current.target, current.heads, args, box, len(found.removals))
     file = os.path.join(args.fleet, "services", args.service + ".toml")
     if args.service in current.fleet.services:
-        box.terminal.remark(f"{file} is still there: remove it, or the next plan creates {args.service} again.")
+        box.terminal.remark(f"{file} still exists. Remove it, or the next apply creates {args.service} again.")
     return code

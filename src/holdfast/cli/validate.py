@@ -1,4 +1,4 @@
-"""`holdfast validate`: is this fleet directory well formed?"""
+"""`holdfast validate`: check a fleet directory for mistakes."""
 
 from argparse import Namespace
 
@@ -11,7 +11,7 @@ from holdfast.declared.load import load
 from holdfast.model import trust
 
 DETAILS = """\
-Reads the directory and nothing else. Every mistake is reported at once, with file, line, key and remedy (exit 2).
+Reads only the directory. Reports all mistakes at once, each with file, line, key and remedy (exit 2).
 A key without an effect is a warning here: holdfast plan refuses it unless the applied revision has it.
 
 examples:
@@ -20,8 +20,17 @@ examples:
 """
 
 
+SINGULAR = {
+    "services": "service",
+    "nodes": "node",
+    "operators": "operator",
+    "policies": "policy",
+    "storage": "storage",
+}
+
+
 def declare(parser: Parser) -> None:
-    """Takes nothing of its own."""
+    """No arguments of its own."""
 
 
 def run(args: Namespace, box: Toolbox) -> int:
@@ -47,7 +56,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         return 0
     for warning in warnings:
         box.terminal.warn(warning)
-    said = ", ".join(f"{count} {noun}" for noun, count in counts.items() if count)
+    said = ", ".join(f"{count} {noun if count != 1 else SINGULAR[noun]}" for noun, count in counts.items() if count)
     box.terminal.say(f"{fleet.settings.name} is valid: {said}.")
-    box.terminal.say(f"Trust digest (the fleet id, if this is its first): {identity}")
+    box.terminal.say(f"Fleet id: {identity}  (for: holdfast hub init --trust; the first applied trust stays the id)")
     return 0

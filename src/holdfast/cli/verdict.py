@@ -1,4 +1,4 @@
-"""What an applying command says at its end: to people, to programs, and as an error when something did not work."""
+"""The final output of an applying command: text, JSON, and the error if something failed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ NAMED_MAX = 5
 
 
 def document(outcome: Outcome) -> dict[str, Any]:
-    """Everything about edges and names stands with the service it belongs to, once."""
+    """Edges and DNS names appear once, with the service they belong to."""
     services, told = [], set()
     for one in outcome.services:
         edges = [_edge(edge) for edge in outcome.edges if edge.service == one.service and one.service not in told]
@@ -39,7 +39,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _service(one: Observed) -> dict[str, Any]:
-    """Every key, also where it is empty: scripts rely on them."""
+    """Every key, also if empty: scripts rely on them."""
     return {
         "service": one.service,
         "node": one.node,
@@ -84,37 +84,37 @@ def _steps(steps: Sequence[StepResult]) -> list[dict[str, Any]]:
 def told(outcome: Outcome) -> list[str]:
     lines = receipts.lines(outcome.receipts)
     groups: dict[str, list[str]] = {}
-    carried = {edge.hostname for edge in outcome.edges if edge.node}  # by whichever service, on whichever edge
+    carried = {edge.hostname for edge in outcome.edges if edge.node}  # by any service, on any edge
     for one in outcome.services:
         if one.phase in ("converged", "held", "retired"):
             groups.setdefault(one.phase, []).append(f"{one.service} on {one.node}")
         elif one.phase == "unknown" and one.node not in outcome.receipts.not_joined:
-            lines.append(f"Not waited for: {one.service}; {one.message}")
+            lines.append(f"Not waiting for {one.service}: {one.message}")
     for edge in outcome.edges:
         if edge.phase == "live":
             groups.setdefault("public", []).append(f"https://{edge.hostname}/ on {edge.edge}")
         elif edge.phase == "gone" and edge.hostname not in carried:
-            groups.setdefault("not public any more", []).append(f"{edge.hostname} on {edge.edge}")
+            groups.setdefault("no longer public", []).append(f"{edge.hostname} on {edge.edge}")
         elif edge.phase == "unknown" and edge.edge not in outcome.receipts.not_joined:
-            lines.append(f"Not waited for: {edge.hostname}; {edge.message}")
+            lines.append(f"Not waiting for {edge.hostname}: {edge.message}")
     lines += [f"{phase[:1].upper()}{phase[1:]}: {_named(names)}." for phase, names in groups.items()]
     return lines + [_leads_elsewhere(edge) for edge in outcome.edges if edge.public_dns]
 
 
 def _leads_elsewhere(edge: EdgeObserved) -> str:
-    """M-80: records of public names are made by hand elsewhere; nothing waits for them."""
-    return f"Warning: in public DNS {edge.hostname} does not lead to {edge.edge}: {edge.public_dns}"
+    """M-80: public DNS records are made outside Holdfast, so nothing waits for them."""
+    return f"Warning: public DNS does not point {edge.hostname} to {edge.edge}: {edge.public_dns}"
 
 
 # ---- as an error
 
 
 def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
-    """What did not work, the worst first; None if everything did."""
-    is_applied = f"revision {head.number} IS applied, but " if head is not None else ""
+    """The most severe failure; None if everything worked."""
+    is_applied = f"revision {head.number} is applied, but " if head is not None else ""
     failed = service_settled.failures(outcome.services)
     if failed:
-        return _failed(failed, is_applied)
+        return _failed(failed, head)
     under_way = {one.service for one in outcome.services if not one.is_settled}
     closed = [one for one in edge_settled.failures(outcome.edges) if one.service not in under_way]
     if closed:
@@ -124,7 +124,7 @@ def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
     parked = [one for one in outcome.services if one.phase == "parked"]
     if parked:
         first = parked[0]
-        text = f"{is_applied}{first.node} will not go on with {first.service} without a signature: {first.message}"
+        text = f"{is_applied}{first.node} parked {first.service} until it is signed: {first.message}"
         return SignatureRequired(text, remedy=first.remedy, code="needs_operator")
     if outcome.receipts.missing:
         return _explained(receipts.missing(outcome.receipts, is_applied), outcome.hindrances)
@@ -133,10 +133,10 @@ def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
 
 
 def _explained(trouble: Unreachable, found: Sequence[Blocker]) -> Unreachable:
-    """What the nodes themselves say of it; their remedy before ours."""
+    """Add what the nodes report; their remedies come first."""
     if not found:
         return trouble
-    said = _joined([f"{one.node} says: {_below(one.message)}" for one in found])
+    said = _joined([f"{one.node}: {_below(one.message)}" for one in found])
     own = "; ".join(dict.fromkeys(one.remedy for one in found[:NAMED_MAX] if one.remedy))
     remedy = f"{own}; {trouble.remedy}" if own else trouble.remedy
     return Unreachable(f"{trouble.message}; {said}", remedy=remedy, code=trouble.code)
@@ -150,64 +150,67 @@ def _late(outcome: Outcome, is_applied: str) -> Unreachable | None:
     if not late:
         return None
     return Unreachable(
-        f"{is_applied}in the time that [timeouts] gives, these did not settle: {_named(late)}",
-        remedy="nothing has to be applied again; holdfast status shows how it goes on",
+        f"{is_applied}these are not ready yet (see [timeouts]): {_named(late)}",
+        remedy="nothing needs to be applied again; holdfast status shows the progress",
         code="not_settled",
     )
 
 
-def _failed(failed: Sequence[Observed], is_applied: str) -> Failed:
+def _failed(failed: Sequence[Observed], head: Head | None) -> Failed:
     first = failed[0]
-    own = first.remedy or f"holdfast logs {first.service} shows what it said"
+    own = first.remedy or f"holdfast logs {first.service} shows its output"
+    recorded = f"; revision {head.number} stays recorded" if head is not None else ""
     return Failed(
-        f"{is_applied}{_joined([_why(one) for one in failed])}",
-        remedy=own if "holdfast rollback" in own else f"{own}; holdfast rollback goes back to what worked",
+        f"{_joined([_why(one) for one in failed])}{recorded}",
+        remedy=own if "holdfast rollback" in own else f"{own}; holdfast rollback returns to the last working revision",
         code="rollout_failed",
     )
 
 
 def _not_public(closed: Sequence[EdgeObserved], services: Sequence[Observed], is_applied: str) -> Failed:
-    """M-83: it runs, and nobody outside reaches it; nothing that was done has to be done again."""
+    """M-83: the service runs, but is not reachable from outside; no finished step is repeated."""
     first = closed[0]
     own = first.remedy or f"holdfast edge status {first.hostname}"
     serve = {(one.service, one.node) for one in services if one.phase == "converged"}
     return Failed(
         f"{is_applied}{_joined([_why_closed(one, (one.service, one.node) in serve) for one in closed])}",
-        remedy=f"{own}; then holdfast deploy {first.service}, or sync, goes on from there",
+        remedy=f"{own}; then holdfast deploy {first.service} (or sync) continues",
         code="dns_failed" if first.phase == "skipped" else "edge_route_failed",
     )
 
 
 def _why_closed(one: EdgeObserved, serves: bool) -> str:
     why = f": {_below(one.message)}" if one.message else ""
-    so_far = f"serves internally on {one.node} and " if serves else ""
+    so_far = f"runs on {one.node} and " if serves else ""
     return f"{one.service} {so_far}is not public: edge {one.edge} {one.hostname}: step {one.step!r} failed{why}"
 
 
 def _not_named(dns: DnsObserved, services: Sequence[Observed], is_applied: str) -> Failed:
     broken = dns.those("failed")
     said = _joined([f"{one.node}: {_below(one.message)}" for one in broken])
-    again = f"holdfast deploy {services[0].service}, or sync," if services else "holdfast sync"
+    again = f"holdfast deploy {services[0].service} (or sync)" if services else "holdfast sync"
     return Failed(
-        f"{is_applied}step 'dns' failed: {said}; what was deployed serves, and is not found by its name there",
-        remedy=f"holdfast node show {broken[0].node} says more; then {again} goes on from there",
+        f"{is_applied}step 'dns' failed: {said}; the service is running, but its name does not resolve on "
+        f"{', '.join(one.node for one in broken)}",
+        remedy=f"holdfast node show {broken[0].node} shows more; then {again} continues",
         code="dns_failed",
     )
 
 
 def _why(one: Observed) -> str:
-    step = f" at step {one.step!r}" if one.step else ""
+    step = f"step {one.step!r} failed" if one.step else "the rollout failed"
     why = f": {_below(one.message)}" if one.message else ""
     if one.phase == "failed":
-        serves = f"{one.serves} still serves" if one.serves != "nothing" else "nothing serves"
-        return f"{one.service} failed on {one.node}{step}{why}; {serves}"
+        if one.serves == "nothing":
+            return f"{one.service} was not deployed on {one.node}: {step}{why}; no version serves"
+        return f"{one.service} was not updated on {one.node}: {step}{why}; {one.serves} keeps serving"
     broken = next((s for s in one.steps if s.outcome == "failed"), None)
     said = f" {broken.name!r}: {_below(broken.message)}" if broken is not None else ""
-    return f"{one.service} serves on {one.node}, but a step failed:{said}"
+    return f"{one.service} runs on {one.node}, but a step failed:{said}"
 
 
 def _below(words: str) -> str:
-    """Last lines of a log may be in it: each stays behind the margin, so that none looks like one of ours."""
+    """Indent every line: a message may contain log lines, which must not imitate lines of this command."""
     return words.rstrip().replace("\n", "\n    ")
 
 
@@ -216,12 +219,12 @@ def _where(one: Observed) -> str:
 
 
 def _asked(node: str, message: str) -> str:
-    return f"names on {node}" + (f" ({_below(message)})" if message else "")
+    return f"DNS names on {node}" + (f" ({_below(message)})" if message else "")
 
 
 def _carried(one: EdgeObserved) -> str:
     step = f" (step {one.step!r})" if one.step else ""
-    return f"edge {one.edge} {one.hostname}{step}" + (", not public yet" if one.node else ", still there")
+    return f"edge {one.edge} {one.hostname}{step}" + (", not public yet" if one.node else ", not removed yet")
 
 
 def _joined(said: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
-"""Waiting until everything that a command changed has settled: services, then the names they have, then their edges.
+"""Wait until everything that a command changed has settled: services, then DNS names, then edges.
 
-Looks at what nodes say in their signed reports, and at nothing else.
+Uses only the signed reports of nodes.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,6 +16,7 @@ from holdfast.cli.show_waiting import WaitingLines
 from holdfast.cli.tools import Toolbox
 from holdfast.model import duration
 from holdfast.model.applied import Applied
+from holdfast.model.duration import aged
 from holdfast.status import blockers, dns
 from holdfast.status.blockers import Blocker
 from holdfast.status.dns import DnsObserved, NamesAwaited, NamesObserved
@@ -27,16 +28,16 @@ from holdfast.status.services.settled import Awaited, Observed
 if TYPE_CHECKING:
     from holdfast.model.verified_report import VerifiedReport
 
-SILENT_S = 2.0  # an agent that says nothing of services so long after its receipt runs none; the same with routes
-PARKED_S = 1.0  # what was parked before this revision is taken away within that
-STALE_S = 3.0  # what a node found before this revision it has taken back by then, if it is mended
-TROUBLED_S = 10.0  # a DNS server in trouble for so long does not come by itself
-SLACK_S = 2.0  # an edge gives up by itself, and says why: its last word is waited for
+SILENT_S = 2.0  # an agent that reports no services this long after its receipt runs none; the same with routes
+PARKED_S = 1.0  # changes parked before this revision are cleared within this time
+STALE_S = 3.0  # findings older than this revision are cleared by then, if solved
+TROUBLED_S = 10.0  # a DNS server in trouble for this long does not recover
+SLACK_S = 2.0  # an edge stops trying on its own: wait for its last report, which has the reason
 LOOK_S = 0.5  # while one of these runs
 
 
 class Wanted(Struct, frozen=True):
-    """Everything a command waits for. `asked`: nodes that it gave something new to do."""
+    """Everything a command waits for. `asked`: nodes whose manifest it changed."""
 
     services: tuple[Awaited, ...] = ()
     edges: tuple[EdgeAwaited, ...] = ()
@@ -45,7 +46,7 @@ class Wanted(Struct, frozen=True):
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Whose words have to be looked at."""
+        """The nodes whose reports are needed."""
         edges = {one.edge for one in self.edges if one.edge}
         return frozenset({one.node for one in self.services} | edges | set(self.names.nodes))
 
@@ -59,7 +60,7 @@ class Limits(Struct, frozen=True):
 
 
 class Watch:
-    """Looks until each has settled or its time is up. `branch` None: nothing was asked of anybody just now."""
+    """Looks until each has settled or its time is up. `branch` None: this command changed nothing."""
 
     def __init__(self, wanted: Wanted, branch: receipts.Branch | None, box: Toolbox) -> None:
         self._wanted = wanted
@@ -71,16 +72,16 @@ class Watch:
         self._began_s = box.clock.monotonic_s()
         self._began_at_s = float(int(box.clock.now_s()))  # as findings have it
         self._waiting_lines = WaitingLines(box.terminal, self._began_s)
-        self._unheard: frozenset[str] = frozenset()  # nodes that are silent, and of which little was asked
+        self._unheard: frozenset[str] = frozenset()  # silent nodes for which only DNS names changed
         self.services: tuple[Observed, ...] = ()
         self.edges: tuple[EdgeObserved, ...] = ()
         self.dns = DnsObserved()
-        self.hindrances: tuple[Blocker, ...] = ()  # why that waits which has not settled
+        self.hindrances: tuple[Blocker, ...] = ()  # why services or hostnames are still waiting
 
     # ---- looking
 
     def look(self, heard: "Mapping[str, VerifiedReport]", only_new: bool = False) -> None:
-        """`only_new`: what happened before this command is not told as if it happened now."""
+        """`only_new`: do not show steps that finished before this command."""
         self.services = tuple(self._service(one, heard.get(one.node)) for one in self._wanted.services)
         for one, seen in zip(self._wanted.services, self.services, strict=True):
             if seen.is_settled:
@@ -91,13 +92,13 @@ class Watch:
         self.edges = tuple(self._edge(one, heard.get(one.edge)) for one in self._wanted.edges)
         if only_new:
             self._lines.pass_over(self.services, self.edges)
-        elif self._branch is not None:  # an edge that has nothing new to do did what it tells of for an earlier command
+        elif self._branch is not None:  # steps of an unchanged edge belong to an earlier command
             self._lines.pass_over((), [one for one in self.edges if one.edge not in self._wanted.asked])
         self._lines.show(self.services, self.dns, self.edges, self._box.clock.now_s())
         self._tell_waiting(heard)
 
     def _tell_waiting(self, heard: "Mapping[str, VerifiedReport]") -> None:
-        """At once, and not when the time is up: whoever reads it may help."""
+        """Show at once why something waits, so that the operator can act before the time is up."""
         unsigned = self._unsigned(heard)
         if self._is_over() and not unsigned:
             self.hindrances = ()
@@ -108,7 +109,7 @@ class Watch:
         found = blockers.of(concerned, heard, self._accepts)
         self.hindrances = tuple(one for one in found if self._is_current(one))
         waiting = under_way(self.services, self.dns, self.edges, self._box.clock.now_s(), whole=True)
-        waiting += [f"the signature of {', '.join(unsigned)}"] if unsigned else []
+        waiting += [_unconfirmed(node, heard[node]) for node in unsigned]
         self._waiting_lines.show(self.hindrances, waiting, self._box.clock.monotonic_s())
 
     def _unsigned(self, heard: "Mapping[str, VerifiedReport]") -> list[str]:
@@ -173,8 +174,8 @@ class Watch:
     def wait(
         self, lookout: ReportPoll, applied: Applied, without: Collection[str], unheard: Collection[str] = ()
     ) -> None:
-        """`without`: nodes that did not sign for the revision, and have had their time. `unheard`: those of them that
-        had nothing to do but to learn names."""
+        """`without`: nodes that did not confirm the revision in time. `unheard`: those of them for which only DNS names
+        changed."""
         if unheard:
             self._unheard = frozenset(unheard)
             self.look(lookout.look())
@@ -187,7 +188,7 @@ class Watch:
         self._box.terminal.settle()
 
     def _next_s(self) -> float:
-        """How long to wait for news before there is something to say without any."""
+        """How long to wait for new reports before a reminder or a check is due."""
         if self._since_s:
             return LOOK_S
         now_s = self._box.clock.monotonic_s()
@@ -203,7 +204,7 @@ class Watch:
         return max(self._ends_s(limits, without), default=0.0) - self._box.clock.monotonic_s()
 
     def _ends_s(self, limits: Limits, without: Collection[str]) -> list[float]:
-        """When the time is up of everything that has not settled yet."""
+        """The deadlines of everything that has not settled."""
         services = zip(self._wanted.services, self.services, strict=True)
         edges = zip(self._wanted.edges, self.edges, strict=True)
         ends = [
@@ -220,14 +221,14 @@ class Watch:
         return ends
 
     def _service_s(self, one: Awaited, limits: Limits) -> float:
-        """What moves away goes once its new home has it, and not before."""
+        """A service that moves leaves its old node only after it runs on the new one."""
         if one.deployment:
             return self._began_s + limits.deploy_s
         arrives = [other for other in self._wanted.services if other.service == one.service and other.deployment]
         return self._since(arrives) + limits.undeploy_s
 
     def _edge_s(self, one: EdgeAwaited, limits: Limits) -> float:
-        """An edge has its time from when the service is where it must be."""
+        """The time of an edge starts when the service runs on its node."""
         if not one.node:
             return self._since(self._of(one.service)) + max(limits.undeploy_s, limits.edge_route_s) + SLACK_S
         homes = [home for home in self._of(one.service) if home.node == one.node]
@@ -243,13 +244,19 @@ class Watch:
         return [one for one in self._wanted.services if one.service == service]
 
     def _since(self, those: Sequence[Awaited]) -> float:
-        """When the last of those settled; while one has not, its own limit is waited for, and this begins anew then."""
+        """When the last of those settled. While one has not, its own deadline holds, and this one moves with it."""
         return max((self._settled_s.get(one, self._began_s) for one in those), default=self._began_s)
 
     def _is_anything_there(self, without: Collection[str]) -> bool:
-        """Names of what did not get there are nothing to wait for, nor of what its node was not told to stop."""
+        """Whether DNS names can still change: not if every service failed, or its node did not get the revision."""
         known = [one for one in self.services if one.is_settled or one.node not in without]
         return not self.services or any(one.phase not in ("failed", "parked", "unknown") for one in known)
+
+
+def _unconfirmed(node: str, one: "VerifiedReport") -> str:
+    if one.status == "unhealthy":
+        return f"{node} is silent (last contact {aged(one.age_s)} ago); it takes the revision when it is back"
+    return f"confirmation of {node}"
 
 
 def limits_of(applied: Applied) -> Limits:

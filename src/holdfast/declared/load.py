@@ -111,7 +111,7 @@ def _missing(root: tuple[Entry, ...], name: str) -> Invalid:
     question = spelling.question(FLEET_FILE, visible)
     return Invalid(
         f"there is no {FLEET_FILE} in {_shown(name)}" + (f"; {question}" if question else ""),
-        remedy=_init(name),
+        remedy=f"give your fleet directory with --fleet DIR; to create a new fleet here: {_init(name)}",
         code="fleet_missing",
     )
 

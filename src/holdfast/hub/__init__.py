@@ -1,1 +1,1 @@
-"""The hub: keeps what operators signed, checks it again, hands it out. Decides nothing, originates almost nothing."""
+"""The hub: stores signed revisions and orders, verifies them, serves them. Signs nothing and decides little."""

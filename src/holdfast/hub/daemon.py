@@ -1,4 +1,4 @@
-"""The hub as a process: listen once everything is ready, serve, and drain when told to stop."""
+"""The hub as a process: listen once everything is ready, serve, and drain after a signal."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet
 from holdfast.planning.edges import Edges
 from holdfast.planning.kinds.every import documents
-from holdfast.planning.plan import Inputs, drafted_table
+from holdfast.planning.plan import Inputs, declared_instead, drafted_table
 
 
 def explain(fleet: Fleet, applied: Applied | None, inputs: Inputs, address: str) -> tuple[str, tuple[str, ...]]:
@@ -17,7 +17,7 @@ def explain(fleet: Fleet, applied: Applied | None, inputs: Inputs, address: str)
     if address not in drafted.placed:
         raise Invalid(
             f"{address} is not a declared service, so it has no placement",
-            remedy="name a service, for example --explain service.web",
+            remedy=declared_instead(address, drafted.table),
             code="not_found",
         )
     chosen = drafted.placed[address]

@@ -62,6 +62,10 @@ def refuses_worker(node: Node, seen: NodeObservation | None, drained: bool = Fal
     return None
 
 
+def _runner_up(load: int, others_load: int, other: str) -> str:
+    return f", tie with {other}" if load == others_load else f", next is {other} with {others_load}"
+
+
 class Placer:
     """Places services one after another; its load is what is applied plus what it assigned."""
 
@@ -152,12 +156,12 @@ class Placer:
                 code="no_node_fits",
             )
         load, node = heappop(self._queue)
-        runner_up = f", next is {self._queue[0][1]} with {self._queue[0][0]}" if self._queue else ""
+        runner_up = _runner_up(load, *self._queue[0]) if self._queue else ""
         self.load[node] = load + containers(service)
         for one in ((self.load[node], node), *closed):
             heappush(self._queue, one)
         rejected = f"; {self._refused_count} not eligible" if self._refused_count else ""
-        return Placed(node, f"fewest containers ({load}{runner_up}{rejected})")
+        return Placed(node, f"{node} has the fewest containers: {load}{runner_up}{rejected}")
 
     def _put_aside(self, service: Service) -> list[tuple[int, str]]:
         """Nodes that would be next but cannot run this service; taken out of the queue for this one choice."""

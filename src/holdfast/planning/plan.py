@@ -37,7 +37,7 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
         if inputs.only not in table.entries:
             raise Invalid(
                 f"{inputs.only} is not declared in this fleet directory",
-                remedy="check the name; holdfast validate lists what is declared",
+                remedy=declared_instead(inputs.only, table),
                 code="not_found",
             )
         table = limited(table_of(applied), table, inputs.only)
@@ -71,3 +71,13 @@ def _require_edges(table: Table, address: str) -> None:
                 remedy="holdfast apply",
                 code="edge_not_applied",
             )
+
+
+def declared_instead(address: str, table: Table) -> str:
+    """A remedy: the nearest declared service, and all of them."""
+    from difflib import get_close_matches  # only after a mistake: a plan need not pay for its import
+
+    known = sorted(known for known in table.entries if known.startswith("service."))
+    close = get_close_matches(address, known, n=1) or get_close_matches(f"service.{address}", known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"{hint}declared services are: {', '.join(known[:20]) or 'none'}"

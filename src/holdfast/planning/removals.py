@@ -10,6 +10,13 @@ def protected(removals: tuple[Change, ...], applied: Table) -> tuple[str, ...]:
     return tuple(change.address for change in removals if applied.entries[change.address].protect)
 
 
+def _counted(removals: tuple[Change, ...]) -> str:
+    """`1 service`, `2 resources`: resources if the kinds differ."""
+    kinds = {change.address.partition(".")[0] for change in removals}
+    kind = kinds.pop() if len(kinds) == 1 else "resource"
+    return f"{len(removals)} {kind}{'s' * (len(removals) != 1)}"
+
+
 def check(removals: tuple[Change, ...], applied: Table, removals_max: int, allowed: int | None) -> None:
     """Refuse unless the operator gave the exact number, within the fleet's limit, and nothing is protected."""
     if not removals:
@@ -38,7 +45,7 @@ def check(removals: tuple[Change, ...], applied: Table, removals_max: int, allow
         )
     if allowed is None:
         raise NotPermitted(
-            f"this plan removes {len(removals)} of what is applied: {names}",
+            f"this plan removes {_counted(removals)}: {names}",
             remedy=f"restore the missing files, or confirm with --allow-removals {len(removals)}",
             code="removals_not_allowed",
         )

@@ -84,7 +84,7 @@ def judge(of: NamesAwaited, node: str, verified: "VerifiedReport | None", has_ac
     if verified is None or not verified.key:
         return NamesObserved(node, "unknown", f"no machine joined as {node} yet")
     if verified.status == "unhealthy":
-        return NamesObserved(node, "unknown", f"{node} has not been heard for {verified.age_s:.0f} s")
+        return NamesObserved(node, "unknown", f"no contact with {node} for {verified.age_s:.0f} s")
     if verified.report is None or not has_accepted:
         return NamesObserved(node, "waiting")
     if verified.report.mode == "observe":

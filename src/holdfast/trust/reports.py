@@ -20,6 +20,7 @@ from holdfast.model.revision import Entry, NodeIdentity
 from holdfast.model.verified_report import VerifiedReport
 from holdfast.trust import enrolment, own_signature
 
+NO_HUB = "a ledger directory hears no nodes"  # a stable value of `doubt` in JSON
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -85,10 +86,7 @@ def verify(answer: NodesAnswer, applied: Applied, now_s: float) -> Reports:
 
 def none(applied: Applied) -> dict[str, VerifiedReport]:
     """For a ledger directory, which no node checks in to."""
-    return {
-        name: VerifiedReport(_unknown(name, applied), doubt="a ledger directory hears no nodes")
-        for name in _names(applied)
-    }
+    return {name: VerifiedReport(_unknown(name, applied), doubt=NO_HUB) for name in _names(applied)}
 
 
 def _names(applied: Applied) -> list[str]:

@@ -105,7 +105,7 @@ class SystemAgent:
 
     @contextmanager
     def _present(self, member: "Membership", running: "Running") -> Iterator[Callable[[str], None]]:
-        """Says in the run directory that this agent runs. No agent fails because nobody could be told."""
+        """Write a note about this agent into the run directory. A failure to write it does not stop the agent."""
         from holdfast.adapters.machine.presence import Presence
 
         presence = Presence(
@@ -274,7 +274,7 @@ async def _serve(
 
 
 def _say(event: str, fields: dict[str, object]) -> None:
-    """One event, one line, on stderr. Nobody waits for who reads it."""
+    """One event, one line, on stderr. Does not wait for the reader."""
     line = msgspec.json.encode({"event": event, **fields})
     with suppress(OSError):
         os.write(2, line + b"\n")

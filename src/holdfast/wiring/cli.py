@@ -1,4 +1,4 @@
-"""The one composition root: chooses products and nothing else. Everything is imported when first needed."""
+"""The composition of the command line: chooses products. Everything is imported when first needed."""
 
 import os
 import sys
@@ -74,7 +74,7 @@ def _command(argv: Sequence[str], box: "SystemToolbox") -> int:
 
 
 def is_url(target: str) -> bool:
-    """A hub is reached by URL, a ledger is a directory; what is neither is said at once."""
+    """A hub is reached by URL, a ledger is a directory; anything else is an error at once."""
     if target.startswith(("http://", "https://")):
         return True
     if "://" in target or os.path.isfile(target):
@@ -98,7 +98,7 @@ class SystemToolbox:
         self._signer: Signer | None = None
         self._far: dict[str, HttpHub] = {}  # one visit per hub, however often a command asks for it
         self._served: LedgerStore | None = None  # the ledger of the hub that this process is
-        self._readers: list[SqliteReader] = []  # put to rest before somebody writes
+        self._readers: list[SqliteReader] = []  # closed before a writer opens it
         self._endings: list[Callable[[], None]] = []  # one for each thing that was opened
 
     def close(self) -> None:
@@ -303,7 +303,7 @@ class SystemToolbox:
         if not os.path.exists(path) and not os.path.exists(path + ".pub"):
             raise Invalid(
                 f"there is no key at {path}, and ssh-agent has none of an operator",
-                remedy="name your key with --key FILE, or load it: ssh-add FILE",
+                remedy="give your key with --key FILE, or load it: ssh-add FILE",
                 code="no_key",
             )
         public = public_half(path)

@@ -81,7 +81,12 @@ def test_status_says_certificate_backend_handshake_and_dns_and_whose_word_it_is(
         assert found["backend"] == "web.web.holdfast.internal" and found["backend_address"] == "100.64.0.11:443"
         assert (found["backend_reachable"], found["dns_agrees"]) == (True, True) and found["handshake_seen"]
         said = one.operator.does("edge", "status")
-        for words in ("verified by e1", "chain of 2", "reached, and it proves its name", "agrees with the revision"):
+        for words in (
+            "signed by e1",
+            "chain of 2",
+            "reached, and its certificate proves its name",
+            "agrees with the revision",
+        ):
             assert words in said, words
 
     public_scene(tmp_path, story)
@@ -194,7 +199,7 @@ def test_status_and_ps_name_the_edge_routes_of_a_service(tmp_path: Path) -> None
         assert web["edge_routes"] == [
             {"hostname": HOST, "edge_node": "e1", "cert_expires": "2024-01-13T22:13:20Z", "status": "live"}
         ]
-        assert "public hostnames: 1 live" in one.operator.does("status")
+        assert "Public hostnames: 1 live" in one.operator.does("status")
         rows = json.loads(one.operator.does("ps", "web", "--json"))["services"]
         assert rows[0]["urls"] == [f"https://{HOST}/"]
         assert "envoy 1.40" in one.operator.does("node", "show", "e1")
@@ -253,7 +258,7 @@ def test_a_route_whose_backend_does_not_answer_is_not_called_live(tmp_path: Path
         one.edge(live(one, backend_trouble="nobody answers"))
         (found,) = asks(one, "list")
         assert found["status"] == "unreachable"
-        assert "public hostnames: 1 unreachable" in one.operator.does("status")
+        assert "Public hostnames: 1 unreachable" in one.operator.does("status")
 
     public_scene(tmp_path, story)
 
@@ -289,7 +294,7 @@ def test_who_stands_in_is_reached_and_what_its_home_lacks_is_not_said_of_it(tmp_
         (found,) = asks(one, "status")
         assert (found["status"], found["backend_reachable"], found["node"]) == ("standby", True, "w1")
         said = one.operator.does("edge", "status")
-        assert f"on w2 at 100.64.0.11:443: reached, and it proves its name; it stands in for w1: {text}" in said
+        assert f"on w2 at 100.64.0.11:443: reached, and its certificate proves its name; standby for w1: {text}" in said
         assert "w2 for w1" in one.operator.does("edge", "list") and "https://" in one.operator.does("ps", "web")
         assert "does not reach" not in one.operator.does("status")
         one.edge(live(one, node="w2", backend_trouble=text, code="backend_unreachable"))

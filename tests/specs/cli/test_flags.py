@@ -68,7 +68,7 @@ def test_the_help_of_every_verb_has_an_example(verb: str) -> None:
 def test_a_second_word_that_is_not_built_yet_is_told_so_m_32(pair: str) -> None:
     verb, _ = flags.split_verb([*pair.split(), "x"], VERBS.keys() | LATER_PAIRS, nouns())
     assert verb == pair and pair not in VERBS
-    assert main._unknown(pair).code == "not_built"
+    assert main._unknown(pair, ()).code == "not_built"
 
 
 @pytest.mark.parametrize("noun", sorted(nouns() - VERBS.keys()))

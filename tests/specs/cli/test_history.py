@@ -32,7 +32,7 @@ def remarks(hub: object, limit: int, as_json: bool = False) -> str:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_list_that_was_cut_says_so_and_how_to_see_older_ones(as_json: bool) -> None:
     said = remarks(Capped(), 4, as_json)
-    assert "cut" in said and "holdfast history show 2" in said
+    assert "Only the newest" in said and "holdfast history show 2" in said
 
 
 @pytest.mark.parametrize("limit", [5, 50])
@@ -46,4 +46,4 @@ def test_as_many_as_were_asked_for_is_no_cut(limit: int) -> None:
 
 
 def test_nothing_applied_yet_is_said_and_is_no_failure() -> None:
-    assert "Nothing was applied yet" in remarks(None, 5)
+    assert "Nothing has been applied yet" in remarks(None, 5)

@@ -37,7 +37,7 @@ def test_the_key_is_made_once_and_its_public_half_is_said(tmp_path: Path, capsys
     assert json.loads(capsys.readouterr().out) == said
     assert init(state) == 0
     again = capsys.readouterr().out
-    assert "already there" in again and f'hub_key = "{kept.line}"' in again
+    assert "already exists" in again and f'hub_key = "{kept.line}"' in again
     assert wiring.command_line(["hub", "init", "--trust", "cd" * 32, "--state-dir", str(state), "--json"]) == 5
     assert '"already_exists"' in capsys.readouterr().err
     assert key_file.load(str(state / "hub.key")).line == kept.line  # type: ignore[union-attr]

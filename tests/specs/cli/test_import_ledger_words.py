@@ -20,6 +20,6 @@ def said(as_json: bool) -> str:
 
 
 def test_revocations_and_spent_invites_are_named_as_lost() -> None:
-    assert "which keys were revoked and which invites were used before the loss" in said(False)
+    assert "which keys were revoked and which invites were used" in said(False)
     assert "holdfast node revoke NAME" in said(False)
     assert json.loads(said(True))["not_restored"] == ["revocations", "spent invites"]

@@ -102,7 +102,7 @@ def test_status_lists_the_volumes_that_nothing_protects(tmp_path: Path) -> None:
             {**whole, "volume": "tmp", "protect": "none"},
             {**whole, "volume": "/srv/x:/x", "protect": ""},
         ]
-        assert "volumes that nothing protects" in one.operator.does("status")
+        assert "Volumes that nothing protects" in one.operator.does("status")
         assert "db/data, db/tmp, db//srv/x:/x" in one.operator.out.getvalue()
 
     scene(tmp_path, story, fleet_of(with_volumes(DATA, Volume("tmp", "/t", "none"), "/srv/x:/x", node="w1")))

@@ -36,7 +36,7 @@ def test_a_drain_is_shown_with_what_moves_and_what_stays_and_is_seen_in_node_lis
     async def story(one: Scene) -> None:
         one.operator.by = BOB_SIGNER
         text = one.operator.does("node", "drain", "w1", "--detach")
-        assert "service.web  move w1 → w2  (w1 is drained; fewest containers" in text
+        assert "service.web  move w1 → w2  (w1 is drained; w2 has the fewest containers" in text
         assert 'Warning: service.api stays on w1: pinned by node = "w1"' in text
         assert placed(one) == {"service.api": "w1", "service.web": "w2"}
         assert shown(one) and not shown(one, "w2")

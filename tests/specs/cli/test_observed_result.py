@@ -89,7 +89,7 @@ def test_a_failed_deploy_is_exit_1_with_the_step_and_what_still_serves(tmp_path:
         assert document["success"] is False and document["services"][0]["phase"] == "failed"
         assert trouble["code"] == "rollout_failed"
         for words in (
-            "revision 2 IS applied",
+            "revision 2 stays recorded",
             "web",
             "w1",
             "'healthy main 0'",
@@ -109,7 +109,7 @@ def test_a_first_deploy_that_fails_says_that_nothing_serves(tmp_path: Path) -> N
     async def story(one: Scene) -> None:
         one.then(lambda: one.says(one.state("failed", step="start main 0", message="exit 1")))
         deploys(one, 2, code=1)
-        assert "nothing serves" in one.operator.err.getvalue()
+        assert "no version serves" in one.operator.err.getvalue()
 
     scene(tmp_path, story)
 
@@ -137,7 +137,7 @@ def test_what_does_not_settle_in_time_is_exit_6_and_named(tmp_path: Path) -> Non
         assert 300 <= one.clock.passed_s - began_s < 302, "[timeouts] deploy"
         trouble = one.operator.complaint
         assert trouble["code"] == "not_settled" and "web on w1 (step 'pull web:2')" in trouble["message"]
-        assert "nothing has to be applied again" in trouble["remedy"]
+        assert "nothing needs to be applied again" in trouble["remedy"]
         assert one.operator.held.asked < 40, "it slept at the hub instead of asking again and again"
 
     scene(tmp_path, story)
@@ -256,7 +256,7 @@ def test_an_agent_that_runs_no_containers_is_not_waited_for(tmp_path: Path) -> N
         one.then(lambda: one.says(runtime=""))
         deploys(one)
         assert one.clock.passed_s < 5
-        assert "Not waited for: web; w1 reports no services" in one.operator.err.getvalue()
+        assert "Not waiting for web: w1 reports no services" in one.operator.err.getvalue()
 
     scene(tmp_path, story)
 
@@ -353,7 +353,7 @@ def test_the_word_of_a_better_day_is_not_called_a_result(tmp_path: Path) -> None
 
         one.operator.held.nodes_named = unhealthy  # type: ignore[method-assign]
         said = one.operator.does("deploy", "web") + one.operator.err.getvalue()
-        assert "Converged" not in said and "w1 has not been heard for 300 s" in said
+        assert "Converged" not in said and "no contact with w1 for 300 s" in said
 
     scene(tmp_path, story)
 

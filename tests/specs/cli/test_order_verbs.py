@@ -174,7 +174,7 @@ def test_an_order_is_signed_done_on_its_node_and_proven(verb: str, tmp_path: Pat
         box.by = BOB_SIGNER
         w1.message = "2 containers"
         text = box.does(verb, "web")
-        assert text == f"w1: {verb} service.web done: 2 containers (verified by w1)\n"
+        assert text == f"w1: {verb} service.web done: 2 containers (signed by w1)\n"
         assert w1.did == [(verb, "service.web")] and w2.did == []
         document = box.shows(verb, "service.web")
         (order,) = document["orders"]
@@ -212,7 +212,7 @@ def test_what_only_the_hub_says_is_marked(tmp_path: Path) -> None:
     def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
         w1.signs = False
         assert "(unverified)" in box.does("restart", "web")
-        assert "only the hub says so" in box.err.getvalue()
+        assert "only the hub does" in box.err.getvalue()
 
     scene(tmp_path, story)
 
@@ -266,7 +266,7 @@ def test_a_stranger_is_refused_and_a_lower_grade_gets_the_command_that_signs(tmp
         assert "grade destroy" in trouble["message"] and "alice" in trouble["message"]
         words = "holdfast order sign --node w1 --action purge --target data.old"
         assert trouble["remedy"].startswith(words) and "holdfast order submit" in trouble["remedy"]
-        assert box.wire.orders() == (), "nothing was handed in"
+        assert box.wire.orders() == (), "nothing was submitted"
 
     scene(tmp_path, story)
 
@@ -299,8 +299,8 @@ def test_purge_shows_what_it_destroys_asks_and_does_it(tmp_path: Path) -> None:
         assert box.fails(2, "purge", "old", "-n", "w1")["code"] == "no_terminal"
         assert w1.did == []
         text = box.does("purge", "old", "-n", "w1", "--yes")
-        assert text.splitlines()[0] == ("/srv/old on w1: 3.0 MiB in 17 files will be destroyed; there is no way back.")
-        assert text.splitlines()[1] == "w1: purge data.old done (verified by w1)"
+        assert text.splitlines()[0] == ("/srv/old on w1: 3.0 MiB in 17 files will be destroyed. This cannot be undone.")
+        assert text.splitlines()[1] == "w1: purge data.old done (signed by w1)"
         assert w1.did == [("purge", "data.old")]
 
     scene(tmp_path, story)

@@ -44,7 +44,7 @@ def test_some_nodes_accepted_and_one_did_not(as_json: bool, monkeypatch: pytest.
         found = {"accepted": ["w1", "w2"], "missing": ["e1"], "not_joined": ["w9"], "unheard": []}
         assert json.loads(said)["receipts"] == found
     else:
-        assert "Signed for by w1, w2." in said and "w9" in said
+        assert "Confirmed by w1, w2." in said and "w9" in said
 
 
 @pytest.mark.parametrize("got", [Receipts(("w1",)), Receipts(), Receipts((), (), ("w1",))])

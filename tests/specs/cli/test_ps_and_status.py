@@ -300,6 +300,6 @@ def test_a_node_that_cannot_be_believed_is_named_instead_of_having_no_data(tmp_p
         document = one.operator.shows("retired")
         assert document == {"retired": [], "unknown": ["w1"]}
         one.operator.does("retired")
-        assert "Not known: w1" in one.operator.err.getvalue()
+        assert "Unknown for w1" in one.operator.err.getvalue()
 
     scene(tmp_path, story)

@@ -136,7 +136,7 @@ def test_what_is_deployed_and_not_public_is_exit_1_with_the_step(tmp_path: Path)
         document = json.loads(one.deploys("--json", code=1))
         assert document["success"] is False and document["services"][0]["phase"] == "converged"
         said = one.operator.complaint
-        for words in ("serves internally on w1", "is not public", "edge e1 web.example.test", "'certificate'"):
+        for words in ("runs on w1", "is not public", "edge e1 web.example.test", "'certificate'"):
             assert words in said["message"], words
         assert said["code"] == "edge_route_failed" and "holdfast deploy web" in said["remedy"]
         one.deploys(code=1)
@@ -288,7 +288,7 @@ def test_what_an_undeploy_leaves_behind_is_named(tmp_path: Path) -> None:
         one.then(lambda: one.says(names=before), lambda: one.edge(leaving, names=before))
         one.operator.does("undeploy", "web", "--json", code=6)
         said = one.operator.complaint["message"]
-        assert f"edge e1 {HOST} (step 'let go'), still there" in said and "names on w1" in said
+        assert f"edge e1 {HOST} (step 'let go'), not removed yet" in said and "DNS names on w1" in said
 
     public_scene(tmp_path, story)
 
@@ -327,7 +327,7 @@ def test_the_public_record_is_a_warning_only(tmp_path: Path) -> None:
     async def story(one: Public) -> None:
         one.then(lambda: one.everybody(public_dns="it leads to 192.0.2.9"))
         one.deploys()
-        assert f"Warning: in public DNS {HOST} does not lead to e1: it leads to 192.0.2.9" in (
+        assert f"Warning: public DNS does not point {HOST} to e1: it leads to 192.0.2.9" in (
             one.operator.err.getvalue()
         )
 
@@ -343,7 +343,7 @@ def test_an_edge_that_never_joined_or_runs_no_proxy_is_said_and_not_waited_for(t
 
         one.then(others)
         one.deploys()
-        assert f"Not waited for: {HOST}; e1 reports no public routes" in one.operator.err.getvalue()
+        assert f"Not waiting for {HOST}: e1 reports no public routes" in one.operator.err.getvalue()
         assert one.clock.passed_s < 5
 
     public_scene(tmp_path, story)
@@ -375,7 +375,7 @@ def test_a_hostname_that_another_service_took_over_is_still_public() -> None:
         assert not any("Not public any more" in line for line in verdict.told(Outcome(edges=(left, taken)))), phase
     other = EdgeObserved("shop.example.test", "web", "e1", "live", node="w1")
     said = verdict.told(Outcome(edges=(left, other)))
-    assert f"Not public any more: {HOST} on e1." in said and "Public: https://shop.example.test/ on e1." in said
+    assert f"No longer public: {HOST} on e1." in said and "Public: https://shop.example.test/ on e1." in said
 
 
 def test_names_are_wanted_as_the_manifests_have_them() -> None:

@@ -123,7 +123,7 @@ def test_a_piped_value_is_sealed_without_its_last_line_break(home: Home, piped: 
 
 def test_a_typed_value_is_asked_for_twice(home: Home) -> None:
     assert home.run("secret", "set", "db", typed=("slip", VALUE, VALUE, VALUE)) == 0
-    assert home.opened("db") == CANARY and "They differ" in home.complained
+    assert home.opened("db") == CANARY and "The values differ" in home.complained
 
 
 def test_two_values_that_keep_differing_are_none(home: Home) -> None:
@@ -195,16 +195,16 @@ def test_it_is_sealed_to_every_node_that_may_run_a_service_that_names_it(home: H
 
 def test_one_that_nobody_names_is_for_operators_only(home: Home) -> None:
     assert home.run("secret", "set", "spare", "--generate") == 0
-    assert home.recipients("spare") == (set(), 1) and "No component names spare" in home.complained
+    assert home.recipients("spare") == (set(), 1) and "No component uses spare" in home.complained
 
 
 def test_without_anybody_to_seal_to_nothing_is_written(home: Home) -> None:
     home.declare({"w1": ""}, {"ada": ""})
     assert home.run("secret", "set", "db", "--generate") == 2
-    assert "nobody to seal db to" in home.complained and not (home.fleet / "secrets").exists()
+    assert "db has no recipient" in home.complained and not (home.fleet / "secrets").exists()
     home.declare({"w1": node_key("w1")}, {"ada": ""})
     assert home.run("secret", "set", "db", "--generate") == 0
-    assert "nobody can open it again" in home.complained
+    assert "no operator can open it" in home.complained
 
 
 # ---- rotate
@@ -213,7 +213,7 @@ def test_without_anybody_to_seal_to_nothing_is_written(home: Home) -> None:
 def test_a_rotated_secret_names_who_restarts_and_the_plan_says_so(home: Home) -> None:
     home.run("secret", "set", "db", "--generate")
     assert home.run("secret", "rotate", "db", piped=CANARY) == 0
-    assert home.opened("db") == CANARY and "The next apply deploys anew: service.web" in home.said
+    assert home.opened("db") == CANARY and "The next apply deploys again: service.web" in home.said
     assert home.run("plan", "--json") == 0 and json.loads(home.said)["warnings"] == []
 
 
@@ -271,7 +271,7 @@ def test_the_list_says_who_can_open_what_and_who_uses_it(home: Home) -> None:
 def test_the_list_shows_what_is_missing_and_what_drifted(home: Home) -> None:
     assert listed(home)["db"]["sealed"] is False
     home.run("secret", "list")
-    assert "make it: holdfast secret set db" in home.said
+    assert "create it: holdfast secret set db" in home.said
     home.run("secret", "set", "db", piped=CANARY)
     home.service("web", service("w2", "db"))
     home.declare({"w1": node_key("w1"), "w2": node_key("w2")}, {"ada": person("ada"), "bob": person("bob")})
@@ -322,7 +322,7 @@ def test_a_secret_that_the_ledger_lost_is_noticed_and_stored_anew_by_an_apply(ho
         and "the secret db of service.web is missing from the ledger" in home.said + home.complained
     )
     assert home.run("apply", "--yes", "--key", str(home.root / "key")) == 0
-    assert "Stored 1 damaged content anew" in home.complained
+    assert "Repaired 1 damaged content" in home.complained
     assert home.run(*check) == 0
 
 

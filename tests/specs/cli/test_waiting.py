@@ -28,7 +28,7 @@ def now(one: Scene, finding: NodeFinding) -> NodeFinding:
 
 
 def told(one: Scene) -> list[str]:
-    return [line for line in one.operator.err.getvalue().splitlines() if "waits: " in line]
+    return [line for line in one.operator.err.getvalue().splitlines() if "waiting: " in line]
 
 
 def test_a_finding_of_the_node_is_shown_at_once_and_once_and_named_at_the_end(tmp_path: Path) -> None:
@@ -46,11 +46,11 @@ def test_a_finding_of_the_node_is_shown_at_once_and_once_and_named_at_the_end(tm
 
         one.then(stuck, again, again)
         deploys(one, code=6)
-        assert told(one) == ["w1  waits: service.web: AttributeError: is_blank (report this)"]
+        assert told(one) == ["w1  waiting: service.web: AttributeError: is_blank (report this)"]
         assert seen_s and seen_s[0] < 1, "before anything else was heard"
         *_, message, remedy = one.operator.err.getvalue().strip().splitlines()
-        assert "web on w1 (step 'switch')" in message and "w1 says: service.web: AttributeError: is_blank" in message
-        assert "report this; nothing has to be applied again" in remedy
+        assert "web on w1 (step 'switch')" in message and "w1: service.web: AttributeError: is_blank" in message
+        assert "report this; nothing needs to be applied again" in remedy
 
     scene(tmp_path, story)
 
@@ -68,7 +68,7 @@ def test_a_terminal_shows_it_as_well(tmp_path: Path) -> None:
             lambda: one.says(one.state("converged")),
         )
         deploys(one)
-        assert "w1  waits: service.web: AttributeError: is_blank (report this)\n" in screen.getvalue()
+        assert "w1  waiting: service.web: AttributeError: is_blank (report this)\n" in screen.getvalue()
         assert "still waiting" not in screen.getvalue(), "a line that changes says it there"
 
     scene(tmp_path, story)
@@ -102,7 +102,7 @@ def test_nothing_to_change_and_still_under_way_says_why_it_waits(tmp_path: Path)
         one.says(one.state("settling"), findings=(replace(MISTAKE, since_s=START_S - 500),))
         one.then(lambda: one.says(one.state("converged")))
         deploys(one, 1)
-        assert told(one) == ["w1  waits: service.web: AttributeError: is_blank (report this)"]
+        assert told(one) == ["w1  waiting: service.web: AttributeError: is_blank (report this)"]
 
     scene(tmp_path, story)
 
@@ -153,9 +153,9 @@ def test_a_node_that_refuses_the_revision_says_so_while_its_signature_is_waited_
 
         one.then(refuses)
         deploys(one, code=6)
-        assert told(one) == ["w1  waits: revision 2 is refused: its chain (holdfast history)"]
-        assert "the signature of w1" in one.operator.err.getvalue()
-        assert "w1 says: revision 2 is refused" in one.operator.err.getvalue().splitlines()[-2]
+        assert told(one) == ["w1  waiting: revision 2 is refused: its chain (holdfast history)"]
+        assert "confirmation of w1" in one.operator.err.getvalue()
+        assert "w1: revision 2 is refused" in one.operator.err.getvalue().splitlines()[-2]
 
     scene(tmp_path, story)
 
@@ -168,7 +168,7 @@ def test_words_of_a_node_begin_no_line_of_their_own(tmp_path: Path) -> None:
             lambda: one.says(one.state("converged")),
         )
         deploys(one)
-        assert told(one) == ["w1  waits: a w1  web  switch  done\\x1b[2J (report this)"]
+        assert told(one) == ["w1  waiting: a w1  web  switch  done\\x1b[2J (report this)"]
 
     scene(tmp_path, story)
 
@@ -196,16 +196,16 @@ def test_traffic_that_keeps_a_deploy_waiting_is_told_of_worker_and_edge(tmp_path
         one.then(stuck)
         one.deploys(code=6)
         assert sorted(line.split(" it is")[0] for line in told(one)) == [
-            "e1  waits: dns_down",
-            "e1  waits: edge_route_failed",
-            "e1  waits: handshake_failed",
-            "e1  waits: proxy_port_taken",
-            "w1  waits: certificate_failed",
-            "w1  waits: proxy_down",
+            "e1  waiting: dns_down",
+            "e1  waiting: edge_route_failed",
+            "e1  waiting: handshake_failed",
+            "e1  waiting: proxy_port_taken",
+            "w1  waiting: certificate_failed",
+            "w1  waiting: proxy_down",
         ]
         said = one.operator.err.getvalue().splitlines()[-2]
         assert "web on w1 (step 'switch')" in said and f"edge e1 {HOST} (step 'backend')" in said
-        assert "serves internally" not in said
+        assert "is not public" not in said
 
     public_scene(tmp_path, story)
 
@@ -243,7 +243,7 @@ def test_an_undeploy_from_a_machine_that_is_off_ends_when_everybody_else_is_done
         one.then(rest)
         said = one.operator.does("undeploy", "web", code=6)
         assert one.clock.passed_s - began_s < 35, "as long as a signature is waited for"
-        assert "these nodes have not signed for it: w1" in one.operator.err.getvalue()
+        assert "not confirmed by w1" in one.operator.err.getvalue()
         assert "1 removal." in said and "--allow-removals" not in said, "the verb says so itself"
 
     public_scene(tmp_path, story)

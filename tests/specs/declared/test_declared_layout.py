@@ -33,7 +33,10 @@ def test_an_empty_directory_is_never_an_empty_fleet_i37_c08(files: dict[str, Con
 
 def test_a_directory_without_fleet_toml_is_no_fleet_i37() -> None:
     refusal = refusal_of({"services/web.toml": WEB.encode()}, "f")
-    assert (refusal.code, refusal.remedy) == ("fleet_missing", "holdfast init f")
+    assert (refusal.code, refusal.remedy) == (
+        "fleet_missing",
+        "give your fleet directory with --fleet DIR; to create a new fleet here: holdfast init f",
+    )
 
 
 def test_a_misspelt_fleet_toml_is_recognised() -> None:

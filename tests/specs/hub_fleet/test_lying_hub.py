@@ -57,7 +57,7 @@ def test_a_dead_node_is_not_healthy_because_the_hub_says_so(tmp_path: Path, age_
         assert (found["address"], found["age_s"]) == ("node.w1", 10800.0) and found["remedy"]
         for w1 in (only(document, "w1"), only(box.shows("node", "list"), "w1")):
             assert (w1["status"], w1["verified"], w1["verified_age_s"]) == ("unknown", False, None)
-        assert "1 unknown; 0 verified here" in box.does("status")
+        assert "1 unknown; 0 reports verified" in box.does("status")
         assert "verified by" not in box.does("node", "list") and "signed its last report 3 h ago" in box.does(
             "node", "list"
         )
@@ -212,16 +212,16 @@ def test_a_log_that_never_meets_what_the_node_signed_is_not_sound(
         assert "Sound" not in box.does(*words, code=exit_code)
         shown.lines = true = chained(1, 903)
         assert "903, head" in (said := box.does(*words)), "what was forged is not remembered as seen"
-        assert "w1 signed for entry 900 (not yet for the 3 after it)" in said
+        assert "w1 signed entry 900 (not yet the 3 after it)" in said
         assert box.shows(*words)["signed"] == 900
         shown.lines = true[:20]
         clock.then = lambda: setattr(shown, "lines", true)
         assert box.fails(7, *words)["code"] == "audit_broken", "a line that was seen before is cut off"
         (tmp_path / "state" / "audit" / f"{rig.fleet_id}-w1.json").unlink()
         shown.lines = true[:20]
-        assert "w1 signed for entry 900" in box.does(*words), "they were on their way"
+        assert "w1 signed entry 900" in box.does(*words), "they were on their way"
         shown.lines = true[900:]
-        assert "w1 signed for entry 900" in box.does(*words), "the first line kept names the one that w1 signed for"
+        assert "w1 signed entry 900" in box.does(*words), "the first line kept names the one that w1 signed for"
 
     scene(tmp_path, story)
 
@@ -275,7 +275,7 @@ def test_a_result_is_verified_only_by_the_word_of_its_node(tmp_path: Path) -> No
         assert applied is not None
         (tmp_path / "ping.order").write_bytes(order_file.write(order_file.of(rig.order("w1"), applied.trust)))
         words = ("order", "submit", str(tmp_path / "ping.order"), "--wait")
-        assert "done: pong (unverified)" in box.does(*words) and "only the hub says so" in box.err.getvalue()
+        assert "done: pong (unverified)" in box.does(*words) and "only the hub does" in box.err.getvalue()
         assert box.shows(*words)["verified"] is False
         assert "(unverified)" in box.does("order", "list")
         (listed,) = box.shows("order", "list")["orders"]
@@ -295,9 +295,9 @@ def test_a_result_is_verified_only_by_the_word_of_its_node(tmp_path: Path) -> No
             at_once(w1.says(heartbeat=True, pulse=w1.pulse(results={id: "done"}), clock_s=rig.clock.now_s()))
 
         clock.then = signs  # a moment after its result
-        assert "done: pong (verified by w1)" in box.does(*words) and not box.err.getvalue()
+        assert "done: pong (signed by w1)" in box.does(*words) and not box.err.getvalue()
         assert box.shows("order", "list", "--node", "w1")["orders"][0]["result"]["verified"] is True
-        assert "(verified by w1)" in box.does("order", "list")
+        assert "(signed by w1)" in box.does("order", "list")
 
     scene(tmp_path, story)
 
@@ -318,7 +318,7 @@ def test_an_invite_names_the_key_it_replaces_and_is_younger_than_a_revocation(tm
         assert (first.replaces, first.over) == (True, w1.key.line)
         assert (invited("w2").replaces, invited("w2").over) == (False, "")
         box.does("node", "revoke", "w1", "--yes")
-        assert "at once: holdfast apply" in box.err.getvalue()
+        assert "Run now: holdfast apply" in box.err.getvalue()
         second = invited("w1")
         assert second.issued_s == rig.now_s() + 1, "in the same second, and yet after it"
 

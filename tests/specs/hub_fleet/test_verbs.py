@@ -136,7 +136,7 @@ def only(document: Any, name: str) -> dict[str, Any]:
 
 
 def test_node_list_says_whose_word_it_is_and_how_old(tmp_path: Path) -> None:
-    """contract.md: the keys of `node list`; design.md §3: verified by w1, 4 s ago."""
+    """contract.md: the keys of `node list`; design.md §3: signed by w1, 4 s ago."""
 
     async def story(rig: Rig, box: Box, puppets: list[Puppet]) -> None:
         await asyncio.sleep(4)
@@ -147,7 +147,7 @@ def test_node_list_says_whose_word_it_is_and_how_old(tmp_path: Path) -> None:
         assert w1["verified_age_s"] == 4.0 and w1["accepted"]["number"] == 1 and w1["key"] == puppets[0].key.line
         assert (w2["status"], w2["age_s"], w2["joined"], w2["verified"]) == ("unknown", None, False, False)
         text = box.does("node", "list")
-        assert "verified by w1, 4 s ago" in text and "not joined" in text
+        assert "signed by w1, 4 s ago" in text and "not joined" in text
 
     scene(tmp_path, story)
 
@@ -224,8 +224,8 @@ def test_status_shows_every_finding_with_code_remedy_and_age(tmp_path: Path) -> 
         assert found["node_unhealthy"]["address"] == "node.w1" and found["node_unhealthy"]["age_s"] > 90
         assert found["node_not_joined"]["address"] == "node.w2"
         assert all({"code", "remedy", "age_s"} <= f.keys() and f["remedy"] for f in document["findings"])
-        assert "1 not joined, 1 unhealthy; 1 verified here" in box.does("status")
-        assert "unverified: w1 has been silent for 3 min" in box.does("ps")
+        assert "1 not joined, 1 unhealthy; 1 report verified" in box.does("status")
+        assert "unverified: no contact with w1 for 3 min" in box.does("ps")
         running.cancel()
 
     scene(tmp_path, story)
@@ -248,7 +248,7 @@ def test_ps_knows_nothing_until_a_node_says_it(tmp_path: Path) -> None:
         assert (web["status"], web["image"], web["verified"], web["orphan"]) == ("running", "img", True, False)
         assert (old["name"], old["orphan"]) == ("old", True)
         assert web["age_s"] == 0.0
-        assert "orphan" in box.does("ps") and "verified by w1, 0 s ago" in box.does("ps")
+        assert "orphan" in box.does("ps") and "signed by w1, 0 s ago" in box.does("ps")
         await w1.beat(w1.a_report(containers=(ContainerState("other", "x", "running"),)))
         assert box.shows("ps")["services"][0]["status"] == "stopped"
 
@@ -347,7 +347,7 @@ def test_an_apply_is_done_when_the_nodes_it_touches_have_signed_for_it(tmp_path:
         head = rig.commit(replace(fleet, operators=(*fleet.operators, APPLY_ONLY)))
         found = receipts.wait(box.wire, before, head, box)  # type: ignore[arg-type]
         assert found.missing == ("w1",) and found.not_joined == ("w2",) and clock.passed_s >= 30
-        trouble = receipts.missing(found, "revision 2 IS applied, but ")
+        trouble = receipts.missing(found, "revision 2 is applied, but ")
         assert trouble.exit_code == 6 and "w1" in trouble.message
 
         def accepts() -> None:

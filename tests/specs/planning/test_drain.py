@@ -78,7 +78,9 @@ def test_what_has_no_data_moves_and_everything_else_stays_and_is_named() -> None
     assert found.grade == "apply"
     assert {c.address: c.kind for c in found.changes} == {"node.w1": "update", "service.web": "move"}
     moved = next(c for c in found.changes if c.address == "service.web")
-    assert (moved.moved_from, moved.node) == ("w1", "w2") and moved.why.startswith("w1 is drained; fewest containers")
+    assert (moved.moved_from, moved.node) == ("w1", "w2") and moved.why.startswith(
+        "w1 is drained; w2 has the fewest containers"
+    )
     assert placed(hub) == {"api": "w1", "db": "w1", "web": "w2"}
     entries = applied_at(hub).table.entries
     assert (entries["service.web"].epoch, entries["service.db"].epoch) == (2, 1)

@@ -220,7 +220,7 @@ def test_moving_a_service_with_data_is_refused_with_the_way_out() -> None:
 def test_why_this_node_and_why_not_the_others_is_told_on_demand() -> None:
     declared = fleet(a=service(), b=service())
     chosen, others = explain(declared, None, Inputs(), "service.b")
-    assert chosen.startswith("w2: fewest containers (0, next is w1 with 1; 1 not eligible)")
+    assert chosen.startswith("w2: w2 has the fewest containers: 0, next is w1 with 1; 1 not eligible")
     assert "h1 is not a worker (roles: hub)" in others
 
 

@@ -114,7 +114,7 @@ def _no_fleet(path: str) -> Invalid:
 
     return Invalid(
         f"the fleet directory {_printable(path)} does not exist",
-        remedy=f"holdfast init {quote(path)}",
+        remedy=f"check the path (--fleet DIR); to create a new fleet there: holdfast init {quote(path)}",
         code="fleet_missing",
     )
 

@@ -121,6 +121,9 @@ def _read(path: str, private: bool = False) -> bytes:
         mode, content = 0, b""
     if not content or len(content) > FILE_BYTES_MAX:
         raise Invalid(f"{path} is not a key file", remedy="give a private key file, such as ~/.ssh/id_ed25519")
+    if private and mode & 0o077 and content.startswith((b"ssh-", b"ecdsa-", b"sk-")):
+        private_half = path.removesuffix(".pub") if path.endswith(".pub") else "FILE"
+        raise NotPermitted(f"{path} is the public half of a key", remedy=f"give the private half: --key {private_half}")
     if private and mode & 0o077:
         raise NotPermitted(f"other users may read or write {path}, a private key", remedy=f"chmod 600 {path}")
     return content

@@ -24,8 +24,8 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.fleet_link import FleetLink
 from holdfast.trust.approval import verified_keys
 
-REVISIONS_BACK = 100  # as far back as a hub hands out manifests (hub/nodes/node_contents.py)
-WITHHELD_S = 3600.0  # so long a manifest that should be there is waited for; a rebuilt ledger has lost it for good
+REVISIONS_BACK = 100  # the hub sends manifests of this many revisions back (hub/nodes/node_contents.py)
+WITHHELD_S = 3600.0  # how long to wait for a missing manifest; a rebuilt ledger has lost it for good
 _WITHHELD_MAX = 1000
 
 
@@ -34,7 +34,7 @@ class Step(Struct, frozen=True):
 
     link: Link
     trust: Trust
-    vouched: bool = False  # the one revision the inviting operator named: what it holds is where judging starts
+    vouched: bool = False  # the revision that the inviting operator named: grading starts with its content
 
     @property
     def header(self) -> Header:
@@ -45,7 +45,7 @@ class Step(Struct, frozen=True):
 
 
 class Arrived(Struct, frozen=True):
-    """`said` is the last manifest that names this node; `unread`: some after it were never seen."""
+    """`said` is the newest manifest of this node that was read; `unread`: newer ones were never seen."""
 
     standing: Followed
     said: bytes
@@ -65,10 +65,10 @@ class CatchUp:
     async def travel(
         self, steps: Sequence[Step], standing: Followed, said: bytes, unread: bool, offered: bytes
     ) -> Arrived:
-        """`said` was read last, `unread`: others were named after it. `offered` is what the hub sent along."""
+        """`said` was read last; `unread`: newer ones exist. `offered` is the manifest in the hub's answer."""
         blobs: dict[str, bytes] = {}
         read = canonical.digest(said) if said else ""
-        # Who signed what was named and not read yet. Nobody is known for what an earlier journey left unread.
+        # Signers of manifests that were not read yet. For those left unread by an earlier run, none is known.
         pending: list[Signers] = [((), steps[0].trust)] if unread else []
         previous = "" if unread else read
         now_s = float(int(self._clock.now_s()))
@@ -112,7 +112,7 @@ class CatchUp:
     async def _manifest(
         self, digest: str, offered: bytes, blobs: dict[str, bytes], must: bool, vouched: bool
     ) -> tuple[bytes, NodeManifest] | None:
-        """With everything it names. None: it stays unread; it was waited for long enough, or is none at all."""
+        """The manifest with its contents. None: it stays unread, because the wait is over or it is invalid."""
         content = offered if canonical.digest(offered) == digest else await self.fetch(digest)
         if content is None:
             self._wait_for(digest, "the manifest that was signed for this node", must, vouched)
@@ -135,7 +135,7 @@ class CatchUp:
         return content, manifest
 
     def _wait_for(self, digest: str, what: str, must: bool, vouched: bool) -> None:
-        """Returns when it was waited for long enough."""
+        """Raises until the wait is over."""
         now_s = self._clock.monotonic_s()
         if len(self._withheld) >= _WITHHELD_MAX:
             self._withheld.clear()
@@ -159,7 +159,7 @@ class CatchUp:
 
 
 def _after_vouched(steps: Sequence[Step]) -> Sequence[Step]:
-    """What came before the operator's own word is covered by it."""
+    """Revisions before the one that the inviting operator named are covered by it."""
     first = next((place for place, step in enumerate(steps) if step.vouched), 0)
     return steps[first:]
 
@@ -177,7 +177,7 @@ def _understood() -> Iterator[None]:
 
 
 class Held(dict[str, bytes]):
-    """Contents just fetched, and those held since earlier, which are read only when a rule wants to see them."""
+    """Contents just fetched, and stored ones, which are read only when a rule needs them."""
 
     def __init__(self, acceptance: Acceptance, fetched: dict[str, bytes]) -> None:
         super().__init__(fetched)

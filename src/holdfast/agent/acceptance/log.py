@@ -1,4 +1,4 @@
-"""What is written down about revisions: accepted, parked, refused or waited for. Findings, audit lines, log events."""
+"""Findings, audit lines and log events about revisions: accepted, parked, refused or waiting."""
 
 from collections.abc import Sequence
 

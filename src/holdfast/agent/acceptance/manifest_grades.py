@@ -35,7 +35,7 @@ Signers = tuple[Sequence[str], Trust]  # keys that really signed a revision, and
 
 
 class NoGround(Corrupt):
-    """Nothing was followed before, and what this node is or the settings are not signed well enough to begin with."""
+    """Nothing was followed before, and the node's own entry or the settings lack the signatures to begin with."""
 
 
 def judge(
@@ -80,7 +80,7 @@ def judge(
 
 
 def _idle_policies(old: Mapping[str, Entry], new: Mapping[str, Entry], parked: Mapping[str, Parked]) -> list[str]:
-    """Policies that left together with the last service they bound here: without it they allow and forbid nothing."""
+    """Policies that left with the last service they applied to on this node: they have no effect any more."""
     left = [a for a in parked if kind_of(a) == "policy" and a in old and a not in new]
     return [a for a in left if not any(_stays(bound, old, new, parked) for bound in old[a].applies_to or ())]
 
@@ -94,8 +94,8 @@ def noted(address: str, grade: Grade, why: str, now_s: float) -> Parked:
 
 
 def _asked(change: Change, node: str, old: Mapping[str, Entry], contents: Mapping[str, bytes]) -> tuple[Grade, str]:
-    """Protection is read from what it was declared in: an entry beside it can be rewritten without a grade. Whoever
-    only stands by for a protected service may stop doing so: it stays where it is."""
+    """Protection is read from the service's own document, because its entry can be rewritten without a grade. A standby
+    of a protected service may be removed: the service stays on its own node."""
     reasons = [demand.reason for demand in change.demands]
     grade = change.grade
     at_home = change.node in ("", node)

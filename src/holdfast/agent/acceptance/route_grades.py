@@ -1,7 +1,7 @@
 """Which changed routes, names and authorities of a manifest this node follows: each by the scope of its signers. Pure.
 
 A hub re-checks this before it commits; here it is asked again, because a hub is believed nothing. Otherwise an operator
-who may sign for one service could, with the hub's help, lead another service's name to himself.
+who may sign for one service could, with the hub's help, point another service's name to their own.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +30,7 @@ class Reach(Struct, frozen=True):
 
 
 def judge(old: NodeManifest | None, said: NodeManifest | None, after: NodeManifest, lacking: Lacking) -> Reach:
-    """`old` is followed, `said` was said last, `after` is said now."""
+    """`old` is followed, `said` is the newest manifest read before, `after` is the new one."""
     refused: dict[str, str] = {}
 
     def kept(kind: str, of: Callable[[NodeManifest], Mapping[str, T]], needs: Needs[T]) -> dict[str, T]:
@@ -57,7 +57,7 @@ def judge(old: NodeManifest | None, said: NodeManifest | None, after: NodeManife
 
 
 def _unshared(names: dict[str, Named], before: Mapping[str, Named], refused: dict[str, str]) -> dict[str, Named]:
-    """A name that is listed for two services is the one's that had it."""
+    """A name that is listed for two services belongs to the one that had it before."""
     owner = {name: service for service, named in before.items() for name in named.names if names.get(service) == named}
     found: dict[str, Named] = {}
     for service, named in names.items():
@@ -81,8 +81,8 @@ def _served_by(hostname: str, route: EdgeRoute) -> Iterator[Need]:
 
 
 def _led_to(node: str, old: NodeManifest | None, after: NodeManifest) -> Iterator[Need]:
-    """Whoever brings the first route to a node brings its authority along. One that is known already is as much as the
-    node's key: who could replace it could stand in for the node."""
+    """The signer of a node's first route also brings its authority. A known authority is as sensitive as the node's
+    key: an attacker who replaced it could impersonate the node."""
     if old is not None and node in old.issuers and node in after.issuers:
         yield f"node.{node}", "destroy"
         return

@@ -1,4 +1,4 @@
-"""Join the fleet at a hub, and hand over to a hub that lost its ledger what this node accepted."""
+"""Join the fleet at a hub, and send accepted revisions to a hub that lost its ledger."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ class Joining:
             raise
         if not answer.accepted:
             raise Conflict(
-                f"the hub does not take {me.node} into the fleet",
+                f"the hub did not admit {me.node} to the fleet",
                 remedy=f"holdfast node invite {me.node}, then holdfast agent join TOKEN",
                 code="not_registered",
             )

@@ -1,4 +1,4 @@
-"""What became of orders: kept until a hub has it, and said again in every pulse, where no hub can change it.
+"""Results of orders: kept until a hub has them, and repeated in every pulse, where no hub can change them.
 
 A hub's own small requests have ids of their own here (`hub/…`), so that none of them answers for a signed order.
 """
@@ -36,8 +36,8 @@ class OrderResults:
         """A hub that takes no results gets no more of them (it could fill this machine's memory)."""
         if len(self.unsent) >= UNSENT_MAX:
             raise Limited(
-                f"the hub has taken none of {UNSENT_MAX} results, so no order is taken",
-                remedy="holdfast hub check; look if this is the hub you think it is",
+                f"the hub has stored none of {UNSENT_MAX} results, so no further order is run",
+                remedy="holdfast hub check on the hub's machine; check that this is the right hub",
             )
 
     def keep(self, result: OrderResult, attempt: int) -> None:

@@ -68,7 +68,7 @@ class CrashRecovery:
 
     def _compensate(self, entry: JournalEntry, act: Act | None) -> None:
         operation = entry.operation
-        why = act.why if act is not None else "this release does not know how to go on with it"
+        why = act.why if act is not None else "this release cannot resume it"
         message = f"the agent was interrupted while it did this: {why}"
         result = None
         if operation.order:
@@ -78,7 +78,7 @@ class CrashRecovery:
                 "failed",
                 "interrupted",
                 message,
-                "look at it (holdfast agent journal), then order it again if it is still wanted",
+                "check it (holdfast agent journal on the node), then order it again if it is still wanted",
                 self._clock.now_s(),
             )
         event = Event("agent", operation.kind, operation.lane, "failed", message, operation.order)

@@ -26,12 +26,12 @@ RECOUNTED_MAX = 10_000  # lines of one second; each is held, clipped, while they
 
 
 class Mark:
-    """How far a container's log was told: up to this time, and so many lines of exactly that time."""
+    """How far a container's log was sent: up to this time, and the number of lines of exactly that time."""
 
     def __init__(self, at_s: float, is_cut: bool = False) -> None:
         self.at_s = at_s
         self.lines = 0
-        self.is_cut = is_cut  # by a tail: of that time only the last lines were told, perhaps
+        self.is_cut = is_cut  # by a tail: of that time perhaps only the last lines were sent
         self._texts: list[str] = []
 
     def note(self, line: LogLine) -> None:
@@ -45,7 +45,7 @@ class Mark:
             self._texts.append(clipped(line.text))
 
     def recount(self, texts: Sequence[str]) -> None:
-        """All lines of that time: those before the ones that were told count as told, too."""
+        """All lines of that time: those before the sent ones count as sent too."""
         size = len(self._texts)
         ends = [end for end in range(len(texts), size - 1, -1) if list(texts[end - size : end]) == self._texts]
         self.lines = ends[0] if ends else self.lines
@@ -62,7 +62,7 @@ class Reading:
         self.task: asyncio.Task[None] | None = None
 
     def is_due(self) -> bool:
-        """Nobody reads it, and it says something or said something since."""
+        """No task reads it, and it runs or has written lines since."""
         is_idle = self.task is None or self.task.done()
         return is_idle and (self.container.running or self.container.started_s != self.run_s)
 
@@ -76,7 +76,7 @@ class LogFeed:
         self._since_s = max(wanted.since_s, now_s - wanted.ago_s if wanted.ago_s else 0.0)
         self._readings: dict[str, Reading] = {}
         self._lines: asyncio.Queue[StreamedLine] = asyncio.Queue(WAITING_LINES)
-        self._ended = asyncio.Event()  # some container said its last word: look at once who follows it
+        self._ended = asyncio.Event()  # a container ended: look at once for its successor
 
     async def containers(self) -> list[Container]:
         found = [each for each in await self._runtime.containers() if self._is_wanted(each)]
@@ -88,7 +88,7 @@ class LogFeed:
         return here and not labels.get(LABEL_INFRASTRUCTURE) and self._wanted.component in ("", container.component)
 
     async def frames(self, first: Sequence[Container]) -> AsyncGenerator[Frame, None]:
-        """`first` are the containers that are here now. Without `follow` it ends when everything was told."""
+        """`first` are the present containers. Without `follow` it ends when all past lines were sent."""
         for container in first:
             mark = Mark(floor(self._since_s), is_cut=self._wanted.tail is not None)
             self._readings[container.id] = Reading(container, mark)
@@ -101,7 +101,7 @@ class LogFeed:
                 async for said in told:
                     yield said
 
-    # ---- what was said
+    # ---- past lines
 
     async def _backlog(self, first: Sequence[Container]) -> AsyncGenerator[StreamedLine, None]:
         sources = [self._told(each) for each in first]
@@ -121,11 +121,11 @@ class LogFeed:
         if mark.is_cut and mark.lines:
             with suppress(Failed):
                 texts = await self._texts_at(container.id, mark.at_s)
-                if len(texts) < RECOUNTED_MAX:  # else a few are told twice
+                if len(texts) < RECOUNTED_MAX:  # else a few are sent twice
                     mark.recount(texts)
 
     async def _texts_at(self, id: str, at_s: float) -> list[str]:
-        """Of one moment; a container may say more in it than this agent has room for."""
+        """Lines of one time; a container may write more in it than this agent can hold."""
         texts: list[str] = []
         async with aclosing(self._runtime.logs(id, None, at_s, False)) as lines:  # type: ignore[type-var]
             async for line in lines:
@@ -136,12 +136,12 @@ class LogFeed:
         return texts
 
     async def _told(self, container: Container) -> AsyncGenerator[LogLine, None]:
-        with suppress(Failed):  # it went while we looked: the others still have something to say
-            tail = self._wanted.tail if self._wanted.tail != 0 else 1  # not told, but marked: following begins after it
+        with suppress(Failed):  # it was removed meanwhile: the others are still read
+            tail = self._wanted.tail if self._wanted.tail != 0 else 1  # not sent, but marked: following begins after it
             async for line in self._runtime.logs(container.id, tail, self._since_s, False):
                 yield line
 
-    # ---- what is being said
+    # ---- new lines
 
     async def _live(self) -> AsyncGenerator[StreamedLine, None]:
         looking = asyncio.ensure_future(self._keep_looking())
@@ -183,11 +183,11 @@ class LogFeed:
                 reading.task = asyncio.ensure_future(self._read(reading))
         for gone in self._readings.keys() - seen:
             task = self._readings[gone].task
-            if task is None or task.done():  # else it is told to its end first
+            if task is None or task.done():  # else it is first sent to its end
                 del self._readings[gone]
 
     async def _read(self, reading: Reading) -> None:
-        """From its mark on, until this run of it ends. Trouble is met again, and told, by the next look."""
+        """From its mark on, until this run of it ends. The next look meets an error again and reports it."""
         mark = reading.mark
         from_s, again = mark.at_s, mark.lines
         try:

@@ -173,7 +173,7 @@ async def _hear(channel: Channel) -> None:
             async with asyncio.timeout(SILENT_S):
                 said = await channel.read()
         except TimeoutError:
-            raise StreamCut(f"the caller has said nothing for {SILENT_S:.0f} s", remedy="repeat the command") from None
+            raise StreamCut(f"the caller sent nothing for {SILENT_S:.0f} s", remedy="repeat the command") from None
         if not said:
             return
         frames.feed(said)

@@ -59,7 +59,7 @@ class ObserveMode:
         found = self._inventory.of(service)
         if not found:
             raise Failed(
-                f"service.{service} has no container on this node, and none is made while it only observes",
+                f'service.{service} has no container on this node, and a node with reconcile = "observe" creates none',
                 remedy='set reconcile = "converge" for this node in fleet.toml and apply',
                 code="only_observes",
             )

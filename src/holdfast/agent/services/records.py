@@ -1,4 +1,4 @@
-"""What the agent remembers of each service over crashes: what serves, what failed, what is held."""
+"""The agent's durable record of each service: what serves, what failed, what is held."""
 
 from collections.abc import Callable
 

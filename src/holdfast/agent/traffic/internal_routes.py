@@ -22,7 +22,7 @@ from holdfast.reconcile.here import Here
 from holdfast.reconcile.routes import Naming, ProxyKind
 
 HANDSHAKE_S_MAX = 2.0
-HANDSHAKE_TRIES = 4  # a proxy that has just been told may need a moment for a new listener
+HANDSHAKE_TRIES = 4  # a proxy may need a moment for a new listener
 
 
 class InternalRoutes:
@@ -80,7 +80,7 @@ class InternalRoutes:
         await self.board.drained(gone, at_most_s)
 
     async def _see(self, route: ProxyRoute) -> None:
-        """M-06: a proxy that was told and shows something else is trouble now, not when the first client complains."""
+        """M-06: a proxy that does not show the new certificate is reported now, not by the first client."""
         name, trouble = route.hostnames[0], ""
         for tried in range(HANDSHAKE_TRIES):
             await asyncio.sleep(0.05 * tried)
@@ -89,7 +89,7 @@ class InternalRoutes:
             )
             if self._certificates.seen(name, shown.leaf, shown.trouble):
                 return
-            trouble = shown.trouble or "another certificate is shown than the one that was just handed over"
+            trouble = shown.trouble or "it shows another certificate than the new one"
         raise Failed(
             f"the proxy of this node does not show the certificate for {name}: {trouble}",
             remedy="see the proxy's log in the agent's state directory; it is tried again with the next deploy",

@@ -120,7 +120,7 @@ class ProxyWriter:
                 raise
 
     async def _begin(self) -> None:
-        """Nothing is written before it is known what is there: the rest of it must stay."""
+        """Nothing is written before the present routes are known, because the others must stay."""
         if not self._knows:
             await self._look()
 

@@ -25,7 +25,7 @@ class TroubleSign(Struct, frozen=True):
 
 
 class Episode(Struct, frozen=True):
-    """Times of the event loop. `bad_s`: since when; `well_s`: since when without bad sign; `told`: an alarm is open."""
+    """Times of the event loop. `bad_s`: unhealthy since; `well_s`: no bad sign since; `told`: an alarm is open."""
 
     bad_s: float | None = None
     well_s: float | None = None

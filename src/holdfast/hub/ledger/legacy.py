@@ -1,4 +1,4 @@
-"""The old way: a hand-written fleet directory, named by its fleet.toml, served read-only and unsigned.
+"""The legacy source: a hand-written fleet directory, named by its fleet.toml, served read-only and unsigned.
 
 Opens no ledger, follows no edit, commits nothing. It stays for fleets that have not moved to a ledger yet (O-10).
 Choosing between the two is a switch, never a mixture (O-02): who serves a directory knows nothing of a ledger, and who
@@ -28,8 +28,8 @@ def one_source(config: str | None, state_dir: str | None) -> None:
     """Both at once is refused before either is opened; there is no precedence and no merging."""
     if config is not None and state_dir is not None:
         raise Invalid(
-            f"two sources: --config {config} and --state-dir {state_dir} both say what to serve",
-            remedy="leave one of them out; --state-dir serves the ledger, --config a hand-written fleet directory",
+            f"two sources: --config {config} and --state-dir {state_dir} both name what to serve",
+            remedy="omit one of them; --state-dir serves the ledger, --config a hand-written fleet directory",
             code="two_sources",
         )
 

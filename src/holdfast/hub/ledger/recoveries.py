@@ -1,4 +1,4 @@
-"""Settle commits that were cut short: complete or drop what a recovery record names. Safe to repeat."""
+"""Recover interrupted commits: complete or drop what a recovery record names. Safe to repeat."""
 
 from holdfast.hub.ledger import reading
 from holdfast.ledger import keys

@@ -1,4 +1,4 @@
-"""Build a ledger from what nodes handed over (salvage.py): all of it in one transaction, or nothing."""
+"""Build a ledger from what nodes sent (salvage.py), in one transaction or not at all."""
 
 from collections.abc import Mapping
 
@@ -39,9 +39,9 @@ def newest(store: Reading) -> Link:
     links = salvaged_links(store)
     if not links:
         raise Incomplete(
-            "no node handed over a chain that begins with revision 1 of this fleet",
+            "no node sent a chain that begins with revision 1 of this fleet",
             "start the hub (holdfast hub run) with its old key and address, and wait until nodes checked in; "
-            "holdfast hub check shows what came",
+            "holdfast hub check shows what arrived",
         )
     at = Anchor(pinned.fleet, NO_HEAD, None)
     for link in links:

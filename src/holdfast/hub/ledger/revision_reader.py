@@ -77,5 +77,5 @@ class RevisionReader:
 
 
 def revision_behind(serving: Head, head: Head) -> Finding:
-    text = f"this hub serves revision {serving.number}, but revision {head.number} was committed behind its back"
+    text = f"this hub serves revision {serving.number}, but revision {head.number} is in its ledger"
     return finding("revision_behind", text)

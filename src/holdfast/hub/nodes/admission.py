@@ -108,7 +108,7 @@ def _was_spent(store: Reading, invite: str, member: Member, key: str) -> bool:
 def used(node: str) -> NotPermitted:
     return NotPermitted(
         f"this invite of {node} was used already",
-        remedy=f"holdfast node invite {node} --replace, if this machine shall take its place",
+        remedy=f"holdfast node invite {node} --replace, if this machine replaces it",
         code="invite_used",
     )
 
@@ -116,7 +116,7 @@ def used(node: str) -> NotPermitted:
 def _taken(node: str) -> Conflict:
     return Conflict(
         f"{node} has joined already with another key",
-        remedy=f"holdfast node invite {node} --replace lets a new machine take its place",
+        remedy=f"holdfast node invite {node} --replace lets a new machine replace it",
         code="already_joined",
     )
 
@@ -137,6 +137,6 @@ def _check_room(registry: Registry, member: Member, invite: Invite, in_revision:
     if not member.key and registry.joined >= registry.nodes_max:
         raise Limited(
             f"this fleet takes at most {registry.nodes_max} nodes, and has them",
-            remedy="raise [fleet] nodes_max in fleet.toml and apply, or revoke a node that is gone",
+            remedy="raise [fleet] nodes_max in fleet.toml and apply, or revoke a node that no longer exists",
             retry_after_s=60.0,
         )

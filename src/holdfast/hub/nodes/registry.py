@@ -142,7 +142,7 @@ class Registry:
         if asserted != name:
             raise NotPermitted(
                 f"this key is {name}, so it cannot speak for {asserted[:60]!r}",
-                remedy="every node speaks with its own key: holdfast node list",
+                remedy="every node uses its own key: holdfast node list",
                 code="name_mismatch",
             )
         member = self.members.get(name)

@@ -209,8 +209,9 @@ async def _wait(meeting: Meeting, is_gone: Callable[[], bool]) -> None:
                 if is_gone() and not meeting.complete.is_set():
                     raise ConnectionError("the waiting end has left")
     except TimeoutError:
+        missing = meeting.names["operator" if "node" in meeting.here else "node"]
         raise Unreachable(
-            f"the other end of stream {meeting.order[:12]}… did not come within {MEET_S:.0f} s",
+            f"{missing} did not answer within {MEET_S:.0f} s (log stream {meeting.order[:12]}…)",
             remedy=f"holdfast node show {meeting.names['node']}; then repeat the command",
             code="nobody_came",
         ) from None

@@ -35,7 +35,7 @@ class Moment(Struct, frozen=True):
 ROWS: Mapping[str, tuple[str, str]] = {
     "node_unhealthy": (
         "warning",
-        "look at the machine and its network; holdfast agent check on {node} says more. Nothing on it was stopped",
+        "look at the machine and its network; holdfast agent check on {node} shows more. Nothing on it was stopped",
     ),
     "node_unknown": ("warning", "wait for its next check-in (at most a minute); else start its agent on {node}"),
     "node_not_joined": ("warning", "holdfast node invite {node}, then holdfast agent join TOKEN on that machine"),
@@ -45,7 +45,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
     ),
     "clock_skew": ("warning", "set the clock of {node}: timedatectl set-ntp true"),
     "node_ahead": ("warning", "this hub lost revisions that {node} has: holdfast import ledger"),
-    "node_behind": ("warning", "holdfast node show {node} says what it parked and why"),
+    "node_behind": ("warning", "holdfast node show {node} shows what it parked and why"),
     "node_degraded": ("warning", "holdfast node show {node}"),
     "audit_broken": (
         "warning",
@@ -53,7 +53,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
     ),
     "placement_stale": ("warning", "holdfast node show {node}; holdfast deploy {service} starts it again"),
     "orphan": ("warning", "declare it in services/ and apply, or remove it on {node} by hand"),
-    "still_moving": ("warning", "holdfast ps shows how far its new home is; holdfast deploy {service} tries again"),
+    "still_moving": ("warning", "holdfast ps shows its new node; holdfast deploy {service} tries again"),
 }
 
 BEHIND_S = 60.0
@@ -115,7 +115,7 @@ def _presence(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
     elif condition.status == "unhealthy":
         known_s = nodes_view.silent_s(member, member.heard_s, at.loop_s, at.now_s)
         silent_s = known_s if known_s is not None else age_s
-        yield _finding("node_unhealthy", member, f"{member.name} has not been heard for {silent_s:.0f} s", age_s)
+        yield _finding("node_unhealthy", member, f"{member.name}: no contact for {silent_s:.0f} s", age_s)
     elif health.shown(condition, member.heard_s is not None) == "unknown":
         yield _finding("node_unknown", member, f"{member.name} has not checked in since this hub started", age_s)
 
@@ -151,10 +151,10 @@ def _own(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding
     if report is None or not member.joined:
         return
     if report.health == "degraded" and not (report.parked or report.findings):
-        yield _finding("node_degraded", member, f"{member.name} says it is degraded", 0.0)
+        yield _finding("node_degraded", member, f"{member.name} reports that it is degraded", 0.0)
     for parked in report.parked:
         age_s = round(max(0.0, at.now_s - parked.since_s), 3)
-        text = f"{member.name} will not do this without a signature: {parked.reason}"
+        text = f"{member.name} parked this until it is signed: {parked.reason}"
         yield StatusFinding("needs_operator", "warning", text, parked.remedy, parked.address, age_s)
     for own in report.findings:
         age_s = round(max(0.0, at.now_s - own.since_s), 3) if own.since_s else 0.0

@@ -110,7 +110,7 @@ def unwatched(one: EdgeAwaited) -> EdgeObserved:
 
 
 def unheard(one: EdgeAwaited, for_s: float) -> EdgeObserved:
-    text = f"{one.edge} has not been heard for {for_s:.0f} s, so it is unknown whether {one.hostname} is public"
+    text = f"no contact with {one.edge} for {for_s:.0f} s, so it is unknown whether {one.hostname} is public"
     return _unknown(one, text, "look at the machine and its network; holdfast edge status")
 
 

@@ -101,7 +101,7 @@ def unwatched(one: Awaited) -> Observed:
 
 
 def unheard(one: Awaited, for_s: float) -> Observed:
-    text = f"{one.node} has not been heard for {for_s:.0f} s, so the state of {one.service} there is unknown"
+    text = f"no contact with {one.node} for {for_s:.0f} s, so the state of {one.service} there is unknown"
     return _unknown(one, text, "look at the machine and its network; holdfast status")
 
 

@@ -1,4 +1,4 @@
-"""Containers that end again and again: started more and more rarely, and reported as a finding."""
+"""Containers that keep ending: started with growing pauses, and reported as a finding."""
 
 from collections.abc import Iterable
 
@@ -38,8 +38,8 @@ class CrashLoops:
         if len(lately) > FREE:
             self._findings.add(
                 CRASHING,
-                f"{container.component} {container.replica} of {container.service} ends again and again "
-                f"({len(lately)} times within ten minutes); it is started more and more rarely",
+                f"{container.component} {container.replica} of {container.service} keeps ending "
+                f"({len(lately)} times within ten minutes); the pause before each start grows",
                 f"holdfast logs {container.service}",
                 f"service.{container.service}",
             )

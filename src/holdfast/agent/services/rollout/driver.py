@@ -79,7 +79,7 @@ class Rollouts:
     async def _take(self, progress: Progress, step: steps.Step) -> None:
         if isinstance(step, steps.Fail):
             message = f"{steps.label(step.container)}: {step.why}{await self._containers.last_words(step.container)}"
-            self._fail(progress, step.name, "unhealthy", message, "fix what it says and deploy again")
+            self._fail(progress, step.name, "unhealthy", message, "fix the reported cause and deploy again")
             return
         perform = self._performers[type(step)]
         if isinstance(step, _QUIET) and progress.operation is None and not progress.is_attempt:

@@ -16,7 +16,7 @@ class Outcomes:
 
     def failed(self, service: str, failure: Failure, record: Record) -> None:
         serving = record.serving.deployment if record.serving is not None else ""
-        still = "what served before still does" if serving else "nothing serves"
+        still = "the previous version keeps serving" if serving else "nothing serves"
         self._findings.add(
             FAILED,
             f"service.{service}: step {failure.step!r} failed: {failure.message}; {still}",

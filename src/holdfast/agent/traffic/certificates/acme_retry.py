@@ -1,4 +1,4 @@
-"""When a public authority may be asked again for a name it did not sign. In memory only: a restart may ask at once."""
+"""When to ask a public authority again for a name that it refused. In memory only: a restart may ask at once."""
 
 from msgspec import Struct
 

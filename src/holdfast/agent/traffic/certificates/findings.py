@@ -25,7 +25,7 @@ _TOO_OLD: tuple[proofs.Rung, ...] = ("stale", "expired")
 
 
 class _Note(Struct):
-    """What happened with one name since this process began."""
+    """What happened to one name since this process started."""
 
     trouble: str = ""  # of issuing it
     handshake_trouble: str = ""
@@ -44,7 +44,7 @@ class CertificateNotes:
         return set(self._notes)
 
     def issued(self, name: str, held: Held) -> None:
-        """A fresh one is there; clients are still shown the one before, until a handshake says otherwise."""
+        """A new certificate exists; clients get the old one until a handshake shows the new one."""
         self._notes[name] = _Note(shown=self._notes[name].shown)
         self._findings.clear(FAILED, address(name))
         said = {"names": list(held.facts.leaf.names), "authority": held.authority}

@@ -1,4 +1,4 @@
-"""The certificates that this node's proxy shows: kept, issued or ordered, renewed in time, seen in real handshakes.
+"""The certificates of this node's proxy: stored, issued or ordered, renewed in time, verified by real handshakes.
 
 No certificate leaves here that was not judged (I-16). If a renewal fails, the old one is kept while it is good. No byte
 of a private key is logged or reported (I-18).
@@ -57,7 +57,7 @@ class RouteCertificates:
         self._settings = settings
         try:
             self._issuer = canonical.digest(self._certificates.current())
-        except HoldfastError:  # none yet: whatever asks for one of its leaves is told so
+        except HoldfastError:  # none yet: a request for one of its leaves gets this error
             self._issuer = ""
 
     # ---- giving
@@ -94,7 +94,7 @@ class RouteCertificates:
             found = complaint(name, settings)
             if found is not None:
                 raise Failed(
-                    f"no certificate is made: {found}",
+                    f"no certificate is issued: {found}",
                     remedy="look at internal_zone, public_domains and the routes: holdfast plan",
                     code=FAILED,
                 )
@@ -170,7 +170,7 @@ class RouteCertificates:
         return tuple(name for name in sorted(self._kept.names()) if self._kept.known(name) and self._due(name))
 
     def anchor(self, name: str) -> bytes:
-        """PEM of the last certificate of its chain: what a handshake with ourselves is verified by. b"" if none is."""
+        """PEM of the last certificate of its chain, to verify a handshake with this proxy. b"" if there is none."""
         held = self._kept.known(name)
         return b"" if held is None else armoured(held.facts.anchor).encode("ascii")
 

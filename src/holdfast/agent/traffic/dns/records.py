@@ -26,7 +26,7 @@ Answers = Callable[[str, str], Awaitable[bool]]  # name, address
 
 
 class DnsRecords:
-    """`changed` is called when `state` says something new."""
+    """`changed` is called when `state` changes."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class DnsRecords:
         changed: Callable[[], None],
         answers: Answers | None = None,
     ) -> None:
-        """`answers`: whether a name is served at an address; without it a name that moved is believed at once."""
+        """`answers`: whether a name is served at an address; without it a moved name is taken over at once."""
         self._server = server
         self._findings = findings
         self._clock = clock
@@ -62,7 +62,7 @@ class DnsRecords:
 
     def follow(self, serving: Serving | None, wanted: Mapping[str, str], observes: bool = False) -> None:
         """A revision was accepted, or the agent started with one. `serving` None: no DNS server on this node. In
-        observe mode differences are told and left as they are; the server itself runs all the same."""
+        observe mode differences are reported and not corrected; the server itself still runs."""
         before = (self._is_told, self._serving, self._wanted, self._observes)
         self._is_told = True
         self._serving, self._wanted, self._observes = serving, dict(wanted) if serving else {}, observes
@@ -74,7 +74,7 @@ class DnsRecords:
         """These names left the manifest, and no edge leads to them any more: they need not wait any longer.
         Names that are wanted, now or again, stay."""
         now_s = self._clock.monotonic_s()
-        if dns_records.staying(self._lingering, now_s).keys() & set(gone):  # it is said again and again
+        if dns_records.staying(self._lingering, now_s).keys() & set(gone):  # the hub repeats this hint
             self._lingering = dns_records.withdrawn(self._lingering, gone, now_s)
             self.wake()
 
@@ -144,7 +144,7 @@ class DnsRecords:
         return await self._server.names()
 
     async def _put_right(self, served: Mapping[str, str]) -> None:
-        """The pass works on what was wanted when it began; what is said meanwhile rings the bell."""
+        """A pass works on what was wanted when it began; a later change starts another pass."""
         assert self._written is not None
         written = self._written
         wanted, now_s = await self._arrived(self._wanted, written), self._clock.monotonic_s()
@@ -162,8 +162,8 @@ class DnsRecords:
         self._show(NamesState(dns_records.digest(applied), len(served), await self._server.version()))
 
     async def _arrived(self, wanted: Mapping[str, str], written: Mapping[str, str]) -> Mapping[str, str]:
-        """A name that moves leads to its old place until the new one answers to it: a deployment takes its time, and
-        may fail. Where neither answers for long, the revision is all there is to go by."""
+        """A name that moves points to its old node until the new one answers: a deployment takes time and may fail. If
+        neither answers for long, the revision decides."""
         moved = dns_records.moved(wanted, written)
         now_s = self._clock.monotonic_s()
         ways = [(name, wanted[name]) for name in moved]
@@ -194,8 +194,8 @@ class DnsRecords:
     def _tell_differing(
         self, served: Mapping[str, str], written: Mapping[str, str], change: dns_records.Changes
     ) -> None:
-        """That records are not yet those of the newest revision is no difference; that they are not what was written
-        is one, and in observe mode every one is. It is told until a pass finds nothing."""
+        """Records that are not yet those of the newest revision are not a difference; records that differ from what was
+        written are. In observe mode both are. The finding stays until a pass finds no difference."""
         expected = change.records if self._observes else written
         names_differ = sorted(
             name for name in served.keys() | expected.keys() if served.get(name) != expected.get(name)
@@ -207,9 +207,7 @@ class DnsRecords:
         if self._observes:
             remedy = 'set reconcile = "converge" for this node in fleet.toml and apply'
         else:
-            remedy = (
-                "it was put right; find out who changes the files or signals the processes of this node's DNS server"
-            )
+            remedy = "the agent corrected it; find out what changes the files or processes of this node's DNS server"
         message = f"{len(names_differ)} internal names were not answered as signed: {said}"
         if self._findings.add(DIFFERS, message, remedy):
             self._say(DIFFERS, {"message": message})

@@ -29,7 +29,7 @@ from holdfast.reconcile.edges import PASSED, Check
 ASKED_S = 2.0  # for one handshake or one question to DNS
 QUESTIONS = 64  # under way at once
 ORDERS = 8  # certificates
-ORDER_S_MIN = 60.0  # a public authority takes its time; the step is told as failed when its own time is over
+ORDER_S_MIN = 60.0  # a public authority is slow; the step fails when its own time is over
 HANDSHAKES_PER_S = 40.0
 LOOPBACK = "127.0.0.1"
 
@@ -90,7 +90,7 @@ class EdgeConfig(Struct, frozen=True):
         return duration.milliseconds(self.timeouts.undeploy) / 1000
 
     def has_service(self, name: str) -> bool:
-        """As far as this edge is told of it: by its internal names, or another public one."""
+        """As far as this edge's manifest has it: by its internal names, or another public one."""
         return name in self.manifest.names or any(route.service == name for route in self.manifest.edge.values())
 
     def about(self, wanted: EdgeRoute) -> object:
@@ -280,5 +280,5 @@ def _judged(complaint: str | None, remedy: str) -> Check:
 
 
 def _asked(route: ProxyRoute) -> Asked:
-    """Requests carry the public name to the worker: it must lead to this very service there, not to whose it was."""
+    """Requests carry the public name to the worker, where it must belong to this service, not to its former owner."""
     return Asked(route.hostnames[0], known_path(route.service, route.component, route.route))

@@ -86,7 +86,9 @@ class ContainerSteps:
         name = name_of(part.spec, part.digest, container.replica)
         found = next((one for one in self._inventory.of(progress.service) if one.name == name), None)
         if found is None:
-            raise TryLater(f"{name} is gone as soon as it was made", remedy="it is tried again", code="runtime_away")
+            raise TryLater(
+                f"{name} was removed right after it was created", remedy="it is tried again", code="runtime_away"
+            )
         return found
 
     async def _await_healthy(self, progress: Progress, step: steps.AwaitHealthy) -> None:
