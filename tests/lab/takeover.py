@@ -1,6 +1,6 @@
 """Take over a running lab of an older commit with the code of this checkout, and compare the fleet before and after.
 
-    python tests/lab/takeover.py OLD_CHECKOUT
+    .venv/bin/python tests/lab/takeover.py OLD_CHECKOUT
 
 OLD_CHECKOUT is a checkout of the older commit in which `make setup` has run. Needs root, takes some minutes, and is not
 collected by pytest. The old code makes a lab in a temporary directory and deploys services with data, secrets, a public
@@ -341,7 +341,7 @@ class Takeover:
     # ---- all of it
 
     def run(self) -> None:
-        self.found()
+        """After `found`."""
         self.wait(lambda: look(self.old).is_healthy, "every node is healthy")
         before = look(self.old)
         self.note(f"before: {len(before.containers)} containers, {sorted(before.kept)}, findings {before.findings}")
@@ -390,8 +390,9 @@ def main(words: list[str]) -> int:
         takeover.note(f"old code: {old} at {commit}; new code: {ROOT}")
         lab_id = ""
         try:
-            takeover.run()
+            takeover.found()
             lab_id = takeover.new.id
+            takeover.run()
         except AssertionError as trouble:
             takeover.check(False, "a step of this script", trouble)
         finally:
