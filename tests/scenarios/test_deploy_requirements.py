@@ -267,6 +267,27 @@ def test_an_order_takes_effect_once_however_often_it_comes_h_71() -> None:
     play({"web": service()}, story)
 
 
+@pytest.mark.parametrize("action", ["restart", "force-cleanup"])
+def test_an_order_that_waited_for_the_agent_acts_on_the_containers_that_are_there(action: str) -> None:
+    """T-27: a new process fetches the order before it has seen the containers of its machine."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        before = scene.one()
+        await scene.kill()
+        await ordered(scene, action, 1)
+        for _ in range(8):
+            scene.machine.runtime.cut("version")  # the first passes see no container
+        scene.start()
+        await until(scene.rig, lambda: "done" in outcomes(scene).values())
+        await scene.settled(at_most_s=600)
+        after = scene.one()
+        assert after.running and after.pid != before.pid
+        assert (after.id == before.id) == (action == "restart")
+
+    play({"web": service()}, story)
+
+
 def test_no_order_deploys_t_28() -> None:
     """T-28: there is one way for something new to run: a revision. `deploy` is no action, and `restart` and `start`
     bring what is applied, whatever the hub would like."""

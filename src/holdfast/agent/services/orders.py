@@ -12,7 +12,7 @@ from holdfast.agent.services.records import Record, Records
 from holdfast.agent.services.rollout.containers import Containers
 from holdfast.agent.services.rollout.driver import Rollouts
 from holdfast.errors import Failed
-from holdfast.model.container import Guest
+from holdfast.model.container import Container, Guest
 
 GOES_ON = "the next pass goes on from what is there"
 
@@ -59,7 +59,7 @@ class ServiceOrders:
             return self._done_in_place(service, "restarted")
         self._deployments.forgive(service, replace(record, held=False, failure=None))
         if record.failure is None and not record.held:
-            for one in self._containers.of(service):
+            for one in await self._found(service):
                 await self._containers.stop(one)
                 await self._drive(service)
         await self._drive(service)
@@ -84,7 +84,7 @@ class ServiceOrders:
         """Containers only, and only those made here. What is applied is made again afterwards."""
         self._known(service)
         self._refuse_observing(service)
-        found = self._containers.of(service)
+        found = await self._found(service)
         for one in found:
             await self._containers.stop(one)
             await self._containers.remove(one)
@@ -111,6 +111,11 @@ class ServiceOrders:
         wanted = self._wanted()
         guests = [wanted.guests[service] if wanted is not None else None, self._records.of(service).serving]
         return [guest for guest in guests if guest is not None]
+
+    async def _found(self, service: str) -> tuple[Container, ...]:
+        """Looked up now: an order that waited for this process may come before the first pass has looked."""
+        await self._containers.look()
+        return self._containers.of(service)
 
     async def _drive(self, service: str) -> None:
         wanted = self._wanted()
