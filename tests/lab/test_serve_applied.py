@@ -139,7 +139,7 @@ def test_the_source_is_an_exclusive_switch_o_02(place: Place, cli: Warm) -> None
     """O-02: both at once is an error before either is opened; no precedence, no merging."""
     config, ledger = str(place.fleet / "fleet.toml"), str(place.ledger)
     found = cli.run(place, "hub", "run", "--config", config, "--state-dir", ledger, "--json").refused(2, "two_sources")
-    assert "leave one" in found["remedy"]
+    assert "omit one" in found["remedy"]
 
 
 def opened(trace: Path) -> str:
