@@ -139,7 +139,7 @@ def test_the_source_is_an_exclusive_switch_o_02(place: Place, cli: Warm) -> None
     """O-02: both at once is an error before either is opened; no precedence, no merging."""
     config, ledger = str(place.fleet / "fleet.toml"), str(place.ledger)
     found = cli.run(place, "hub", "run", "--config", config, "--state-dir", ledger, "--json").refused(2, "two_sources")
-    assert "leave one" in found["remedy"]
+    assert "omit one" in found["remedy"]
 
 
 def opened(trace: Path) -> str:
@@ -277,7 +277,7 @@ def test_deploy_and_undeploy_are_limited_to_one_address_m_122(place: Place, cli:
     cli.run(place, "deploy", "one", "--yes").ok()
     assert [c["address"] for c in cli.run(place, "plan", "--json").ok().json["changes"]] == ["service.two"]
     gone = cli.run(place, "undeploy", "one", "--yes").ok()
-    assert "still there" in gone.err
+    assert "still exists" in gone.err
     shown: list[Any] = cli.run(place, "plan", "--json").ok().json["changes"]
     assert {c["address"]: c["kind"] for c in shown} == {"service.one": "create", "service.two": "create"}
 

@@ -55,10 +55,10 @@ def test_a_newcomer_is_led_from_init_to_no_changes(place: Place) -> None:
         place,
         ["init", "fleet"],
         [
-            (r"Make an offline recovery key \(grade root\)", ""),
+            (r"Create an offline recovery key \(grade root\)", ""),
             (r"Passphrase for the recovery key", "secret"),
             (r"Repeat the passphrase", "secret"),
-            (r"no SSH key at .* Make one\?", "y"),
+            (r"no SSH key at .* Create one\?", "y"),
         ],
         place.root,
     )
@@ -89,11 +89,11 @@ def test_the_recovery_key_changes_trust_where_the_daily_key_may_not(place: Place
     with (place.fleet / "fleet.toml").open("a") as file:
         file.write(f'\n[[operators]]\nname = "bob"\ngrade = "apply"\nkey = "{line}"\n')
     refused = place.run("apply", "--yes", "--json").refused(4, "signature_required")
-    assert "who can sign, under the old and the new trust: recovery" in refused["message"]
+    assert "operators who can sign by the old and the new trust: recovery" in refused["message"]
     place.run("plan", "-o", "change.plan").ok()
     wrong = [(r"Passphrase for .*recovery: ", "no"), (r"Passphrase for .*recovery: ", "old and safe")]
     code, shown = typed(place, ["sign", "change.plan", "--yes", "--key", str(recovery)], wrong)
-    assert code == 0 and "now carries 1 signature" in shown and "old and safe" not in shown
+    assert code == 0 and "has 1 signature" in shown and "old and safe" not in shown
     place.run("apply", "change.plan", "--yes").ok()
     place.service("bobs")
     place.run("deploy", "bobs", "--yes", "--key", str(place.root / "bob")).ok()
