@@ -2,7 +2,9 @@
 
 import os
 import re
+import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,13 +29,18 @@ def blocks(guide: Path) -> str:
 def test_a_guide_can_be_pasted_into_a_shell(guide: Path, tmp_path: Path) -> None:
     script = "set -euo pipefail\n" + blocks(guide)
     env = environment(tmp_path)
-    try:
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=400
+    printed = tmp_path / "printed"
+    with printed.open("w") as out:  # a file, not a pipe: a process that a failed guide left would hold it open
+        shell = subprocess.Popen(
+            ["bash", "-c", script], cwd=tmp_path, env=env, stdout=out, stderr=out, start_new_session=True
         )
-    finally:  # also of one that hangs: nothing of its lab stays
+    try:
+        code = shell.wait(timeout=400)
+    finally:  # also of one that hangs: no process and nothing of its lab stays
+        with suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
         down = ["holdfast", "lab", "down", "--dir", str(tmp_path / "lab")]
         subprocess.run(down, env=env, capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert code == 0, printed.read_text()
     promised = re.findall(r"echo \"exit \$\?\"\s*# (\d)", script)
-    assert re.findall(r"^exit (\d)$", done.stdout, re.MULTILINE) == promised
+    assert re.findall(r"^exit (\d)$", printed.read_text(), re.MULTILINE) == promised
