@@ -126,6 +126,29 @@ def test_a_failed_update_with_data_starts_the_old_one_again() -> None:
     play({"web": service(volumes=(DATA,))}, story)
 
 
+@pytest.mark.parametrize("exit_after_s", [7.9, 7.95, 8.0])
+def test_one_that_crashes_as_its_start_period_ends_is_stopped_before_the_old_one_writes_again(
+    exit_after_s: float,
+) -> None:
+    """The runtime restarts it 0.15 s later, whatever the agent decided meanwhile."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        old, runtime = scene.one(), scene.machine.runtime
+        runtime.behaviours[image(2)] = Behaviour(exit_after_s=exit_after_s, exit_code=1)
+        scene.machine.prober.script(image(2), BAD)
+        runtime.calls.clear()
+        scene.apply({"web": service(2, volumes=(DATA,))})
+        await scene.settled("failed")
+        (new,) = {call.subject for call in runtime.calls if call.verb == "create"}
+        assert scene.verbs("stop", "start", "remove") == [
+            f"stop {old.name}", f"start {new}", f"stop {new}", f"start {old.name}", f"remove {new}"
+        ]  # fmt: skip
+        assert (scene.one().id, scene.one().running) == (old.id, True)
+
+    play({"web": service(volumes=(DATA,))}, story)
+
+
 def test_if_one_component_fails_no_component_is_changed() -> None:
     """Both new ones are proven before either old one goes."""
 

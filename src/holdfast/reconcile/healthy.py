@@ -72,7 +72,8 @@ def word(watch: Watch, container: Container, health: Health | UnsetType, now_s: 
     if container.phase == "created":
         return "starting"
     if not container.running:
-        return "starting" if _comes_back(watch, container, health, now_s) else "failed"
+        waits = returns(watch, container, now_s) and (watch.healthy or _in_time(watch, health, now_s))
+        return "starting" if waits else "failed"
     if watch.healthy:
         return "healthy" if watch.bad < BAD_MAX else "unhealthy"
     if health is UNSET:
@@ -80,12 +81,14 @@ def word(watch: Watch, container: Container, health: Health | UnsetType, now_s: 
     return "starting" if _in_time(watch, health, now_s) else "failed"
 
 
-def _comes_back(watch: Watch, container: Container, health: Health | UnsetType, now_s: float) -> bool:
-    """A clean exit is final, and so is a stop by the agent; the runtime restarts a crash at once, a few times."""
+def returns(watch: Watch, container: Container, now_s: float) -> bool:
+    """A clean exit is final, and so is a stop by the agent; the runtime restarts a crash at once, a few times, whether
+    or not the start period is over."""
+    if container.running or container.phase == "created":
+        return False
     if watch.stopped or container.exit_code == 0 or container.restarts >= RESTARTS_MAX:
         return False
-    down_s = now_s - (watch.down_s if watch.down_s is not None else now_s)
-    return down_s <= RETURN_S and (watch.healthy or _in_time(watch, health, now_s))
+    return now_s - (watch.down_s if watch.down_s is not None else now_s) <= RETURN_S
 
 
 def _in_time(watch: Watch, health: Health | UnsetType, now_s: float) -> bool:

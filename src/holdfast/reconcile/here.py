@@ -14,6 +14,7 @@ Word = Literal["starting", "healthy", "unhealthy", "failed"]
 class Seen(Struct, frozen=True):
     container: Container
     health: Word
+    returns: bool = False  # it crashed just now: the runtime may restart it, also after its start period
 
     @property
     def is_well(self) -> bool:
@@ -23,6 +24,11 @@ class Seen(Struct, frozen=True):
     def alive(self) -> bool:
         """Has a process, or may have one at any moment because the runtime restarts it."""
         return self.container.running or (self.health == "starting" and self.container.phase != "created")
+
+    @property
+    def may_run(self) -> bool:
+        """Not before it was stopped may another one write into its data, or it be removed."""
+        return self.alive or self.returns
 
 
 class Here(Struct, frozen=True):

@@ -265,8 +265,8 @@ def _replaced_in_place(view: View) -> Iterator[Step]:
 
 
 def _replace(view: View, part: Part) -> Iterator[Step]:
-    if alive := [seen for seen in view.rivals(part) if seen.alive]:
-        return (_stop(view, seen) for seen in alive)
+    if writers := [seen for seen in view.rivals(part) if seen.may_run]:
+        return (_stop(view, seen) for seen in writers)
     if _owes_checkpoint(view, part):
         return iter((Checkpoint(part),))
     starts = tuple(_starts(view, part))
@@ -341,7 +341,7 @@ def _drain(view: View) -> Iterator[Step]:
 
 
 def _stops(view: View) -> Iterator[Step]:
-    return (_stop(view, seen) for seen in _leaving(view) if seen.alive)
+    return (_stop(view, seen) for seen in _leaving(view) if seen.may_run)
 
 
 def _leaving(view: View) -> tuple[Seen, ...]:

@@ -227,6 +227,8 @@ def test_the_way_back_of_data_stops_the_newcomer_before_the_old_is_started_again
     old, sick = down(DB1, "a"), seen(DB2, "b", "failed", deployment="d2")
     assert names(before, here(old, sick, serving=before, failed="d2")) == ["stop failed db 0"]
     stopped = down(DB2, "b", deployment="d2")
+    crashed = replace(stopped, returns=True)
+    assert names(before, here(old, crashed, serving=before, failed="d2")) == ["stop failed db 0"]
     assert names(before, here(old, stopped, serving=before, failed="d2")) == ["start db 0"]
     coming = seen(DB1, "a", "starting")
     assert names(before, here(coming, stopped, serving=before, failed="d2")) == ["remove failed db 0"]
