@@ -139,7 +139,7 @@ def test_a_lost_ledger_comes_back_and_agents_are_undisturbed(tmp_path: Path) -> 
         before = {node: fingerprints(folder) for node, folder in srv.items()}
         scene.lose_the_disk()
         refusal = place.run("import", "ledger", *state, "--json").refused(7, "salvage_incomplete")
-        assert "no node handed over" in refusal["message"]
+        assert "no node sent a chain" in refusal["message"]
         with scene.agent("w2") as restarted:
             with scene.hub():
                 wait_until(lambda: place.run("import", "ledger", *state, "--json").code == 0, "both nodes handed over")
