@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holdfast.adapters.proxy.envoy_listeners import CIPHERS
 from holdfast.errors import Invalid, TryLater
 from holdfast.ports.proxy import Backend, ProxyRoute
-from tests.fleets.envoy_stage import PORTS, Stage, backend, stage
+from tests.fleets.envoy_stage import PORTS, Client, Stage, backend, stage
 
 WEB, PUBLIC_WEB = "web.internal.test", "web.example.test"
 FORGED: dict[str, Any] = {
@@ -406,28 +406,70 @@ def test_draining_passed_through_connections_waits_for_their_end_but_not_for_eve
     play(scene)
 
 
+@asynccontextmanager
+async def load(on: Stage) -> AsyncIterator[list[tuple[int, str]]]:
+    """Requests are always under way; the list has every answer: its status, and who gave it."""
+    over = asyncio.Event()
+    seen: list[tuple[int, str]] = []
+
+    async def visit(client: Client) -> None:
+        while not over.is_set():
+            status, said = await client.get(WEB)
+            seen.append((status, said["name"] if isinstance(said, dict) else said))
+
+    async with on.client() as client:
+        visits = [asyncio.ensure_future(visit(client)) for _ in range(4)]
+        try:
+            yield seen
+        finally:
+            over.set()
+            await asyncio.gather(*visits)
+
+
 def test_nothing_fails_while_backends_change_under_load(worker: Stage) -> None:
     """M-02: ten flips between two backends with requests always on their way."""
 
     async def scene() -> None:
-        async with backend("one") as one, backend("two") as two, worker.client() as client:
+        async with backend("one") as one, backend("two") as two:
             await worker.apply(worker.route("web", one))
-            over = asyncio.Event()
-            seen: list[tuple[int, str]] = []
+            async with load(worker) as seen:
+                for number in range(10):
+                    port, old = ((two, one), (one, two))[number % 2]
+                    await worker.apply(worker.route("web", port))
+                    await worker.proxy.drained([Backend("127.0.0.1", old)], 10.0)
+            assert set(seen) == {(200, "one"), (200, "two")}
 
-            async def load() -> None:
-                while not over.is_set():
-                    status, said = await client.get(WEB)
-                    seen.append((status, said["name"]))
+    play(scene)
 
-            tasks = [asyncio.ensure_future(load()) for _ in range(4)]
-            for number in range(10):
-                port, old = ((two, one), (one, two))[number % 2]
-                await worker.apply(worker.route("web", port))
-                await worker.proxy.drained([Backend("127.0.0.1", old)], 10.0)
-            over.set()
-            await asyncio.gather(*tasks)
-            assert {status for status, _ in seen} == {200} and {name for _, name in seen} == {"one", "two"}
+
+class Killed(BaseException):
+    """Nothing in the product handles it, as nothing handles SIGKILL."""
+
+
+@pytest.mark.parametrize("forgotten", [False, True], ids=["", "state file lost"])
+def test_nothing_fails_after_an_agent_died_between_a_switch_and_its_note(
+    worker: Stage, monkeypatch: pytest.MonkeyPatch, forgotten: bool
+) -> None:
+    """M-13: Envoy has the new routes, the state file has the old ones. The next agent applies the old ones again."""
+
+    async def die(*_: object) -> None:
+        raise Killed
+
+    async def scene() -> None:
+        async with backend("one") as one, backend("two") as two:
+            await worker.apply(worker.route("web", one))
+            async with load(worker) as seen:
+                for _ in range(5):
+                    with monkeypatch.context() as patched, pytest.raises(Killed):
+                        patched.setattr(worker.proxy, "_note", die)
+                        await worker.apply(worker.route("web", two))
+                    if forgotten:
+                        (worker.folder / "proxy" / "state.json").unlink()
+                    worker.proxy = worker.another()
+                    await worker.proxy.follow(worker.listening)
+                    await worker.apply(worker.route("web", one))
+                    await worker.proxy.drained([Backend("127.0.0.1", two)], 10.0)
+            assert set(seen) == {(200, "one"), (200, "two")}
 
     play(scene)
 

@@ -331,10 +331,11 @@ def _unlist(view: View) -> Iterator[Step]:
 
 
 def _drain(view: View) -> Iterator[Step]:
-    """Only containers that may have got requests: one that never became healthy did not."""
+    """Containers that may have got requests: one that never became healthy did not, but of one that is not judged yet
+    that is unknown after a restart of the agent."""
     if view.here.routed is None:
         return
-    busy = (seen for seen in _leaving(view) if seen.container.running and seen.health in ("healthy", "unhealthy"))
+    busy = (seen for seen in _leaving(view) if seen.container.running and seen.health != "failed")
     containers = tuple(seen.container for seen in busy if seen.container.id not in view.here.drained)
     if containers:
         yield Drain(containers)

@@ -411,6 +411,14 @@ def test_one_that_goes_is_drained_also_when_it_is_ill_and_stopped_also_when_it_m
     assert names(V2, here(crashed, new, serving=V2, routed={"b"})) == ["stop old web 0"]
 
 
+def test_an_old_container_that_a_restarted_agent_has_not_judged_yet_is_drained() -> None:
+    """The agent died between the switch and the drain: long requests may still be under way in the old one."""
+    unjudged, new = seen(WEB1, "a", health="starting"), seen(WEB2, "b")
+    assert next_step(V2, here(unjudged, new, serving=V2, routed={"b"})) == Drain((unjudged.container,))
+    never = seen(WEB1, "a", health="failed")
+    assert next_step(V2, here(never, new, serving=V2, routed={"b"})) == Stop(never.container, "old")
+
+
 def test_a_network_that_nobody_needs_any_more_is_removed_last() -> None:
     assert next_step(V1, here(seen(WEB1, "a"), serving=V1, networks={"n"})) == RemoveNetwork("n")
     member = part(network="n")

@@ -238,7 +238,8 @@ class Envoy:
         old = self._state.load()
         having = Having(old.files if old else {}, await self._admin.versions(), self._files)
         served = wanted.served
-        lingering = await envoy_leaving.lingering(old, served, self._clock.now_s(), self._admin)
+        unnoted = self._files.read(CLUSTERS) if having.whatever(CLUSTERS) is None else b""
+        lingering = await envoy_leaving.lingering(old, unnoted, served, self._clock.now_s(), self._admin)
         written: dict[str, Written] = {}
 
         def put(name: str, resources: bytes) -> None:

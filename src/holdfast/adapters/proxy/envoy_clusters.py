@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import Any
 
 from msgspec import Raw
 
@@ -17,6 +18,9 @@ MANY = 1_000_000
 # We close an idle connection before the server does: a request that meets a closing connection cannot be repeated
 # safely. Servers close after 2 s (gunicorn), 5 s (node) or longer.
 IDLE_S = 1
+
+
+PROTOCOL = "typed_extension_protocol_options"  # only of clusters for requests, not of passed-through connections
 
 
 @lru_cache(CACHED)
@@ -42,12 +46,18 @@ def cluster(route: ProxyRoute) -> Raw:
         panic = {"healthy_panic_threshold": {"value": 0}}
         made |= {"outlier_detection": _ejection(100), "common_lb_config": panic}
     if route.mode == "l7":
-        made["typed_extension_protocol_options"] = {
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _protocol(route)
-        }
+        made[PROTOCOL] = {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _protocol(route)}
         if route.upstream is not None:
             made["transport_socket"] = proving(route.upstream)
     return raw(made)
+
+
+def read(made: dict[str, Any]) -> tuple[tuple[Backend, ...], bool]:
+    """The backends of a cluster made above, and whether connections are passed through to them."""
+    ends = (
+        one["endpoint"]["address"]["socket_address"] for one in made["load_assignment"]["endpoints"][0]["lb_endpoints"]
+    )
+    return tuple(Backend(str(one["address"]), int(one["port_value"])) for one in ends), PROTOCOL not in made
 
 
 def _endpoints(backends: Sequence[Backend]) -> list[dict[str, object]]:

@@ -137,15 +137,20 @@ class EnvoyFiles:
                         os.close(handle)
         self._unflushed.clear()
 
+    def read(self, name: str) -> bytes:
+        """Empty if it is missing or unreadable."""
+        try:
+            with open(self.path(name), "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+
     # ---- comparing
 
     def is_blank(self, name: str) -> bool:
         """Missing, or with an empty list of resources."""
-        try:
-            with open(self.path(name), "rb") as file:
-                return file.read(200).endswith(b'"resources":[]}')
-        except OSError:
-            return True
+        content = self.read(name)
+        return not content or content.endswith(b'"resources":[]}')
 
     def intact(self, name: str, written: Written) -> bool:
         try:

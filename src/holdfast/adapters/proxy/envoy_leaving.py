@@ -1,19 +1,23 @@
 """Clusters without a route: kept while requests or connections to them remain, then dropped."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import msgspec
 from msgspec import Raw
 
+from holdfast.adapters.proxy import envoy_clusters
 from holdfast.adapters.proxy.envoy_admin import Admin
 from holdfast.adapters.proxy.envoy_clusters import cluster
-from holdfast.adapters.proxy.envoy_names import cluster_name
+from holdfast.adapters.proxy.envoy_names import cluster_name, raw
 from holdfast.adapters.proxy.envoy_state import Lingering, State
 from holdfast.ports.proxy import Backend, ProxyRoute
 
 LINGER_S_MAX = 3600.0
 UNDER_WAY = r"^cluster\..*\.upstream_(cx_active|rq_active|rq_pending_active)$"
+OPEN = "upstream_cx_active"
 # For requests, idle pooled connections do not count; for passed-through traffic each open connection counts.
-COUNTED = {True: ("upstream_cx_active",), False: ("upstream_rq_active", "upstream_rq_pending_active")}
+COUNTED = {True: (OPEN,), False: ("upstream_rq_active", "upstream_rq_pending_active")}
 
 
 def clusters(routes: Sequence[ProxyRoute], lingering: Mapping[str, Lingering]) -> list[Raw]:
@@ -22,24 +26,45 @@ def clusters(routes: Sequence[ProxyRoute], lingering: Mapping[str, Lingering]) -
 
 
 async def lingering(
-    old: State | None, routes: Sequence[ProxyRoute], now_s: float, admin: Admin
+    old: State | None, unnoted: bytes, routes: Sequence[ProxyRoute], now_s: float, admin: Admin
 ) -> dict[str, Lingering]:
-    """Clusters that lose their last route with this set, and those of earlier sets that are still in use."""
-    if old is None:
-        return {}
+    """Clusters that lose their last route with this set, and those of earlier sets that are still in use. `unnoted` is
+    the present file of clusters, if an agent died before it noted that set: Envoy may send requests to all of them."""
     wanted = {cluster_name(one) for one in routes}
     left = {
         name: Lingering(cluster(one), one.backends, one.mode == "l4", now_s)
-        for one in old.routes
+        for one in (old.routes if old else ())
         if one.backends and (name := cluster_name(one)) not in wanted
     }
-    earlier = {name: one for name, one in old.lingering.items() if now_s - one.since_s < LINGER_S_MAX}
+    earlier = {name: one for name, one in old.lingering.items() if now_s - one.since_s < LINGER_S_MAX} if old else {}
     waiting = {name: one for name, one in earlier.items() if name not in wanted}
-    return {**(await busy(waiting, admin) if waiting else {}), **left}
+    found = await admin.gauges(UNDER_WAY) if waiting or unnoted else {}
+    loaded = {
+        name: waiting.get(name, one)
+        for name, one in _of_file(unnoted, now_s).items()
+        if name not in wanted and f"cluster.{name}.{OPEN}" in found
+    }
+    return {**loaded, **_busy(waiting, found), **left}
+
+
+def _of_file(content: bytes, now_s: float) -> dict[str, Lingering]:
+    """Nothing of a file that another program wrote, or that is cut off."""
+    try:
+        listed = msgspec.json.decode(content, type=_File).resources if content else ()
+        return {str(one["name"]): Lingering(raw(one), *envoy_clusters.read(one), now_s) for one in listed}
+    except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
+        return {}
+
+
+class _File(msgspec.Struct):
+    resources: tuple[dict[str, Any], ...]
 
 
 async def busy(leaving: Mapping[str, Lingering], admin: Admin) -> dict[str, Lingering]:
-    found = await admin.gauges(UNDER_WAY)
+    return _busy(leaving, await admin.gauges(UNDER_WAY))
+
+
+def _busy(leaving: Mapping[str, Lingering], found: Mapping[str, int]) -> dict[str, Lingering]:
     return {
         name: one
         for name, one in leaving.items()
