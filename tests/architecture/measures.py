@@ -17,6 +17,7 @@ FAN_OUT_MAX = 15
 METHODS_MAX = 20
 COLLABORATORS_MAX = 7
 FILES_MAX = 18
+TOOLS = "SystemToolbox"
 
 
 class Klass(Struct, frozen=True):
@@ -148,30 +149,40 @@ def classes(trees: list[tuple[str, ast.Module]]) -> list[Klass]:
     return found
 
 
-def is_limited(path: str) -> bool:
-    return not path.startswith(("adapters/", "cli/", "wiring/", "__main__"))
+def fan_out(trees: list[tuple[str, ast.Module]]) -> list[tuple[int, str]]:
+    """The number of imported modules, outside wiring and cli; largest first."""
+    limited = ((path, tree) for path, tree in trees if not path.startswith(("cli/", "wiring/", "__main__")))
+    return sorted(((len(imported(tree)), path) for path, tree in limited), reverse=True)
 
 
 def wide_modules(trees: list[tuple[str, ast.Module]]) -> list[str]:
-    wide = [(len(imported(tree)), path) for path, tree in trees if is_limited(path)]
-    return [f"{path} imports {n} modules" for n, path in sorted(wide, reverse=True) if n > FAN_OUT_MAX]
+    return [f"{path} imports {n} modules" for n, path in fan_out(trees) if n > FAN_OUT_MAX]
+
+
+def limited_classes(trees: list[tuple[str, ast.Module]]) -> list[Klass]:
+    """Outside adapters and cli. The command line's own object of tools is dissolved with the commands (step 6)."""
+    return [one for one in classes(trees) if not one.path.startswith(("adapters/", "cli/")) and one.name != TOOLS]
 
 
 def large_classes(trees: list[tuple[str, ast.Module]]) -> list[str]:
     found = []
-    for one in classes(trees):
-        if is_limited(one.path) and one.methods > METHODS_MAX:
+    for one in limited_classes(trees):
+        if one.methods > METHODS_MAX:
             found.append(f"{one.path} {one.name} has {one.methods} methods")
-        if is_limited(one.path) and len(one.collaborators) > COLLABORATORS_MAX:
+        if len(one.collaborators) > COLLABORATORS_MAX:
             found.append(f"{one.path} {one.name} has {len(one.collaborators)}: {', '.join(one.collaborators)}")
     return found
 
 
+def folders() -> list[tuple[int, str]]:
+    """The number of files of each folder of agent and hub; largest first."""
+    found = (path for room in ("agent", "hub") for path in (SRC / room).rglob("*.py") if path.name != "__init__.py")
+    counted = Counter(str(path.parent.relative_to(SRC)) for path in found)
+    return sorted(((n, folder) for folder, n in counted.items()), reverse=True)
+
+
 def crowded_folders() -> list[str]:
-    counted = Counter(
-        path.parent for room in ("agent", "hub") for path in (SRC / room).rglob("*.py") if path.name != "__init__.py"
-    )
-    return [f"{folder.relative_to(SRC)} has {n} files" for folder, n in sorted(counted.items()) if n > FILES_MAX]
+    return [f"{folder} has {n} files" for n, folder in folders() if n > FILES_MAX]
 
 
 def first_sentence(tree: ast.Module) -> str:
@@ -191,14 +202,27 @@ def report() -> list[str]:
     lengths = [len(first_sentence(tree).split()) for path, tree in trees if not path.endswith("__init__.py")]
     codes = Counter(code for _, tree in trees for code in error_codes(tree))
     often = ", ".join(f"{code} {count}" for code, count in codes.most_common(6))
+    per_module = sorted(((len(error_codes(tree)), path) for path, tree in trees), reverse=True)[:6]
+    limited = limited_classes(trees)
+    methods = max(limited, key=lambda one: one.methods)
+    given = max(limited, key=lambda one: len(one.collaborators))
     return [
+        f"largest fan-out: {_counted(fan_out(trees)[:3])} (limit {FAN_OUT_MAX})",
+        f"most methods: {methods.name} {methods.methods} (limit {METHODS_MAX})",
+        f"most collaborators: {given.name} {len(given.collaborators)} (limit {COLLABORATORS_MAX})",
+        f"most files in a folder: {_counted(folders()[:3])} (limit {FILES_MAX})",
         f"lines of src: {lines}",
         f"first sentences: median {statistics.median(lengths):.0f} words, longest {max(lengths)}",
         f"error codes: {len(codes)}; named by most modules: {often}",
+        f"most error codes in a module: {_counted(per_module)}",
         *wide_modules(trees),
         *large_classes(trees),
         *crowded_folders(),
     ]
+
+
+def _counted(found: list[tuple[int, str]]) -> str:
+    return ", ".join(f"{name} {n}" for n, name in found)
 
 
 if __name__ == "__main__":

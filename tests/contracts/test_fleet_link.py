@@ -11,7 +11,7 @@ import uvloop
 from aiohttp import web
 
 from holdfast.adapters.clock.system import SystemClock
-from holdfast.adapters.fleet_link import http
+from holdfast.adapters.fleet_link import http, signed_requests
 from holdfast.adapters.fleet_link.http import HttpFleetLink
 from holdfast.adapters.fleet_link.memory import MemoryFleetLink
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
@@ -337,8 +337,12 @@ def test_being_limited_says_when_to_come_back(said: str, heard_s: float) -> None
         (lambda: web.Response(status=302, headers={"Location": "https://evil.example/"}), Unreachable, "302"),
         (lambda: refused(Conflict("stale", remedy="again")), Conflict, "stale"),
         (lambda: refused(TryLater("busy", remedy="again")), TryLater, "busy"),
-        (lambda: web.Response(body=b" " * (http.MESSAGE_BYTES_MAX + 1)), Unreachable, "longer than"),
-        (lambda: web.Response(status=400, body=b" " * (http.REFUSAL_BYTES_MAX + 1)), Unreachable, "longer than"),
+        (lambda: web.Response(body=b" " * (signed_requests.MESSAGE_BYTES_MAX + 1)), Unreachable, "longer than"),
+        (
+            lambda: web.Response(status=400, body=b" " * (signed_requests.REFUSAL_BYTES_MAX + 1)),
+            Unreachable,
+            "longer than",
+        ),
     ],
 )
 def test_answers_that_are_none_are_said_to_be_so(
@@ -389,7 +393,7 @@ def test_the_hubs_time_counts_only_with_its_own_signature_for_this_request() -> 
 
 def test_a_hub_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "ANSWER_S", 0.2)
-    monkeypatch.setattr(http, "CONNECT_S", 0.3)
+    monkeypatch.setattr(signed_requests, "CONNECT_S", 0.3)
 
     async def silent(request: web.BaseRequest, body: bytes) -> web.Response:
         await asyncio.sleep(5)
@@ -403,7 +407,7 @@ def test_a_hub_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_handshake_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "CONNECT_S", 0.3)
+    monkeypatch.setattr(signed_requests, "CONNECT_S", 0.3)
 
     async def work() -> None:
         mute = await asyncio.start_server(lambda reader, writer: None, HOST, 0)

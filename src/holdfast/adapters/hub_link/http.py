@@ -2,55 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast.adapters.hub_link.asking import Asking
-from holdfast.errors import Corrupt
-from holdfast.model import canonical
+from holdfast.adapters.hub_link.revision import checked_revision, lie, proven
 from holdfast.model.applied import Applied
 from holdfast.model.checkin import NodeNews, NodesAnswer
 from holdfast.model.hub_status import HubStatus
-from holdfast.model.ids import TRUST
 from holdfast.model.invite import SignedRevocation
 from holdfast.model.observation import NodeObservation
 from holdfast.model.order import SignedOrder
 from holdfast.model.order_view import OrdersAnswer, OrderView
 from holdfast.model.record import Link, RevisionRecord
-from holdfast.model.revision import Candidate, Head, decode_header, decode_table
+from holdfast.model.revision import Candidate, Head, decode_header
 from holdfast.model.token import NewToken, Token
-from holdfast.model.trust import Trust
 from holdfast.wire import messages
 
 RECORDS_MAX = 1_000
 NAMES_MAX = 100
-KEPT_MAX, KEPT_BYTES_MAX = 1_000, 16 * 1024
 HEADS_MAX = 10_000_000  # one a minute for nineteen years
-
-
-class Contents(Mapping[str, bytes]):
-    """Contents by digest, fetched when asked for; `known` are those the applied revision itself names. A command that
-    waits asks for the same few again and again: these are kept."""
-
-    def __init__(self, hub: HttpHub, known: Sequence[str]) -> None:
-        self._hub = hub
-        self._known = known
-        self._kept: dict[str, bytes] = {}
-
-    def __getitem__(self, digest: str) -> bytes:
-        if digest in self._kept:
-            return self._kept[digest]
-        found = self._hub.blob(digest)
-        if found is None:
-            raise KeyError(digest)
-        if len(self._kept) < KEPT_MAX and len(found) <= KEPT_BYTES_MAX:
-            self._kept[digest] = found
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
 
 
 class HttpHub(Asking):
@@ -60,21 +30,7 @@ class HttpHub(Asking):
         said = self.get("/v1/applied", messages.AppliedAnswer).revision
         if said is None:
             return None
-        try:
-            return self._believed(said)
-        except UnicodeDecodeError as trouble:
-            raise _lie("what should be text is not") from trouble
-
-    def _believed(self, said: messages.AppliedRevision) -> Applied:
-        header = decode_header(_proven(said.header, said.head.digest, "the header"))
-        if header.number != said.head.number:
-            raise _lie(f"the head is number {said.head.number}, its header says {header.number}")
-        table = decode_table(_proven(said.table, header.resources, "the resource table"))
-        if TRUST not in table.entries or table.entries[TRUST].digest != header.trust:
-            raise _lie("the table and the header name different trusts")
-        trust = canonical.decode(_proven(said.trust, header.trust, "the trust"), Trust, "the trust")
-        named = {header.resources, *header.manifests.values(), *(e.digest for e in table.entries.values())}
-        return Applied(said.head, header, table, trust, Contents(self, sorted(named)))
+        return checked_revision(said, self.blob)
 
     def records(self, newest: int, limit: int) -> list[RevisionRecord]:
         limit = min(limit, RECORDS_MAX)
@@ -90,14 +46,14 @@ class HttpHub(Asking):
 
     def links(self, first: int, last: int) -> list[Link]:
         if last > HEADS_MAX:  # the number of a head is not proven before its chain was walked
-            raise _lie(f"a head of number {last:,} is not plausible")
+            raise lie(f"a head of number {last:,} is not plausible")
         first = max(first, 1)
         found: list[Link] = []
         while (at := first + len(found)) <= last:
             ask = f"/v1/links?first={at}&last={min(last, at + messages.PAGE_LINKS - 1)}"
             page = self.get(ask, messages.LinksPage).links
             if not page:
-                raise _lie(f"it sends no revision {at}, without a reason")
+                raise lie(f"it sends no revision {at}, without a reason")
             found += page
         return found[: max(last - first + 1, 0)]
 
@@ -105,7 +61,7 @@ class HttpHub(Asking):
         answer = self.ask("GET", f"/v1/blobs/{digest}", None)
         if answer.status == 404:
             return None
-        return _proven(self.checked(answer).body, digest, "the content")
+        return proven(self.checked(answer).body, digest, "the content")
 
     def observations(self) -> dict[str, NodeObservation]:
         return self.get("/v1/observations", messages.ObservationsAnswer).nodes
@@ -180,17 +136,3 @@ class HttpHub(Asking):
 
     def revoke_token(self, token_id: str) -> Token:
         return self.post(f"/v1/tokens/{token_id}/revocation", messages.RevokeTokenRequest(), messages.TokenAnswer).token
-
-
-def _proven(content: bytes, digest: str, what: str) -> bytes:
-    if canonical.digest(content) != digest:
-        raise _lie(f"{what} does not match its digest {digest[:12]}…")
-    return content
-
-
-def _lie(why: str) -> Corrupt:
-    return Corrupt(
-        f"the hub gives an answer that cannot be true: {why}",
-        remedy="do not apply; look at the machine the hub runs on and restore its state directory from a backup",
-        code="hub_lies",
-    )

@@ -13,24 +13,21 @@ from importlib.util import find_spec
 
 from msgspec.structs import replace
 
-from holdfast.adapters.proxy import envoy_bootstrap, envoy_leaving, ports_taken
+from holdfast.adapters.proxy import envoy_bootstrap, envoy_leaving, envoy_secrets, ports_taken
 from holdfast.adapters.proxy.envoy_acknowledgement import Acknowledgement, lacking
-from holdfast.adapters.proxy.envoy_admin import ANSWER_S, Admin, down
+from holdfast.adapters.proxy.envoy_admin import ANSWER_S, Admin, down, socket_of
 from holdfast.adapters.proxy.envoy_files import (
     CLUSTERS,
     LISTENERS,
-    TABLES,
+    PLAIN_TABLE,
     EnvoyFiles,
     Written,
     statistic_of,
 )
 from holdfast.adapters.proxy.envoy_listeners import Spot
-from holdfast.adapters.proxy.envoy_names import PLAIN, digest, listed
 from holdfast.adapters.proxy.envoy_process import EnvoyProcess
-from holdfast.adapters.proxy.envoy_secrets import Secrets
 from holdfast.adapters.proxy.envoy_set import Having, RouteSet, gathered
 from holdfast.adapters.proxy.envoy_state import Lingering, State, StateFile
-from holdfast.adapters.proxy.refusals import no_certificate
 from holdfast.adapters.runtime.process import Process, send
 from holdfast.errors import Failed, HoldfastError, Invalid, TryLater
 from holdfast.ports.clock import Clock
@@ -69,12 +66,11 @@ class Envoy:
         self._binary = binary or packaged_binary()
         self._clock = clock
         self._ports = dict(ports)
-        socket = os.path.join(os.path.abspath(run_dir), f"envoy-{digest(self._directory, 8)}.sock")
-        self._admin = Admin(socket, patience_s)
+        self._admin = Admin(socket_of(self._directory, run_dir), patience_s)
         self._files = EnvoyFiles(self._directory)
         self._state = StateFile(self._directory)
         self._process = EnvoyProcess(self._directory, os.environ if environ is None else environ, supervise)
-        self._secrets = Secrets(self._files, secrets_watched_max)
+        self._secrets = envoy_secrets.Secrets(self._files, secrets_watched_max)
         self._listening: Listening | None = None
         self._turn = asyncio.Lock()
         self._seen: object = None
@@ -187,9 +183,7 @@ class Envoy:
         certificates: Mapping[str, Servable],
         challenges: Mapping[str, str] = {},
     ) -> None:
-        missing = {route.certificate for route in routes if route.mode == "l7"} - certificates.keys()
-        if missing:
-            raise no_certificate(missing)
+        envoy_secrets.check(routes, certificates)
         async with self._turn:
             if self._listening is None:
                 raise down("its listen addresses are not configured yet")
@@ -251,7 +245,7 @@ class Envoy:
             await waiting.of({statistic_of(CLUSTERS): written[CLUSTERS].version})
         shown = self._secrets.put(served, certificates, having, written)
         for name, table in wanted.tables(challenges or {}).items():
-            kept = having.whatever(TABLES[PLAIN]) if challenges is None and name == TABLES[PLAIN] else None
+            kept = having.whatever(name) if challenges is None and name == PLAIN_TABLE else None
             if kept is not None:
                 written[name] = kept
             else:
@@ -316,7 +310,7 @@ class Envoy:
             left = {name: one for name, one in state.lingering.items() if name not in leaving}
             waiting = Acknowledgement(self._admin, self._process)
             try:
-                written = self._files.put(CLUSTERS, listed(envoy_leaving.clusters(state.routes, left)))
+                written = self._files.put(CLUSTERS, envoy_leaving.clusters(state.routes, left))
                 await waiting.of({statistic_of(CLUSTERS): written.version})
                 files = {**state.files, CLUSTERS: written}
                 expected = {**state.expected, statistic_of(CLUSTERS): written.version}

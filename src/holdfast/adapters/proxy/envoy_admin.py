@@ -2,14 +2,21 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from holdfast.adapters.proxy.envoy_names import digest
 from holdfast.errors import TryLater
 
 ANSWER_S = 3.0  # while it loads two thousand services, Envoy does not answer for most of a second
 ANSWER_BYTES_MAX = 64 << 20
+
+
+def socket_of(directory: str, run_dir: str) -> str:
+    """Of the Envoy whose files are in this directory: several proxies of one machine share `run_dir`."""
+    return os.path.join(os.path.abspath(run_dir), f"envoy-{digest(directory, 8)}.sock")
 
 
 class Admin:

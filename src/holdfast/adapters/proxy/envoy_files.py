@@ -20,6 +20,7 @@ from holdfast.errors import Failed
 CLUSTERS, LISTENERS = "clusters/all.json", "listeners/all.json"
 TABLES = {kind: f"requests/{kind}.json" for kind in (INTERNAL, PUBLIC, PLAIN)}
 OPENERS = {kind: f"openers/{kind}.json" for kind in (INTERNAL, PUBLIC)}
+PLAIN_TABLE = TABLES[PLAIN]
 FOLDERS = ("clusters", "listeners", "requests", "openers", "secrets", BEFORE)
 STATISTIC = {
     CLUSTERS: "cluster_manager.cds",

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from holdfast.adapters.proxy import envoy_clusters
 from holdfast.adapters.proxy.envoy_admin import Admin
 from holdfast.adapters.proxy.envoy_clusters import cluster
-from holdfast.adapters.proxy.envoy_names import cluster_name, raw
+from holdfast.adapters.proxy.envoy_names import cluster_name, listed, raw
 from holdfast.adapters.proxy.envoy_state import Lingering, State
 from holdfast.ports.proxy import Backend, ProxyRoute
 
@@ -20,9 +19,9 @@ OPEN = "upstream_cx_active"
 COUNTED = {True: (OPEN,), False: ("upstream_rq_active", "upstream_rq_pending_active")}
 
 
-def clusters(routes: Sequence[ProxyRoute], lingering: Mapping[str, Lingering]) -> list[Raw]:
+def clusters(routes: Sequence[ProxyRoute], lingering: Mapping[str, Lingering]) -> bytes:
     named = {cluster_name(one): cluster(one) for one in routes if one.backends}
-    return [*named.values(), *(one.cluster for name, one in sorted(lingering.items()) if name not in named)]
+    return listed([*named.values(), *(one.cluster for name, one in sorted(lingering.items()) if name not in named)])
 
 
 async def lingering(
@@ -50,8 +49,8 @@ async def lingering(
 def _of_file(content: bytes, now_s: float) -> dict[str, Lingering]:
     """Nothing of a file that another program wrote, or that is cut off."""
     try:
-        listed = msgspec.json.decode(content, type=_File).resources if content else ()
-        return {str(one["name"]): Lingering(raw(one), *envoy_clusters.read(one), now_s) for one in listed}
+        made = msgspec.json.decode(content, type=_File).resources if content else ()
+        return {str(one["name"]): Lingering(raw(one), *envoy_clusters.read(one), now_s) for one in made}
     except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
         return {}
 

@@ -25,6 +25,12 @@ class Had(Protocol):
     def whatever(self, name: str) -> Written | None: ...
 
 
+def check(routes: Sequence[ProxyRoute], certificates: Mapping[str, Servable]) -> None:
+    missing = {route.certificate for route in routes if route.mode == "l7"} - certificates.keys()
+    if missing:
+        raise no_certificate(missing)
+
+
 class Secrets:
     def __init__(self, files: EnvoyFiles, watched_max: int | None = None) -> None:
         self._files = files

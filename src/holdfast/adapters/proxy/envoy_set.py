@@ -33,7 +33,7 @@ class RouteSet(Struct, frozen=True):
     served: tuple[ProxyRoute, ...]  # those whose port is available
 
     def clusters(self, lingering: Mapping[str, Lingering]) -> bytes:
-        return listed(envoy_leaving.clusters(self.served, lingering))
+        return envoy_leaving.clusters(self.served, lingering)
 
     def tables(self, challenges: Mapping[str, str]) -> dict[str, bytes]:
         found = envoy_requests.tables(self.served, challenges, self.https)
