@@ -433,6 +433,28 @@ def test_with_the_agent_dead_containers_serve_on_and_its_return_disturbs_nobody_
 # ---- leaving
 
 
+def test_trouble_with_the_nodes_certificate_keeps_no_service_from_being_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each keeper follows a revision on its own; the one with trouble tries again without a new revision."""
+
+    def refuse(*ignored: object) -> bytes:
+        raise Failed("no space left", remedy="free some space", code="disk_full")
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        await scene.kill()
+        scene.machine.runtime.power_cut()
+        with monkeypatch.context() as broken:
+            broken.setattr(scene.machine.issuer, "issuer", refuse)
+            scene.start()
+            await until(scene.rig, lambda: scene.ours() != [] and scene.one().running)
+            scene.apply({"web": service(2)})
+            await scene.settled()
+            assert scene.findings()["certificates"] == "no space left"
+        await until(scene.rig, lambda: "certificates" not in scene.findings(), 30)
+
+    play({"web": service()}, story)
+
+
 def test_an_undeploy_has_steps_and_their_results_d_24_m_46() -> None:
     """D-24, M-46, M-85: told one by one in the signed report until the next revision; the route goes before nothing
     else answers for it, the container after it."""
