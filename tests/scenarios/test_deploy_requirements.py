@@ -288,6 +288,26 @@ def test_an_order_that_waited_for_the_agent_acts_on_the_containers_that_are_ther
     play({"web": service()}, story)
 
 
+def test_a_restart_during_a_deployment_that_waits_leaves_the_old_one_serving() -> None:
+    """Only a deployment that serves is restarted by a stop; one that is not done yet goes on."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        old = scene.one()
+        await scene.kill()
+        scene.apply({"web": service(2)})
+        for _ in range(50):
+            scene.machine.runtime.cut("create")
+        scene.start()
+        await until(scene.rig, lambda: counted(scene, "create") > 1)
+        await ordered(scene, "restart", 1)
+        await until(scene.rig, lambda: set(outcomes(scene).values()) & {"done", "failed"} != set())
+        assert scene.machine.runtime.named(old.name).pid == old.pid
+        assert (await scene.settled(at_most_s=3600)).serving_revision == 2
+
+    play({"web": service()}, story)
+
+
 def test_no_order_deploys_t_28() -> None:
     """T-28: there is one way for something new to run: a revision. `deploy` is no action, and `restart` and `start`
     bring what is applied, whatever the hub would like."""
