@@ -1,7 +1,10 @@
-"""I-23 on the real product: some desired states after some others, in podman, converge and then rest."""
+"""On real podman: desired states converge and then rest (I-23); two containers never write into one volume at once."""
 
 import asyncio
 import random
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.prober.network import NetworkProber
+from holdfast.adapters.runtime import process
 from holdfast.adapters.runtime.podman import Podman
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.model.fleet import Component, Health, Route, Service, Volume
@@ -61,29 +65,35 @@ def test_what_is_wanted_is_reached_in_podman_and_then_nothing_is_done(seed: int,
         assert node.inspect("theirs")["State"]["Running"] is True  # type: ignore[index]
 
 
-async def _story(draw: random.Random, node: ThrowAway, folder: Path) -> None:
+@asynccontextmanager
+async def _scene(node: ThrowAway, folder: Path, services: dict[str, Service]) -> AsyncIterator[Scene]:
     podman = Podman(None, node.run_dir, environ=node.environ, command=node.command)
-    scene = Scene(cast(Any, asyncio.get_running_loop()), {"base": BASE})
+    scene = Scene(cast(Any, asyncio.get_running_loop()), services)
     machine: Any = scene.machine
     machine.runtime, machine.prober = podman, NetworkProber(podman.exec)
     machine.storage, machine.data_dir = DirectoryStorage(str(folder), "w1"), str(folder)
     try:
         async with scene:
-            before: dict[str, Service] = {}
-            for _ in range(STEPS):
-                wanted = fleet(draw)
-                if wanted != before:
-                    whole = small_fleet({"base": BASE, **wanted})
-                    scene.apply(replace(whole, settings=replace(whole.settings, removals_max=10)))
-                before = wanted
-                if draw.random() < 0.4:
-                    await asyncio.sleep(draw.random() * 2)
-                    await scene.kill()
-                    scene.start()
-                await _at_rest(scene, {"base": BASE, **wanted})
-                await _check(scene, node)
+            yield scene
     finally:
         await podman.close()
+
+
+async def _story(draw: random.Random, node: ThrowAway, folder: Path) -> None:
+    async with _scene(node, folder, {"base": BASE}) as scene:
+        before: dict[str, Service] = {}
+        for _ in range(STEPS):
+            wanted = fleet(draw)
+            if wanted != before:
+                whole = small_fleet({"base": BASE, **wanted})
+                scene.apply(replace(whole, settings=replace(whole.settings, removals_max=10)))
+            before = wanted
+            if draw.random() < 0.4:
+                await asyncio.sleep(draw.random() * 2)
+                await scene.kill()
+                scene.start()
+            await _at_rest(scene, {"base": BASE, **wanted})
+            await _check(scene, node)
 
 
 async def _at_rest(scene: Scene, wanted: dict[str, Service]) -> None:
@@ -115,3 +125,46 @@ async def _check(scene: Scene, node: ThrowAway) -> None:
     assert {tuple(row[1:4]) for row in rows if row[4] == "running"} == wanted
     await asyncio.sleep(2)
     assert [line.split() for line in node.podman(*words).splitlines()] == rows
+
+
+# $0 is how long it lives. It releases the lock before it ends, so a lock that is taken proves two processes.
+WRITER = (
+    "trap 'rm -r /data/lock; exit 1' TERM; echo $0 >>/data/starts; mkdir /data/lock || echo $0 >>/data/overlaps;"
+    " sleep $0 & wait; rm -r /data/lock; exit 1"
+)
+HELD_S = 2.5  # a restart by podman takes so long on a very busy machine
+
+
+def writer(life: str, health: str) -> dict[str, Service]:
+    check = Health("exec", cmd=("sh", "-c", health), start_period="5s")
+    volumes = (Volume("files", "/data", "none"),)
+    return {"base": Service((Component("db", IMAGE, cmd=("sh", "-c", WRITER, life), volumes=volumes, health=check),))}
+
+
+def _signal_supervisors(node: ThrowAway, number: signal.Signals) -> None:
+    """Conmon notices a crash and lets podman restart the container; frozen, it does so late."""
+    for one in process.with_argument("cleanup"):
+        if str(node.root) in str(process.arguments(one.pid)):
+            process.send(one, number)
+
+
+def test_a_crashed_one_that_podman_restarts_late_never_writes_beside_the_old_one(tmp_path: Path) -> None:
+    async def story(node: ThrowAway) -> None:
+        old = writer("1000", "exit 0")
+        async with _scene(node, tmp_path, old) as scene:
+            await _at_rest(scene, old)
+            scene.apply(writer("0.5", "exit 1"))
+            await until(scene.rig, lambda: "0.5" in starts.read_text(), 30)
+            _signal_supervisors(node, signal.SIGSTOP)
+            await asyncio.sleep(HELD_S)
+            _signal_supervisors(node, signal.SIGCONT)
+            await _at_rest(scene, old)
+            state = scene.state("base")
+            assert state is not None and state.phase == "failed"
+
+    starts = tmp_path / "base" / "files" / "starts"
+    with throw_away() as node:
+        node.load_busybox()
+        asyncio.run(story(node))
+    assert not (starts.parent / "overlaps").exists()
+    assert starts.read_text().split()[-1] == "1000"

@@ -288,6 +288,26 @@ def test_an_order_that_waited_for_the_agent_acts_on_the_containers_that_are_ther
     play({"web": service()}, story)
 
 
+def test_a_restart_during_a_deployment_that_waits_leaves_the_old_one_serving() -> None:
+    """Only a deployment that serves is restarted by a stop; one that is not done yet goes on."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        old = scene.one()
+        await scene.kill()
+        scene.apply({"web": service(2)})
+        for _ in range(50):
+            scene.machine.runtime.cut("create")
+        scene.start()
+        await until(scene.rig, lambda: counted(scene, "create") > 1)
+        await ordered(scene, "restart", 1)
+        await until(scene.rig, lambda: set(outcomes(scene).values()) & {"done", "failed"} != set())
+        assert scene.machine.runtime.named(old.name).pid == old.pid
+        assert (await scene.settled(at_most_s=3600)).serving_revision == 2
+
+    play({"web": service()}, story)
+
+
 def test_no_order_deploys_t_28() -> None:
     """T-28: there is one way for something new to run: a revision. `deploy` is no action, and `restart` and `start`
     bring what is applied, whatever the hub would like."""
@@ -431,6 +451,28 @@ def test_with_the_agent_dead_containers_serve_on_and_its_return_disturbs_nobody_
 
 
 # ---- leaving
+
+
+def test_trouble_with_the_nodes_certificate_keeps_no_service_from_being_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each keeper follows a revision on its own; the one with trouble tries again without a new revision."""
+
+    def refuse(*ignored: object) -> bytes:
+        raise Failed("no space left", remedy="free some space", code="disk_full")
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        await scene.kill()
+        scene.machine.runtime.power_cut()
+        with monkeypatch.context() as broken:
+            broken.setattr(scene.machine.issuer, "issuer", refuse)
+            scene.start()
+            await until(scene.rig, lambda: scene.ours() != [] and scene.one().running)
+            scene.apply({"web": service(2)})
+            await scene.settled()
+            assert scene.findings()["certificates"] == "no space left"
+        await until(scene.rig, lambda: "certificates" not in scene.findings(), 30)
+
+    play({"web": service()}, story)
 
 
 def test_an_undeploy_has_steps_and_their_results_d_24_m_46() -> None:

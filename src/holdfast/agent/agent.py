@@ -45,6 +45,7 @@ class Agent:
         self.me = joining.member
         self.time = check_ins.time
         self.state: Literal["idle", "processing"] = "idle"
+        self._is_behind = False  # a keeper could not follow the revision in force
 
     # ---- the loop
 
@@ -76,6 +77,8 @@ class Agent:
                 self.check_ins.recovered()
 
     async def turn(self) -> None:
+        if self._is_behind:
+            self._follow()
         if not self.check_ins.joined:
             await self.join()
         if self.orders.inbox or self.lanes.is_working:
@@ -148,12 +151,17 @@ class Agent:
             raise TryLater("the hub's revision is refused", remedy="holdfast status", code="revision_refused")
 
     def _follow(self) -> None:
-        """Trouble of a keeper with its part of the revision does not keep the agent from checking in."""
-        try:
-            revision = self.accepting.revision()
-            if revision is not None:
-                for keeper in self.keepers:
+        """Each keeper on its own: trouble of one with its part of the revision keeps no other from following it, nor
+        the agent from checking in. Then all follow again at the next turn, as a keeper may use what another made."""
+        troubles = []
+        for keeper in self.keepers:
+            try:
+                if (revision := self.accepting.revision()) is not None:
                     keeper.follow(revision)
+            except HoldfastError as trouble:
+                troubles.append(trouble)
+        self._is_behind = bool(troubles)
+        if troubles:
+            self.findings.add_trouble("certificates", troubles[0])
+        else:
             self.findings.clear("certificates")
-        except HoldfastError as trouble:
-            self.findings.add_trouble("certificates", trouble)

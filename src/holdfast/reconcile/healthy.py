@@ -18,7 +18,7 @@ BAD_MAX = 3  # in a row, after it was healthy
 STEADY_S = 0.3
 
 RESTARTS_MAX = 5  # restarts by the runtime
-RETURN_S = 1.0  # by then the runtime has restarted what it will; after a boot, or without a supervisor, it does not
+RETURN_S = 1.0  # a restart by the runtime is awaited so long; after a boot, or without a supervisor, there is none
 
 EAGER_S = 0.02  # first pause between probes of a starting container; grows to the declared interval
 
@@ -72,8 +72,9 @@ def word(watch: Watch, container: Container, health: Health | UnsetType, now_s: 
     if container.phase == "created":
         return "starting"
     if not container.running:
-        waits = returns(watch, container, now_s) and (watch.healthy or _in_time(watch, health, now_s))
-        return "starting" if waits else "failed"
+        down_s = now_s - (watch.down_s if watch.down_s is not None else now_s)
+        waits = down_s <= RETURN_S and (watch.healthy or _in_time(watch, health, now_s))
+        return "starting" if waits and returns(watch, container) else "failed"
     if watch.healthy:
         return "healthy" if watch.bad < BAD_MAX else "unhealthy"
     if health is UNSET:
@@ -81,14 +82,12 @@ def word(watch: Watch, container: Container, health: Health | UnsetType, now_s: 
     return "starting" if _in_time(watch, health, now_s) else "failed"
 
 
-def returns(watch: Watch, container: Container, now_s: float) -> bool:
-    """A clean exit is final, and so is a stop by the agent; the runtime restarts a crash at once, a few times, whether
-    or not the start period is over."""
+def returns(watch: Watch, container: Container) -> bool:
+    """Whether the runtime may still restart it, however late: on a busy machine that takes seconds. A clean exit is
+    final, and so is a stop by the agent."""
     if container.running or container.phase == "created":
         return False
-    if watch.stopped or container.exit_code == 0 or container.restarts >= RESTARTS_MAX:
-        return False
-    return now_s - (watch.down_s if watch.down_s is not None else now_s) <= RETURN_S
+    return not watch.stopped and container.exit_code != 0 and container.restarts < RESTARTS_MAX
 
 
 def _in_time(watch: Watch, health: Health | UnsetType, now_s: float) -> bool:

@@ -14,7 +14,7 @@ Word = Literal["starting", "healthy", "unhealthy", "failed"]
 class Seen(Struct, frozen=True):
     container: Container
     health: Word
-    returns: bool = False  # it crashed just now: the runtime may restart it, also after its start period
+    returns: bool = False  # it crashed and was not stopped since: the runtime may restart it, however late
 
     @property
     def is_well(self) -> bool:

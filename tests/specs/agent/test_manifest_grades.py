@@ -3,11 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.acceptance.manifest import Followed, entries, read_manifest
+from holdfast.agent.acceptance import manifest
+from holdfast.agent.acceptance.manifest import Followed, read_manifest
 from holdfast.agent.acceptance.manifest_grades import NoGround, judge
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
-from holdfast.model.fleet import Component, FleetDocument, Node, Service, Volume
+from holdfast.model.fleet import AlertTarget, Component, FleetDocument, Node, Service, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Entry, Tombstone
 from holdfast.model.trust import Trust
@@ -73,7 +74,8 @@ def test_a_policy_leaves_with_the_last_service_it_bound_here() -> None:
 def test_a_policy_that_still_binds_something_stays(gone: tuple[str, ...]) -> None:
     """Removing a policy widens what is allowed: grade destroy."""
     after = judged(without(*gone), CAROL)
-    assert gone[0] in after.parked and gone[0] in entries(after.in_force)
+    assert after.in_force is not None
+    assert gone[0] in after.parked and gone[0] in after.in_force.policies and not after.in_force.more
     assert judged(without(*gone), ALICE).parked == {}
 
 
@@ -114,6 +116,41 @@ def test_every_kind_that_can_be_removed_may_be_remembered() -> None:
     for address in ("fleet", "trust", "service.", "service.X", "zz.x", "service.x\n"):
         with pytest.raises(Corrupt):
             read_manifest(canonical.encode(replace(WHOLE, retired={address: Tombstone(SETTINGS, 2)})), FLEET_ID, "w1")
+
+
+def target(name: str, number: int, protect: bool = False) -> Entry:
+    return Entry(put(AlertTarget(name, f"https://alerts.example/{number}")), protect=protect)
+
+
+@pytest.mark.parametrize(
+    "address", ["widget.a", "alert.a", "service.web", "policy.a", "storage.a", "node.w2", "fleet", ""]
+)
+def test_a_resource_of_a_kind_that_this_release_does_not_put_there_is_refused(address: str) -> None:
+    """A newer hub, or a hostile one: what cannot be judged is not followed."""
+    with pytest.raises(Corrupt) as caught:
+        read_manifest(canonical.encode(replace(WHOLE, more={address: OWN})), FLEET_ID, "w1")
+    assert caught.value.code == "manifest_misshapen"
+
+
+def test_a_kind_without_a_field_of_its_own_is_read_and_its_parked_resources_stay_as_they_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`alert` stands for a later kind: no release puts one into a manifest, so `more` is empty until there is one."""
+    monkeypatch.setattr(manifest, "_MORE", frozenset({"alert"}))
+    first, second, changed = target("a", 1, protect=True), target("b", 1), target("b", 2)
+    before = replace(WHOLE, more={"alert.a": first, "alert.b": second})
+    assert read_manifest(canonical.encode(before), FLEET_ID, "w1") == before
+    with pytest.raises(Corrupt):
+        read_manifest(canonical.encode(replace(WHOLE, more={"alert.A": first})), FLEET_ID, "w1")
+
+    wanted = replace(WHOLE, more={"alert.b": changed, "alert.c": target("d", 1)})
+    followed = judged(wanted, CAROL, before=Followed(before, before))
+    assert set(followed.parked) == {"alert.a", "alert.c"}, "removed although protected; another name than its address"
+    kept = replace(WHOLE, more={"alert.a": first, "alert.b": changed})
+    assert canonical.encode(followed.in_force) == canonical.encode(kept)
+    again = judged(replace(wanted, more={}), CAROL, before=followed)
+    assert canonical.encode(again.in_force) == canonical.encode(replace(WHOLE, more={"alert.a": first}))
+    assert judged(WHOLE, ALICE, before=Followed(before, before)).in_force == WHOLE
 
 
 @pytest.mark.parametrize("signer", [CAROL, ALICE])

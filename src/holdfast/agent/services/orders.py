@@ -13,6 +13,7 @@ from holdfast.agent.services.rollout.containers import Containers
 from holdfast.agent.services.rollout.driver import Rollouts
 from holdfast.errors import Failed
 from holdfast.model.container import Container, Guest
+from holdfast.reconcile.rollout import is_settled
 
 GOES_ON = "the next pass goes on from what is there"
 
@@ -51,14 +52,15 @@ class ServiceOrders:
         }
 
     async def restart(self, service: str) -> str:
-        """A failed deployment is tried again; otherwise each container is stopped and started, one after the other."""
+        """A deployment that failed or is not done yet is tried again: what served before serves on meanwhile. Otherwise
+        each container is stopped and started, one after the other."""
         record = self._known(service)
         if self._observes:
             self._lift_hold(service, "restarted")
             await self._observe.restart(service, self._guests(service))
             return self._done_in_place(service, "restarted")
         self._deployments.forgive(service, replace(record, held=False, failure=None))
-        if record.failure is None and not record.held:
+        if record.failure is None and not record.held and self._is_settled(service):
             for one in await self._found(service):
                 await self._containers.stop(one)
                 await self._drive(service)
@@ -106,6 +108,10 @@ class ServiceOrders:
     def _is_active(self, service: str) -> bool:
         wanted = self._wanted()
         return wanted is not None and service in wanted.guests and wanted.guests[service].active
+
+    def _is_settled(self, service: str) -> bool:
+        wanted = self._wanted()
+        return wanted is not None and is_settled(wanted.guests[service], self._records.of(service).serving)
 
     def _guests(self, service: str) -> list[Guest]:
         wanted = self._wanted()

@@ -64,10 +64,9 @@ class HealthChecks:
         health = part.health if part is not None else UNSET
         patient = self._patients.get(container.id) or self._admit(container, health)
         patient.container, patient.health = container, health
-        now_s = self._clock.monotonic_s()
-        patient.watch = healthy.looked(patient.watch, container, now_s)
+        patient.watch = healthy.looked(patient.watch, container, self._clock.monotonic_s())
         self._attend(patient)
-        return Seen(container, self._judge(patient), healthy.returns(patient.watch, container, now_s))
+        return Seen(container, self._judge(patient), healthy.returns(patient.watch, container))
 
     def _admit(self, container: Container, health: Health | UnsetType) -> Probed:
         patient = Probed(container, health, healthy.begin(container, self._clock.monotonic_s()))
