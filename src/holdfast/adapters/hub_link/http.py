@@ -23,28 +23,46 @@ from holdfast.wire import messages
 
 RECORDS_MAX = 1_000
 NAMES_MAX = 100
-KEPT_MAX, KEPT_BYTES_MAX = 1_000, 16 * 1024
+KEPT_MAX, KEPT_BYTES_MAX = 10_000, 16 * 1024
 HEADS_MAX = 10_000_000  # one a minute for nineteen years
 
 
 class Contents(Mapping[str, bytes]):
     """Contents by digest, fetched when asked for; `known` are those the applied revision itself names. A command that
-    waits asks for the same few again and again: these are kept."""
+    waits asks for the same few again and again: these are kept. A command that asks for one after the other gets more
+    with each request, because it may read all of them."""
 
     def __init__(self, hub: HttpHub, known: Sequence[str]) -> None:
         self._hub = hub
         self._known = known
+        self._ahead = list(known)  # not fetched yet
+        self._more = 0  # how many the next request fetches besides the one that is needed
         self._kept: dict[str, bytes] = {}
 
     def __getitem__(self, digest: str) -> bytes:
-        if digest in self._kept:
-            return self._kept[digest]
-        found = self._hub.blob(digest)
+        if digest not in self._kept:
+            self._fetch_ahead(digest)
+        found = self._kept.get(digest) or self._hub.blob(digest)
         if found is None:
             raise KeyError(digest)
-        if len(self._kept) < KEPT_MAX and len(found) <= KEPT_BYTES_MAX:
-            self._kept[digest] = found
+        self._keep(digest, found)
         return found
+
+    def _fetch_ahead(self, digest: str) -> None:
+        more, self._more = self._more, min(2 * self._more + 1, messages.PAGE_CONTENTS - 1)
+        more = min(more, KEPT_MAX - len(self._kept))
+        ahead = [other for other in self._ahead[:more] if other != digest and other not in self._kept]
+        self._ahead = self._ahead[more:]
+        if ahead:
+            page = self._hub.blobs((digest, *ahead))
+            for other, content in (page or {}).items():
+                self._keep(other, content)
+            if page is None:  # this hub gives one content at a time
+                self._ahead = []
+
+    def _keep(self, digest: str, content: bytes) -> None:
+        if len(self._kept) < KEPT_MAX and len(content) <= KEPT_BYTES_MAX:
+            self._kept[digest] = content
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._known)
@@ -106,6 +124,14 @@ class HttpHub(Asking):
         if answer.status == 404:
             return None
         return _proven(self.checked(answer).body, digest, "the content")
+
+    def blobs(self, digests: Sequence[str]) -> dict[str, bytes] | None:
+        """Those of them that the hub can give in one page; None if this hub gives one at a time only."""
+        answer = self.ask("GET", f"/v1/contents?digests={','.join(digests)}", None)
+        if answer.status == 404:
+            return None
+        page = self.message(answer, messages.ContentsPage).contents
+        return {digest: _proven(content, digest, "the content") for digest, content in page.items()}
 
     def observations(self) -> dict[str, NodeObservation]:
         return self.get("/v1/observations", messages.ObservationsAnswer).nodes
