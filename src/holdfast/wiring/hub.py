@@ -1,4 +1,4 @@
-"""Build a hub: its fleet with the one tuple of watchers, and the parts of its process. No policy."""
+"""Build a hub: its fleet with the tuples of watchers, and the parts of its process. No policy."""
 
 import asyncio
 import os
@@ -24,6 +24,7 @@ from holdfast.hub.alerts.alarms import Alarms, Make
 from holdfast.hub.alerts.finding_watch import FindingWatch
 from holdfast.hub.alerts.service_watch import ServiceWatch
 from holdfast.hub.alerts.writer import AlertWriter
+from holdfast.hub.commit_audit import CommitAudit
 from holdfast.hub.fleet import HubFleet
 from holdfast.hub.fleet_views import FleetViews
 from holdfast.hub.http.limiter import for_pace
@@ -46,7 +47,6 @@ from holdfast.hub.nodes.revocation import Revocations
 from holdfast.hub.orders.submission import Orders
 from holdfast.hub.watch_loop import WatchLoop
 from holdfast.hub.watched_fleet import WatchedFleet
-from holdfast.hub.watcher import Watcher
 from holdfast.hub.watchers.convergence import Convergence
 from holdfast.hub.watchers.deployments import Deployments
 from holdfast.hub.watchers.dns_withdrawals import DnsWithdrawals
@@ -99,18 +99,18 @@ def fleet(
     changes = ReportChanges(time.now_s())
     convergence = Convergence(registry, store, time, deployments)
     standby = Standby(registry, store, time, edges)
-    watchers: tuple[Watcher, ...] = (
-        FleetFindings(registry, time, standby),
-        standby,
-        alarms,
-        changes,
-        ServiceWatch(registry, store, alerts, deployments, time),
-        FindingWatch(registry, store, alerts, time),
-        convergence,
-        MoveReleases(registry, edges),
-        DnsWithdrawals(registry, time),
+    services = ServiceWatch(registry, store, alerts, deployments, time)
+    traffic = FindingWatch(registry, store, alerts, time)
+    moves, withdrawals = MoveReleases(registry, edges), DnsWithdrawals(registry, time)
+    watched = WatchedFleet(
+        registry=registry,
+        commits=(standby, alarms, services, convergence, moves, withdrawals, CommitAudit(hub, audit)),
+        reports=(standby, changes, services, traffic, convergence, moves, withdrawals),
+        hints=(standby, moves, withdrawals),
+        findings=(FleetFindings(registry, time, standby), standby, alarms),
+        time=time,
+        wake=wake,
     )
-    watched = WatchedFleet(hub=hub, registry=registry, watchers=watchers, audit=audit, time=time, wake=wake)
     liveness = Liveness(fleet=watched, store=store, random=random, alerts=alerts, knock=knock, time=time)
     check_ins = CheckInHandler(
         registry=registry,
