@@ -321,8 +321,8 @@ def test_a_hub_without_a_revision_asks_for_what_nodes_hold_and_knows_nobody() ->
         empty = MemoryStore(rig.clock)
         empty.commit(Transaction(expect={}, put={keys.PIN: pin.value}))
         hub = mailbox(empty, rig.clock)
-        desk = wiring.fleet(hub=hub, store=empty, clock=rig.clock, random=SeededRandom("desk"), audit=rig.audit).desk
-        answer = await desk.check_in(stranger, CheckIn("w1"), "x")
+        fleet = wiring.fleet(hub=hub, store=empty, clock=rig.clock, random=SeededRandom("desk"), audit=rig.audit)
+        answer = await fleet.check_ins.check_in(stranger, CheckIn("w1"), "x")
         assert not answer.registered and answer.salvage_wanted and answer.head == NO_HEAD
 
     run(main)

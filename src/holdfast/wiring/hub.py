@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from holdfast.adapters.agent_link.http import HttpAgentLink
 from holdfast.adapters.audit_log.file import FileAuditLog
@@ -25,7 +25,6 @@ from holdfast.hub.alerts.finding_watch import FindingWatch
 from holdfast.hub.alerts.service_watch import ServiceWatch
 from holdfast.hub.alerts.writer import AlertWriter
 from holdfast.hub.commit_audit import CommitAudit
-from holdfast.hub.fleet import HubFleet
 from holdfast.hub.fleet_views import FleetViews
 from holdfast.hub.http.limiter import for_pace
 from holdfast.hub.http.refusals import Refusals
@@ -65,18 +64,9 @@ from holdfast.ports.nonces import Nonces
 from holdfast.ports.notifier import Notifier
 from holdfast.ports.random_source import RandomSource
 from holdfast.wiring import hub_identity
-from holdfast.wiring.hub_http import Parts, plain_host
+from holdfast.wiring.hub_http import HubFleet, Parts, plain_host
 
 # ---- the fleet
-
-
-class BuiltFleet(Struct, frozen=True):
-    """`desk` handles requests; the rest is what it was built from, for tests."""
-
-    desk: HubFleet
-    watched: WatchedFleet
-    registry: Registry
-    standby: Standby
 
 
 def fleet(
@@ -90,7 +80,7 @@ def fleet(
     make_notifier: Make | None = None,
     notifiers: Sequence[Notifier] = (),
     knock: Knock | None = None,
-) -> BuiltFleet:
+) -> HubFleet:
     time, wake, refusals = HubTime(clock), asyncio.Event(), Refusals(audit)
     registry = Registry(hub, store, pace, partial(newcomer.load, store, time))
     alarms = Alarms(store, clock, make_notifier, notifiers)
@@ -135,17 +125,17 @@ def fleet(
         audit=audit,
         time=time,
     )
-    loop = WatchLoop(fleet=watched, liveness=liveness, alarms=alarms, time=time, wake=wake)
-    desk = HubFleet(
-        fleet=watched,
+    return HubFleet(
+        watched=watched,
         check_ins=check_ins,
         joining=joining,
         orders=orders,
         revocations=revocations,
         views=views,
-        loop=loop,
+        loop=WatchLoop(fleet=watched, liveness=liveness, alarms=alarms, time=time, wake=wake),
+        registry=registry,
+        standby=standby,
     )
-    return BuiltFleet(desk, watched, registry, standby)
 
 
 # ---- the process
@@ -180,7 +170,7 @@ class HubParts:
         names = (*own_names(plain_host(serving.host)), *serving.names)
         store, nonces, audit = self._state(serving.state_dir)
         pinned = reading.pin(store)
-        built = fleet(
+        made = fleet(
             hub=hub,
             store=store,
             clock=self._clock,
@@ -198,7 +188,7 @@ class HubParts:
             nonces=nonces,
             audit=audit,
             tokens=Tokens(store, self._clock, self._random),
-            fleet=built.desk,
+            fleet=made,
             clock=self._clock,
             salvage=Salvage(store) if serving.state_dir is not None else None,
             rates=for_pace(pace),
