@@ -45,7 +45,7 @@ from tests.fleets.tls_peers import HOST, OURS, THEIRS, Eavesdropper, impostors
 from tests.fleets.waiting import Stopwatch
 
 PARTS, _ = parts_of(grown_mailbox(2))
-TRUE = codec.read(Revisions(PARTS.hub, PARTS.fleet).applied(handed.asked()), messages.AppliedAnswer).revision
+TRUE = codec.read(Revisions(PARTS.hub, PARTS.fleet.views).applied(handed.asked()), messages.AppliedAnswer).revision
 assert TRUE is not None
 SYSTEM = SystemClock()
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.clock.virtual import VirtualClock
+from holdfast.adapters.hub_link.exchange import Answer
 from holdfast.adapters.hub_link.http import HttpHub
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.ledger_store.sqlite import SqliteStore
@@ -26,6 +27,8 @@ from holdfast.model.observation import NodeObservation
 from holdfast.model.revision import Candidate, digest_of, encode_header
 from holdfast.ports.hub_link import HubLink
 from holdfast.ports.ledger_store import LedgerStore, Transaction
+from holdfast.wire import codec, messages
+from holdfast.wire.http_signature import TARGET_CHARS_MAX
 from tests.fleets.build import ALICE, START_S, commit, mailbox, next_candidate, operator_signer, sign, small_fleet
 from tests.fleets.serving import served
 
@@ -250,3 +253,85 @@ def test_a_mailbox_is_a_hub_link() -> None:
     hub: HubLink = mailbox()
     assert isinstance(hub, Revisions)
     assert isinstance(next_candidate(small_fleet(), None), Candidate)
+
+
+class OneAtATime(HttpHub):
+    """An older hub has no such path."""
+
+    def ask(self, method: str, target: str, body: bytes | None) -> Answer:
+        return super().ask(method, target.replace("/v1/contents", "/v1/no-contents"), body)
+
+
+def counted(far: HttpHub) -> list[str]:
+    """The targets of its requests from now on."""
+    targets: list[str] = []
+    ask = far.ask
+
+    def noted(method: str, target: str, body: bytes | None) -> Answer:
+        targets.append(target)
+        return ask(method, target, body)
+
+    far.ask = noted  # type: ignore[method-assign]
+    return targets
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Iterator[tuple[Place, HttpHub]]:
+    with ExitStack() as closing:
+        place = Place("http", tmp_path, closing)
+        commit(place.inside, small_fleet({f"s{number}": number for number in range(1, 301)}))
+        assert isinstance(place.hub, HttpHub)
+        yield place, place.hub
+
+
+def services(hub: HttpHub) -> list[str]:
+    applied = hub.applied()
+    assert applied is not None
+    names = [address.removeprefix("service.") for address in applied.table.entries if address.startswith("service.")]
+    return [canonical.digest(canonical.encode(applied.service(name))) for name in names]
+
+
+def test_a_command_that_reads_every_service_makes_few_requests(many: tuple[Place, HttpHub]) -> None:
+    targets = counted(many[1])
+    found = services(many[1])
+    assert len(set(found)) == 300
+    assert len(targets) <= 15 and all(len(target) < TARGET_CHARS_MAX for target in targets)
+
+
+def test_a_command_that_reads_one_service_asks_for_nothing_else(many: tuple[Place, HttpHub]) -> None:
+    applied = many[1].applied()
+    assert applied is not None
+    targets = counted(many[1])
+    applied.service("s7")
+    applied.service("s7")
+    assert targets == [f"/v1/blobs/{applied.table.entries['service.s7'].digest}"]
+
+
+def test_a_hub_that_gives_one_content_at_a_time_is_asked_once_for_more(many: tuple[Place, HttpHub]) -> None:
+    many[1].__class__ = OneAtATime
+    targets = counted(many[1])
+    assert len(set(services(many[1]))) == 300
+    assert len(targets) == 302, "the revision, one question for more, and each content"
+
+
+def test_a_lost_content_is_named_also_when_several_are_asked_for(many: tuple[Place, HttpHub]) -> None:
+    place, far = many
+    applied = far.applied()
+    assert applied is not None
+    lost = applied.table.entries["service.s250"].digest
+    place.lose(lost)
+    assert set(far.blobs([lost, applied.table.entries["service.s1"].digest]) or {}) == {
+        applied.table.entries["service.s1"].digest
+    }
+    with pytest.raises(Corrupt) as trouble:
+        services(far)
+    assert trouble.value.code == "blob_missing" and "s250" in trouble.value.message
+
+
+def test_a_page_that_does_not_match_its_digests_is_a_lie(many: tuple[Place, HttpHub]) -> None:
+    _, far = many
+    page = codec.write(messages.ContentsPage({"0" * 64: b"something else"}))
+    far.ask = lambda method, target, body: Answer(200, {}, page)  # type: ignore[method-assign]
+    with pytest.raises(Corrupt) as trouble:
+        far.blobs(["0" * 64])
+    assert trouble.value.code == "hub_lies"

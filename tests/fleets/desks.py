@@ -40,6 +40,7 @@ from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report, SignedPulse
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.trust import own_signature
 from holdfast.wiring import hub as wiring
+from holdfast.wiring.hub_http import HubFleet
 from tests.fleets.build import ALICE_SIGNER, START_S, next_candidate, small_fleet
 from tests.fleets.virtual import VirtualLoop
 
@@ -70,6 +71,29 @@ class Told:
     @property
     def said(self) -> list[tuple[str, str]]:
         return [(alert.code, alert.address) for alert in self.alerts]
+
+
+class Desk:
+    """The calls to the hub's side of the fleet that tests make, by one name each."""
+
+    def __init__(self, fleet: HubFleet) -> None:
+        # on the event loop
+        self.node_of_key = fleet.watched.node_of_key
+        self.join = fleet.joining.join
+        self.check_in = fleet.check_ins.check_in
+        self.submit = fleet.orders.submit
+        self.revoke = fleet.revocations.revoke
+        self.news = fleet.views.news
+        self.run = fleet.loop.run
+        # from any thread
+        self.committed = fleet.watched.committed
+        self.status_findings = fleet.watched.findings
+        self.orders = fleet.orders.newest
+        self.nodes = fleet.views.nodes
+        self.observations = fleet.views.observations
+        self.converged = fleet.views.converged
+        self.audit_lines = fleet.views.audit_lines
+        self.audit_entries = fleet.views.audit_entries
 
 
 class Rig:
@@ -105,7 +129,7 @@ class Rig:
             notifiers=(self.told,),
             knock=knock,
         )
-        self.desk, self.watched = built.desk, built.watched
+        self.desk, self.watched = Desk(built), built.watched
         self.registry, self.standby = built.registry, built.standby
 
     def restarted(self, pace: Cadence = NORMAL) -> "Rig":

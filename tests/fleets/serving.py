@@ -257,7 +257,7 @@ def parts_of(
         nonces or MemoryNonces(clock),
         audit,
         Tokens(store, clock, random),
-        wiring.fleet(hub=hub, store=store, clock=clock, random=random, audit=audit, pace=pace).desk,
+        wiring.fleet(hub=hub, store=store, clock=clock, random=random, audit=audit, pace=pace),
         clock,
         rates=rates,
         declared=hub.trust if isinstance(hub, LegacySource) else None,

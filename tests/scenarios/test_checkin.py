@@ -2,12 +2,14 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.errors import Invalid, NotPermitted
+from holdfast.hub.nodes import reports
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.audit import AuditEntry, Event, encode
@@ -15,9 +17,10 @@ from holdfast.model.cadence import NORMAL, Cadence
 from holdfast.model.checkin import LINKS_MAX, CheckIn
 from holdfast.model.fleet import Node
 from holdfast.model.principal import Principal
-from holdfast.model.report import Facts, SignedPulse
+from holdfast.model.report import PULSE_NAMESPACE, Facts, SignedPulse
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.ports.ledger_store import Transaction
+from holdfast.trust import own_signature
 from holdfast.wiring import hub as wiring
 from tests.fleets.build import mailbox, small_fleet
 from tests.fleets.desks import Puppet, Rig
@@ -205,6 +208,61 @@ def test_claims_of_a_node_are_clamped_and_lies_about_others_refused() -> None:
     run(main)
 
 
+ABSURD = {
+    "release is a number": {"release": 5},
+    "release is missing a value": {"release": None},
+    "long release": {"release": "9" * 300},
+    "release of ten thousand bytes": {"release": "9" * 10_000},
+    "negative format": {"format": -1},
+    "huge format": {"format": 10**30},
+    "format is text": {"format": "1"},
+}
+
+
+def said_with(w1: Puppet, fields: dict[str, object], report: bytes = b"") -> SignedPulse:
+    """A pulse of this node with other fields, signed as any other one."""
+    whole = msgspec.json.decode(w1.pulse(report).pulse)
+    content = msgspec.json.encode({**whole, **fields})
+    return SignedPulse(content, own_signature.armoured(w1.key, content, PULSE_NAMESPACE))
+
+
+@pytest.mark.parametrize("fields", ABSURD.values(), ids=ABSURD.keys())
+def test_a_pulse_with_an_absurd_release_or_format_is_refused(fields: dict[str, object]) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop)
+        (w1,) = await rig.joined("w1")
+        with pytest.raises(Invalid):
+            await w1.says(heartbeat=True, pulse=said_with(w1, fields))
+        (view,) = [view for view in rig.desk.nodes().nodes if view.name == "w1"]
+        assert view.pulse is None
+        await w1.beat()
+        assert rig.registry.members["w1"].newest.format == 0, "a pulse of an agent before this field"
+
+    run(main)
+
+
+def test_a_stored_pulse_that_this_release_cannot_read_does_not_stop_the_hub(caplog: pytest.LogCaptureFixture) -> None:
+    """An earlier hub ignored the field `release`, so a node could write anything there, and the hub stored it."""
+
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop)
+        (w1,) = await rig.joined("w1")
+        report = w1.a_report(address="100.64.0.1")
+        await w1.beat(report)
+        for kept in (
+            msgspec.json.encode(reports.Kept(said_with(w1, {"release": 5}, report), report, "100.64.0.1")),
+            msgspec.json.encode(reports.Kept(w1.pulse(report), b'{"node":5}', "100.64.0.1")),
+            b"[",
+        ):
+            rig.store.commit(Transaction(expect={}, put={keys.report("w1"): kept}))
+            again = rig.restarted()
+            (view,) = [view for view in again.desk.nodes().nodes if view.name == "w1"]
+            assert view.joined and view.report == b"" and "w1" in caplog.text
+            caplog.clear()
+
+    run(main)
+
+
 def test_a_report_that_no_pulse_vouches_for_is_not_taken() -> None:
     async def main(loop: VirtualLoop) -> None:
         rig = Rig(loop)
@@ -321,8 +379,8 @@ def test_a_hub_without_a_revision_asks_for_what_nodes_hold_and_knows_nobody() ->
         empty = MemoryStore(rig.clock)
         empty.commit(Transaction(expect={}, put={keys.PIN: pin.value}))
         hub = mailbox(empty, rig.clock)
-        desk = wiring.fleet(hub=hub, store=empty, clock=rig.clock, random=SeededRandom("desk"), audit=rig.audit).desk
-        answer = await desk.check_in(stranger, CheckIn("w1"), "x")
+        fleet = wiring.fleet(hub=hub, store=empty, clock=rig.clock, random=SeededRandom("desk"), audit=rig.audit)
+        answer = await fleet.check_ins.check_in(stranger, CheckIn("w1"), "x")
         assert not answer.registered and answer.salvage_wanted and answer.head == NO_HEAD
 
     run(main)

@@ -263,7 +263,7 @@ def test_trouble_with_watching_the_fleet_does_not_stop_the_answers(
 ) -> None:
     monkeypatch.setattr(daemon, "WATCH_AGAIN_S", 0.01)
     hub = Served(*parts_of(grown_mailbox(1)))
-    whole = hub.parts.fleet.run
+    whole = hub.parts.fleet.loop.run
     failures = iter([Corrupt("a record is damaged", remedy="holdfast hub check"), ZeroDivisionError("nobody foresaw")])
 
     async def run() -> None:
@@ -273,7 +273,7 @@ def test_trouble_with_watching_the_fleet_does_not_stop_the_answers(
         await whole()
 
     watched = threading.Event()
-    monkeypatch.setattr(hub.parts.fleet, "run", run)
+    monkeypatch.setattr(hub.parts.fleet.loop, "run", run)
     with running(hub):
         assert watched.wait(60)
         assert get(hub, "/v1/head").status == 200
@@ -285,7 +285,7 @@ def test_a_commit_wakes_exactly_the_nodes_whose_manifest_changed(monkeypatch: py
     commit(mail, small_fleet({"web": 1}, nodes=("w1", "w2")))
     heard: list[list[str]] = []
     with served(mail) as far:
-        monkeypatch.setattr(far.parts.fleet, "committed", lambda nodes: heard.append(list(nodes)))
+        monkeypatch.setattr(far.parts.fleet.watched, "committed", lambda nodes: heard.append(list(nodes)))
         for fleet in (small_fleet({"web": 2}, nodes=("w1", "w2")), small_fleet({"web": 2}, nodes=("w1", "w2", "w3"))):
             assert post(far, "/v1/revisions", commit_body(next_candidate(fleet, mail.applied()))).status == 200
     assert heard == [["w1"], ["w3"]]

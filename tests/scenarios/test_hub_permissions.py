@@ -269,7 +269,7 @@ def test_a_revoked_key_is_out_with_the_next_request_and_its_held_check_in_ends()
         line.sendall(request(hub, "GET", asking, as_=machine))
         assert reply(line).status == 200
         held = threads.submit(hub.check_in, machine, "w1", seen=applied.head, wait_s=30.0)
-        watched = hub.parts.fleet.node_of_key.__self__  # type: ignore[attr-defined]
+        watched = hub.parts.fleet.watched
         wait_until(lambda: watched.members["w1"].bell.is_held, "its check-in is held")
         watch = Stopwatch()
         hub.revoked("w1")
@@ -287,4 +287,4 @@ def test_the_name_in_a_join_is_the_one_in_the_invite(fleet: Served) -> None:
     asked = replace(fleet.joining("w3"), name="w2")
     answer = fleet.signed("POST", "/v1/join", codec.write(asked), Machine("w3"))
     assert answer.status == 403
-    assert key_of("w3").line not in {node.key for node in fleet.parts.fleet.nodes().nodes}
+    assert key_of("w3").line not in {node.key for node in fleet.parts.fleet.views.nodes().nodes}

@@ -39,7 +39,7 @@ class Shown(Protocol):
 
 
 class Watching(Protocol):
-    """The fleet's own loop (hub/fleet.py)."""
+    """The loop that watches the fleet (hub/watch_loop.py)."""
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -1,7 +1,8 @@
-"""Watcher: a part of the hub that draws conclusions from commits, reports and node health.
+"""Watchers: parts of the hub that draw conclusions from commits, reports and node health.
 
-wiring/hub.py builds one tuple of watchers; hub/watched_fleet.py calls each of them, in that order. A watcher changes
-no revision and signs nothing: it raises alerts, shows findings and gives nodes unsigned hints.
+wiring/hub.py builds one tuple for each Protocol below and names a watcher in those that concern it;
+hub/watched_fleet.py calls the watchers of a tuple in its order. A watcher changes no revision and signs nothing: it
+raises alerts, shows findings and gives nodes unsigned hints. All belong to the event loop, except `findings`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,30 +17,36 @@ Hints = Mapping[str, tuple[str, ...]]
 NO_HINTS: Hints = {}
 
 
-class Watcher(Protocol):
-    """Belongs to the event loop, except `findings`: any thread may call that."""
-
+class CommitWatcher(Protocol):
     def committed(self, before: Applied | None, after: Applied) -> None:
         """`after` is applied now. The registry has it already."""
         ...
 
+
+class ReportWatcher(Protocol):
     def reported(self, member: Member) -> None:
         """The node's report, or the revision it accepted, has changed."""
         ...
-
-    def follows_pulses(self, node: str) -> bool:
-        """True: call `reported` after every pulse of this node, also when its report has not changed."""
-        ...
-
-    def health_changed(self, member: Member) -> None: ...
 
     def due(self, loop_s: float) -> float | None:
         """Do what depends on time; return when to call again, None for no need. Only the watch loop calls this: the
         first call means that the hub has begun to watch."""
         ...
 
+
+class HintSource(Protocol):
     def hints(self, node: str) -> Hints:
         """Unsigned hints for this node, by field of the check-in answer."""
         ...
 
-    def findings(self, now_s: float) -> Iterable[StatusFinding]: ...
+    def health_changed(self, member: Member) -> None: ...
+
+    def follows_pulses(self, node: str) -> bool:
+        """True: call `reported` after every pulse of this node, also when its report has not changed."""
+        ...
+
+
+class FindingSource(Protocol):
+    def findings(self, now_s: float) -> Iterable[StatusFinding]:
+        """Any thread may call it."""
+        ...

@@ -4,12 +4,12 @@ The pulse binds the report by its digest, so one signature covers both. The hub 
 that a newer agent added stays readable for programs that know it.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from holdfast.model.deployment import ServiceState, StepResult
-from holdfast.model.revision import NO_HEAD, Head
+from holdfast.model.revision import NO_HEAD, Count, Head
 
 PULSE_NAMESPACE = "holdfast-pulse"
 PULSE_RESULTS_MAX = 64
@@ -39,8 +39,8 @@ class Pulse(Struct, frozen=True, omit_defaults=True):
     counter: int = 0  # highest order counter used
     facts: Facts = Facts()
     results: dict[str, str] = {}  # outcome by id of the newest signed orders, oldest first: signed by the node
-    release: str = ""  # of the agent; "" from agents before this field
-    format: int = 0  # the newest format of revisions that the agent reads; 0 from agents before this field
+    release: Annotated[str, Meta(max_length=64)] = ""  # of the agent; "" from agents before this field
+    format: Count = 0  # the newest format of revisions that the agent reads; 0 from agents before this field
 
 
 class SignedPulse(Struct, frozen=True):

@@ -19,6 +19,7 @@ GENERATION = 1
 # The most that one page holds; a larger limit is lowered to this.
 PAGE_RECORDS = 200
 PAGE_LINKS = 500
+PAGE_CONTENTS = 60  # so many digests fit into the target of a signed request
 
 Wire = Annotated[int, Meta(ge=1, description="generation of message fields the writer knows")]
 
@@ -64,6 +65,13 @@ class LinksPage(Struct, frozen=True):
     """Links in rising order from the first requested; ask again after the last one received."""
 
     links: tuple[Link, ...]
+    wire: Wire = GENERATION
+
+
+class ContentsPage(Struct, frozen=True):
+    """Contents by digest; the reader verifies each."""
+
+    contents: dict[DigestText, bytes]
     wire: Wire = GENERATION
 
 

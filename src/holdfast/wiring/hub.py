@@ -1,4 +1,4 @@
-"""Build a hub: its fleet with the one tuple of watchers, and the parts of its process. No policy."""
+"""Build a hub: its fleet with the tuples of watchers, and the parts of its process. No policy."""
 
 import asyncio
 import os
@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from holdfast.adapters.agent_link.http import HttpAgentLink
 from holdfast.adapters.audit_log.file import FileAuditLog
@@ -24,7 +24,7 @@ from holdfast.hub.alerts.alarms import Alarms, Make
 from holdfast.hub.alerts.finding_watch import FindingWatch
 from holdfast.hub.alerts.service_watch import ServiceWatch
 from holdfast.hub.alerts.writer import AlertWriter
-from holdfast.hub.fleet import HubFleet
+from holdfast.hub.commit_audit import CommitAudit
 from holdfast.hub.fleet_views import FleetViews
 from holdfast.hub.http.limiter import for_pace
 from holdfast.hub.http.refusals import Refusals
@@ -46,7 +46,6 @@ from holdfast.hub.nodes.revocation import Revocations
 from holdfast.hub.orders.submission import Orders
 from holdfast.hub.watch_loop import WatchLoop
 from holdfast.hub.watched_fleet import WatchedFleet
-from holdfast.hub.watcher import Watcher
 from holdfast.hub.watchers.convergence import Convergence
 from holdfast.hub.watchers.deployments import Deployments
 from holdfast.hub.watchers.dns_withdrawals import DnsWithdrawals
@@ -65,18 +64,9 @@ from holdfast.ports.nonces import Nonces
 from holdfast.ports.notifier import Notifier
 from holdfast.ports.random_source import RandomSource
 from holdfast.wiring import hub_identity
-from holdfast.wiring.hub_http import Parts, plain_host
+from holdfast.wiring.hub_http import HubFleet, Parts, plain_host
 
 # ---- the fleet
-
-
-class BuiltFleet(Struct, frozen=True):
-    """`desk` handles requests; the rest is what it was built from, for tests."""
-
-    desk: HubFleet
-    watched: WatchedFleet
-    registry: Registry
-    standby: Standby
 
 
 def fleet(
@@ -90,7 +80,7 @@ def fleet(
     make_notifier: Make | None = None,
     notifiers: Sequence[Notifier] = (),
     knock: Knock | None = None,
-) -> BuiltFleet:
+) -> HubFleet:
     time, wake, refusals = HubTime(clock), asyncio.Event(), Refusals(audit)
     registry = Registry(hub, store, pace, partial(newcomer.load, store, time))
     alarms = Alarms(store, clock, make_notifier, notifiers)
@@ -99,18 +89,18 @@ def fleet(
     changes = ReportChanges(time.now_s())
     convergence = Convergence(registry, store, time, deployments)
     standby = Standby(registry, store, time, edges)
-    watchers: tuple[Watcher, ...] = (
-        FleetFindings(registry, time, standby),
-        standby,
-        alarms,
-        changes,
-        ServiceWatch(registry, store, alerts, deployments, time),
-        FindingWatch(registry, store, alerts, time),
-        convergence,
-        MoveReleases(registry, edges),
-        DnsWithdrawals(registry, time),
+    services = ServiceWatch(registry, store, alerts, deployments, time)
+    traffic = FindingWatch(registry, store, alerts, time)
+    moves, withdrawals = MoveReleases(registry, edges), DnsWithdrawals(registry, time)
+    watched = WatchedFleet(
+        registry=registry,
+        commits=(standby, alarms, services, convergence, moves, withdrawals, CommitAudit(hub, audit)),
+        reports=(standby, changes, services, traffic, convergence, moves, withdrawals),
+        hints=(standby, moves, withdrawals),
+        findings=(FleetFindings(registry, time, standby), standby, alarms),
+        time=time,
+        wake=wake,
     )
-    watched = WatchedFleet(hub=hub, registry=registry, watchers=watchers, audit=audit, time=time, wake=wake)
     liveness = Liveness(fleet=watched, store=store, random=random, alerts=alerts, knock=knock, time=time)
     check_ins = CheckInHandler(
         registry=registry,
@@ -135,17 +125,17 @@ def fleet(
         audit=audit,
         time=time,
     )
-    loop = WatchLoop(fleet=watched, liveness=liveness, alarms=alarms, time=time, wake=wake)
-    desk = HubFleet(
-        fleet=watched,
+    return HubFleet(
+        watched=watched,
         check_ins=check_ins,
         joining=joining,
         orders=orders,
         revocations=revocations,
         views=views,
-        loop=loop,
+        loop=WatchLoop(fleet=watched, liveness=liveness, alarms=alarms, time=time, wake=wake),
+        registry=registry,
+        standby=standby,
     )
-    return BuiltFleet(desk, watched, registry, standby)
 
 
 # ---- the process
@@ -180,7 +170,7 @@ class HubParts:
         names = (*own_names(plain_host(serving.host)), *serving.names)
         store, nonces, audit = self._state(serving.state_dir)
         pinned = reading.pin(store)
-        built = fleet(
+        made = fleet(
             hub=hub,
             store=store,
             clock=self._clock,
@@ -198,7 +188,7 @@ class HubParts:
             nonces=nonces,
             audit=audit,
             tokens=Tokens(store, self._clock, self._random),
-            fleet=built.desk,
+            fleet=made,
             clock=self._clock,
             salvage=Salvage(store) if serving.state_dir is not None else None,
             rates=for_pace(pace),

@@ -7,7 +7,7 @@ from msgspec import Struct
 from holdfast.adapters.http_server.hub import HubServer
 from holdfast.adapters.http_server.loop import new_loop
 from holdfast.hub.daemon import Daemon, Shown
-from holdfast.hub.fleet import HubFleet
+from holdfast.hub.fleet_views import FleetViews
 from holdfast.hub.http import limits, openapi
 from holdfast.hub.http.admission import Admission
 from holdfast.hub.http.authentication import Authentication
@@ -32,7 +32,15 @@ from holdfast.hub.http.serving.failures import Failures
 from holdfast.hub.http.serving.workers import Workers
 from holdfast.hub.http.slots import ConnectionSlots
 from holdfast.hub.http.tokens import Tokens as TokenBook
+from holdfast.hub.nodes.check_in import CheckInHandler
+from holdfast.hub.nodes.joining import Joining
+from holdfast.hub.nodes.registry import Registry
+from holdfast.hub.nodes.revocation import Revocations as RevocationDesk
 from holdfast.hub.orders.relay import Relay
+from holdfast.hub.orders.submission import Orders as OrderDesk
+from holdfast.hub.watch_loop import WatchLoop
+from holdfast.hub.watched_fleet import WatchedFleet
+from holdfast.hub.watchers.standby import Standby
 from holdfast.model.trust import Trust
 from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.clock import Clock
@@ -42,6 +50,21 @@ from holdfast.ports.nonces import Nonces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class HubFleet(Struct, frozen=True):
+    """The hub's side of the fleet, in parts: each handler gets those that it calls. `registry` and `standby` are for
+    tests."""
+
+    watched: WatchedFleet
+    check_ins: CheckInHandler
+    joining: Joining
+    orders: OrderDesk
+    revocations: RevocationDesk
+    views: FleetViews
+    loop: WatchLoop
+    registry: Registry
+    standby: Standby
 
 
 class Parts(Struct, frozen=True):
@@ -68,7 +91,7 @@ def daemon(parts: Parts, host: str, port: int) -> Daemon:
     authentication = Authentication(
         hub_key=parts.key.line,
         served=served,
-        nodes=parts.fleet,
+        nodes=parts.fleet.watched,
         bearers=parts.tokens,
         nonces=parts.nonces,
         clock=parts.clock,
@@ -91,7 +114,7 @@ def daemon(parts: Parts, host: str, port: int) -> Daemon:
         host=plain_host(host),
         port=port,
     )
-    return Daemon(server=server, api=api, workers=workers, fleet=parts.fleet, shown=parts.shown, new_loop=new_loop)
+    return Daemon(server=server, api=api, workers=workers, fleet=parts.fleet.loop, shown=parts.shown, new_loop=new_loop)
 
 
 def handlers(parts: Parts, limiter: Limiter) -> "Mapping[type, object]":
@@ -99,15 +122,23 @@ def handlers(parts: Parts, limiter: Limiter) -> "Mapping[type, object]":
     hub, fleet, clock, relay = parts.hub, parts.fleet, parts.clock, Relay()
     made = (
         Description(openapi.document()),
-        Revisions(hub, fleet),
-        Status(hub, fleet),
-        Commits(hub, fleet),
+        Revisions(hub, fleet.views),
+        Status(hub, fleet.views, fleet.watched),
+        Commits(hub, fleet.watched),
         Tokens(parts.tokens, parts.audit),
-        Nodes(hub=hub, fleet=fleet, limiter=limiter, clock=clock, salvage=parts.salvage),
-        Orders(fleet, relay, clock),
+        Nodes(
+            hub=hub,
+            joining=fleet.joining,
+            check_ins=fleet.check_ins,
+            views=fleet.views,
+            limiter=limiter,
+            clock=clock,
+            salvage=parts.salvage,
+        ),
+        Orders(fleet.orders, relay, clock),
         Streams(relay, clock),
-        Revocations(fleet),
-        Audit(fleet),
+        Revocations(fleet.revocations),
+        Audit(fleet.views),
     )
     return {type(handler): handler for handler in made}
 

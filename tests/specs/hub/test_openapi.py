@@ -44,7 +44,16 @@ def ask_of(route: Route, applied: Applied, candidate: Candidate, token: str) -> 
         "salvage": codec.write(SalvagePart(applied.fleet_id, "w1")),
     }
     path = {"number": 1, "digest": applied.table.entries["fleet"].digest, "token": token}
-    query = {"newest": 0, "limit": 5, "first": 1, "last": 2, "node": "", "names": "", "after": 0}
+    query = {
+        "newest": 0,
+        "limit": 5,
+        "first": 1,
+        "last": 2,
+        "node": "",
+        "names": "",
+        "after": 0,
+        "digests": path["digest"],
+    }
     return asked(path, query, bodies.get(route.run.__name__, b""), Principal("operator", "alice"))
 
 

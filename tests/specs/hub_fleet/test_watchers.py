@@ -1,4 +1,4 @@
-"""The watcher seam: each watcher learns every event; its hints and findings reach nodes and clients."""
+"""The watcher seam: each watcher learns the events of its tuples; hints and findings reach nodes and clients."""
 
 import asyncio
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.watched_fleet import WatchedFleet
-from holdfast.hub.watcher import Hints, Watcher
+from holdfast.hub.watcher import Hints
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
 from tests.fleets.build import next_candidate, small_fleet
@@ -44,12 +44,13 @@ class Recorder:
         return (StatusFinding(f"{self.name}_found", "warning", "text", "remedy"),)
 
 
-def watched(rig: Rig, *watchers: Watcher) -> WatchedFleet:
+def watched(rig: Rig, *watchers: Recorder) -> WatchedFleet:
     return WatchedFleet(
-        hub=rig.hub,
         registry=rig.registry,
-        watchers=watchers,
-        audit=rig.audit,
+        commits=watchers,
+        reports=watchers,
+        hints=watchers,
+        findings=watchers,
         time=HubTime(rig.clock),
         wake=asyncio.Event(),
     )

@@ -170,11 +170,14 @@ def test_a_report_counts_if_the_recorded_key_signed_its_digest() -> None:
 
 def test_a_pulse_that_is_forged_foreign_or_unreadable_is_a_doubt_and_no_report() -> None:
     torn = SignedPulse(b"{", armoured(NODE_KEY, b"{", PULSE_NAMESPACE))
+    content = msgspec.json.encode({"fleet": FLEET, "node": "w1", "sequence": 1, "at_s": 1.0, "release": 5})
+    absurd = SignedPulse(content, armoured(NODE_KEY, content, PULSE_NAMESPACE))
     for wrong in (
         signed_report(OTHER_KEY),
         signed_report(node="w2"),
         signed_report(fleet="9" * 64),
         signed_report() | {"pulse": torn},
+        signed_report() | {"pulse": absurd},
     ):
         found = looked(MINE, **wrong).nodes["w1"]
         assert (found.pulse, found.report, found.status) == (None, None, "unknown") and found.doubt

@@ -30,7 +30,7 @@ class HttpHub(Asking):
         said = self.get("/v1/applied", messages.AppliedAnswer).revision
         if said is None:
             return None
-        return checked_revision(said, self.blob)
+        return checked_revision(said, self)
 
     def records(self, newest: int, limit: int) -> list[RevisionRecord]:
         limit = min(limit, RECORDS_MAX)
@@ -62,6 +62,14 @@ class HttpHub(Asking):
         if answer.status == 404:
             return None
         return proven(self.checked(answer).body, digest, "the content")
+
+    def blobs(self, digests: Sequence[str]) -> dict[str, bytes] | None:
+        """Those of them that the hub can give in one page; None if this hub gives one at a time only."""
+        answer = self.ask("GET", f"/v1/contents?digests={','.join(digests)}", None)
+        if answer.status == 404:
+            return None
+        page = self.message(answer, messages.ContentsPage).contents
+        return {digest: proven(content, digest, "the content") for digest, content in page.items()}
 
     def observations(self) -> dict[str, NodeObservation]:
         return self.get("/v1/observations", messages.ObservationsAnswer).nodes

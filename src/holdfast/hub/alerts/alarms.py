@@ -12,8 +12,6 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.hub.nodes.member import Member
-from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.ledger import keys
 from holdfast.model.alert import Alert
 from holdfast.model.applied import Applied, content
@@ -71,8 +69,8 @@ class Line:
 
 
 class Alarms:
-    """A watcher, so that its targets follow the applied revision. `always`: targets of this hub process itself, from
-    --alert-command."""
+    """Watches commits, so that its targets follow the applied revision. `always`: targets of this hub process itself,
+    from --alert-command."""
 
     def __init__(self, store: LedgerStore, clock: Clock, make: Make | None, always: Sequence[Notifier] = ()) -> None:
         self._store = store
@@ -91,21 +89,6 @@ class Alarms:
         for address, digest in found.items():
             if self._targets.get(address) != digest and self._make is not None:
                 self._renew(address, digest, after)
-
-    def reported(self, member: Member) -> None:
-        pass
-
-    def follows_pulses(self, node: str) -> bool:
-        return False
-
-    def health_changed(self, member: Member) -> None:
-        pass
-
-    def due(self, loop_s: float) -> float | None:
-        return None
-
-    def hints(self, node: str) -> Hints:
-        return NO_HINTS
 
     def _renew(self, address: str, digest: str, applied: Applied) -> None:
         try:

@@ -4,8 +4,6 @@ One alarm per finding that lasts, one recovery when it is over. A finding that l
 restarts, is shown by `holdfast status` and raises no alarm. Repairs nothing.
 """
 
-from collections.abc import Iterable
-
 import msgspec
 from msgspec import Struct
 
@@ -15,11 +13,8 @@ from holdfast.hub.alerts.writer import AlertWriter, plain
 from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.ledger import keys
 from holdfast.model.alert import Alert
-from holdfast.model.applied import Applied
-from holdfast.model.hub_status import StatusFinding
 from holdfast.model.report import NodeFinding
 from holdfast.ports.ledger_store import Reading
 from holdfast.status.traffic_codes import OVER
@@ -52,9 +47,6 @@ class FindingWatch:
         self._newest: dict[Place, NodeFinding] = {}
         self._begun = False  # before that, neither the targets nor the open alarms are known
 
-    def committed(self, before: Applied | None, after: Applied) -> None:
-        pass
-
     def reported(self, member: Member) -> None:
         """A finding that the report no longer has may be over."""
         if not self._begun or member.report is None or not member.joined:
@@ -70,12 +62,6 @@ class FindingWatch:
             self._episodes[place] = episodes.after(self._episodes.get(place, Episode()), sign, loop_s)
             if place in named:
                 self._newest[place] = named[place]
-
-    def follows_pulses(self, node: str) -> bool:
-        return False
-
-    def health_changed(self, member: Member) -> None:
-        pass
 
     def due(self, loop_s: float) -> float | None:
         """Find what lasts and what is over. The old report of a silent node proves neither."""
@@ -99,12 +85,6 @@ class FindingWatch:
             if again_s is not None:
                 next_s = min(next_s, again_s)
         return next_s
-
-    def hints(self, node: str) -> Hints:
-        return NO_HINTS
-
-    def findings(self, now_s: float) -> Iterable[StatusFinding]:
-        return ()
 
     def _begin(self, loop_s: float) -> None:
         """Load the open alarms of an earlier hub process, and the reports it has stored."""

@@ -3,8 +3,6 @@
 One alarm per trouble, one recovery when it is over. Repairs nothing.
 """
 
-from collections.abc import Iterable
-
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,13 +13,11 @@ from holdfast.hub.alerts.writer import AlertWriter, plain
 from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.hub.watchers.deployments import Deployments
 from holdfast.ledger import keys
 from holdfast.model.alert import Alert
 from holdfast.model.applied import Applied
 from holdfast.model.deployment import ServiceState
-from holdfast.model.hub_status import StatusFinding
 from holdfast.ports.ledger_store import Reading
 
 UNWELL_S_MIN = 5.0
@@ -83,12 +79,6 @@ class ServiceWatch:
                 sign = episodes.sign_of(state, report)
                 self._episodes[place] = episodes.after(self._episodes.get(place, Episode()), sign, loop_s)
 
-    def follows_pulses(self, node: str) -> bool:
-        return False
-
-    def health_changed(self, member: Member) -> None:
-        pass
-
     def due(self, loop_s: float) -> float | None:
         """Find services that have been unhealthy for too long. The old report of a silent node proves nothing."""
         if not self._begun:
@@ -108,12 +98,6 @@ class ServiceWatch:
             if again_s is not None:
                 next_s = min(next_s, again_s)
         return next_s
-
-    def hints(self, node: str) -> Hints:
-        return NO_HINTS
-
-    def findings(self, now_s: float) -> Iterable[StatusFinding]:
-        return ()
 
     def _begin(self, loop_s: float) -> None:
         """Load the open alarms of an earlier hub process, and the reports it has stored."""

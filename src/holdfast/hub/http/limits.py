@@ -50,6 +50,7 @@ SWEEPS_WAITING = 2  # readers of the whole ledger, one at a time
 HISTORY_MAX = 200
 LINKS_MAX = 500
 LINKS_PAGE_BYTES = 4 * MIB
+CONTENTS_PAGE_BYTES = 4 * MIB
 AUDIT_LINES_MAX = 1_000
 
 DRAIN_S = 5.0  # for requests under way when the hub stops

@@ -24,7 +24,7 @@ class Request:
         self.query: dict[str, Any] = {}
         self.body: bytes | bytearray = b""
         self.closes = False  # the connection had an identity and this request has none: it ends with the response
-        self.audited_by_fleet = False  # hub/fleet.py writes its own refusals into the audit log
+        self.audited_by_fleet = False  # its handler writes its own refusals into the audit log
 
     @property
     def principal(self) -> Principal:

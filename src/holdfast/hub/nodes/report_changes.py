@@ -1,13 +1,9 @@
 """Wake clients that wait for a node to report something new."""
 
 import asyncio
-from collections.abc import Iterable
 
 from holdfast.hub.nodes.member import Member
-from holdfast.hub.watcher import NO_HINTS, Hints
-from holdfast.model.applied import Applied
 from holdfast.model.checkin import NodeNews
-from holdfast.model.hub_status import StatusFinding
 
 SLEEPERS_MAX = 256  # a client beyond that is answered at once, and has to pause before it asks again
 
@@ -27,26 +23,11 @@ class ReportChanges:
             if not sleeper.done():
                 sleeper.set_result(None)
 
-    def committed(self, before: Applied | None, after: Applied) -> None:
-        pass
-
     def reported(self, member: Member) -> None:
         self.note(member.name)
 
-    def follows_pulses(self, node: str) -> bool:
-        return False
-
-    def health_changed(self, member: Member) -> None:
-        pass
-
     def due(self, loop_s: float) -> float | None:
         return None
-
-    def hints(self, node: str) -> Hints:
-        return NO_HINTS
-
-    def findings(self, now_s: float) -> Iterable[StatusFinding]:
-        return ()
 
     async def after(self, at: int, wait_s: float) -> NodeNews:
         """Hold until something is newer. A client with a number of another hub process has to read all nodes."""

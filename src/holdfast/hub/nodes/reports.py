@@ -1,10 +1,12 @@
 """The parts of a check-in: pulse, report, audit lines. Stored as bytes; claimed facts are clamped (D10)."""
 
+import logging
+
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.errors import Corrupt, Invalid, NotPermitted
+from holdfast.errors import Corrupt, HoldfastError, Invalid, NotPermitted
 from holdfast.hub.nodes.member import Member
 from holdfast.ledger import keys
 from holdfast.model import audit, canonical
@@ -14,12 +16,16 @@ from holdfast.model.report import Pulse, Report, SignedPulse, clamped
 from holdfast.model.ssh_key import fingerprint, parse
 from holdfast.ports.ledger_store import Reading, Transaction
 
+log = logging.getLogger("holdfast.fleet")
+
 PULSE_BYTES_MAX = 8 * 1024
 SIGNATURE_CHARS_MAX = 4 * 1024
 AUDIT_LINES_MAX = 256
 AUDIT_LINE_BYTES_MAX = 8 * 1024
 AUDIT_KEPT_MAX = 2_000  # per node; the node keeps all of it
 ADDRESS_CHARS_MAX = 255
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _pulse = msgspec.json.Decoder(Pulse)
 _report = msgspec.json.Decoder(Report)
@@ -36,12 +42,10 @@ class Kept(Struct, frozen=True):
 def load(member: Member, store: Reading) -> None:
     record = store.get(keys.report(member.name))
     if record is not None:
-        kept = msgspec.json.decode(record.value, type=Kept)
-        pulse = _pulse.decode(kept.pulse.pulse)
-        _note_pulse(member, kept.pulse, pulse)
-        if kept.report:  # a node may be silent before it reported anything
-            _note_report(member, kept.report)
-        member.address = kept.address or member.address
+        try:
+            _load_report(member, record.value)
+        except (HoldfastError, *UNREADABLE) as trouble:  # the node sends both again
+            log.warning("the stored report of %s cannot be read: %s", member.name, trouble)
     lines = store.scan(keys.node_audit_of(member.name))
     if lines:
         newest = lines[-1]
@@ -51,13 +55,21 @@ def load(member: Member, store: Reading) -> None:
     member.audit.key = owner.value.decode() if owner is not None else ""
 
 
+def _load_report(member: Member, content: bytes) -> None:
+    kept = msgspec.json.decode(content, type=Kept)
+    member.address = kept.address or member.address
+    _note_pulse(member, kept.pulse, _pulse.decode(kept.pulse.pulse))
+    if kept.report:  # a node may be silent before it reported anything
+        _note_report(member, kept.report)
+
+
 def take_pulse(member: Member, signed: SignedPulse, fleet: str) -> None:
     """The request was signed by the node, so its pulse is taken as it came; the CLI verifies the pulse itself."""
     if len(signed.pulse) > PULSE_BYTES_MAX or len(signed.signature) > SIGNATURE_CHARS_MAX:
         raise _unreadable("the pulse is too long")
     try:
         pulse = _pulse.decode(signed.pulse)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+    except UNREADABLE as trouble:
         raise _unreadable(f"the pulse cannot be read: {trouble}") from trouble
     if pulse.node != member.name or pulse.fleet != fleet:
         raise NotPermitted(
@@ -95,7 +107,7 @@ def kept(member: Member) -> bytes | None:
 def _note_report(member: Member, content: bytes) -> None:
     try:
         report = _report.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+    except UNREADABLE as trouble:
         raise _unreadable(f"the report cannot be read: {trouble}") from trouble
     if report.node != member.name:
         raise NotPermitted(
@@ -191,7 +203,7 @@ def _before(line: bytes, number: int) -> AuditHead:
 def _decoded(line: bytes) -> audit.AuditEntry:
     try:
         return msgspec.json.decode(line, type=audit.AuditEntry)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+    except UNREADABLE as trouble:
         raise _unreadable(f"an audit line cannot be read: {trouble}") from trouble
 
 

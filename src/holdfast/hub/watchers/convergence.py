@@ -3,7 +3,7 @@
 Stored as records of the hub, never as part of a revision.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
@@ -12,13 +12,11 @@ from holdfast.hub.hub_time import HubTime
 from holdfast.hub.ledger.writes import noted
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.hub.watchers import edge_reports
 from holdfast.hub.watchers.deployments import Deployments, Placed
 from holdfast.ledger import keys
 from holdfast.model.applied import Applied
 from holdfast.model.deployment import ServiceState
-from holdfast.model.hub_status import StatusFinding
 from holdfast.model.revision import NO_HEAD, Head
 from holdfast.planning.public_routes import carried
 from holdfast.ports.ledger_store import LedgerStore, Transaction
@@ -57,12 +55,6 @@ class Convergence:
         self._note_live(member, put)
         self._check_head(put)
 
-    def follows_pulses(self, node: str) -> bool:
-        return False
-
-    def health_changed(self, member: Member) -> None:
-        pass
-
     def due(self, loop_s: float) -> float | None:
         """Begin with what nodes reported to an earlier hub process."""
         if not self._begun:
@@ -71,12 +63,6 @@ class Convergence:
             for member in list(self._registry.members.values()):
                 self.reported(member)
         return None
-
-    def hints(self, node: str) -> Hints:
-        return NO_HINTS
-
-    def findings(self, now_s: float) -> Iterable[StatusFinding]:
-        return ()
 
     def _note_live(self, member: Member, put: dict[str, bytes]) -> None:
         for state in member.report.edge if member.report is not None else ():

@@ -15,7 +15,6 @@ from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.hub.watchers import move_releases
 from holdfast.model.applied import Applied
 from holdfast.model.deployment import deployment_of
-from holdfast.model.hub_status import StatusFinding
 from holdfast.model.revision import Entry
 from holdfast.planning.public_routes import carried
 
@@ -80,9 +79,6 @@ class DnsWithdrawals:
     def hints(self, node: str) -> Hints:
         names = self._withdrawn.get(node)
         return {"withdrawn": names} if names else NO_HINTS
-
-    def findings(self, now_s: float) -> Iterable[StatusFinding]:
-        return ()
 
     def _look(self, loop_s: float) -> None:
         over = [left for left in self._leaving if self._is_over(left)]

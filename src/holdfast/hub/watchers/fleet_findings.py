@@ -13,7 +13,6 @@ from holdfast.hub.nodes import health
 from holdfast.hub.nodes import view as nodes_view
 from holdfast.hub.nodes.member import Member
 from holdfast.hub.nodes.registry import Registry
-from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.hub.watchers.standby import Standby
 from holdfast.model.applied import Applied
 from holdfast.model.hub_status import StatusFinding
@@ -62,30 +61,12 @@ Rule = Callable[[Member, Applied, Moment], Iterator[StatusFinding]]
 
 
 class FleetFindings:
-    """The rules below as a watcher. Any thread may ask it."""
+    """The rules below as a source of findings."""
 
     def __init__(self, registry: Registry, time: HubTime, standby: Standby) -> None:
         self._registry = registry
         self._time = time
         self._standby = standby
-
-    def committed(self, before: Applied | None, after: Applied) -> None:
-        pass
-
-    def reported(self, member: Member) -> None:
-        pass
-
-    def follows_pulses(self, node: str) -> bool:
-        return False
-
-    def health_changed(self, member: Member) -> None:
-        pass
-
-    def due(self, loop_s: float) -> float | None:
-        return None
-
-    def hints(self, node: str) -> Hints:
-        return NO_HINTS
 
     def findings(self, now_s: float) -> Iterable[StatusFinding]:
         at = Moment(now_s, self._time.loop_s(), self._standby.services_on)

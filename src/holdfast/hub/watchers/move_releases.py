@@ -5,8 +5,6 @@ and that every edge with a hostname of it leads there. Without that hint two cop
 gives it too early could as well have withheld the revision from the new home.
 """
 
-from collections.abc import Iterable
-
 from msgspec import UNSET
 
 from holdfast.hub.nodes.member import Member
@@ -15,7 +13,6 @@ from holdfast.hub.watcher import NO_HINTS, Hints
 from holdfast.hub.watchers.edge_reports import EdgeReports
 from holdfast.model.applied import Applied
 from holdfast.model.deployment import ServiceState, deployment_of
-from holdfast.model.hub_status import StatusFinding
 from holdfast.model.revision import Entry
 
 
@@ -85,9 +82,6 @@ class MoveReleases:
     def hints(self, node: str) -> Hints:
         free = self._released.get(node)
         return {"released": free} if free else NO_HINTS
-
-    def findings(self, now_s: float) -> Iterable[StatusFinding]:
-        return ()
 
     def _concerns(self, member: Member, address: str) -> bool:
         return self._home(address) == member.name or self._edges.carry(member, self._entry(address))

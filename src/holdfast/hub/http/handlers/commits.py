@@ -7,7 +7,7 @@ from holdfast.hub.http import limits
 from holdfast.hub.http.operation import FOUNDERS, OPERATORS, Operation
 from holdfast.hub.http.request import Request
 from holdfast.hub.http.route import REFUSED, Route
-from holdfast.model.applied import Applied
+from holdfast.model.applied import affected, manifests_of
 from holdfast.ports.hub_link import HubLink
 from holdfast.wire import codec, messages
 
@@ -28,21 +28,14 @@ class Commits:
 
     def commit(self, request: Request) -> bytes:
         candidate = messages.candidate_of(codec.read(request.body, messages.CommitRequest))
-        before = _manifests(self._hub.applied())
+        before = manifests_of(self._hub.applied())
         head = self._hub.commit(candidate)
-        after = _manifests(self._hub.applied())
-        self._fleet.committed(
-            sorted(node for node in before.keys() | after.keys() if before.get(node) != after.get(node))
-        )
+        self._fleet.committed(affected(before, manifests_of(self._hub.applied())))
         return codec.write(messages.HeadAnswer(head))
 
     def mend(self, request: Request) -> bytes:
         wanted = codec.read(request.body, messages.MendRequest)
         return codec.write(messages.MendAnswer(self._hub.mend(wanted.blobs)))
-
-
-def _manifests(applied: Applied | None) -> dict[str, str]:
-    return dict(applied.header.manifests) if applied else {}
 
 
 ROUTES = (

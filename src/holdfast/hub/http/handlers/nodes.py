@@ -34,17 +34,21 @@ WAIT_MS = Parameter("wait_ms", 0, 60_000, 0)
 NAMES = Word("names", r"[a-z][a-z0-9-]{0,39}(,[a-z][a-z0-9-]{0,39}){0,99}")
 
 
-class NodeFleet(Protocol):
-    """hub/fleet.py. It writes its own refusals into the audit log."""
+class Joining(Protocol):
+    """It writes its own refusals into the audit log, as check-ins do."""
 
     async def join(self, principal: Principal, request: JoinRequest, source: str) -> JoinAnswer: ...
 
+
+class CheckIns(Protocol):
     async def check_in(
         self, principal: Principal, message: CheckIn, source: str, is_gone: Callable[[], bool]
     ) -> CheckInAnswer:
         """Held for as long as the message allows and there is nothing new."""
         ...
 
+
+class NodeViews(Protocol):
     async def news(self, after: int, wait_s: float) -> NodeNews:
         """Held until a node has reported something else."""
         ...
@@ -60,10 +64,20 @@ class SalvageStore(Protocol):
 
 class Nodes:
     def __init__(
-        self, *, hub: HubLink, fleet: NodeFleet, limiter: Limiter, clock: Clock, salvage: SalvageStore | None
+        self,
+        *,
+        hub: HubLink,
+        joining: Joining,
+        check_ins: CheckIns,
+        views: NodeViews,
+        limiter: Limiter,
+        clock: Clock,
+        salvage: SalvageStore | None,
     ) -> None:
         self._hub = hub
-        self._fleet = fleet
+        self._joining = joining
+        self._check_ins = check_ins
+        self._views = views
         self._limiter = limiter
         self._clock = clock
         self._salvage = salvage
@@ -77,7 +91,7 @@ class Nodes:
         """Only an accepted join counts against the limit: a refused one costs the node no minute (D-08)."""
         wanted = codec.read(request.body, JoinRequest)
         self._limiter.register(request.principal, self._clock.monotonic_s())
-        answer = await self._fleet.join(request.principal, wanted, request.source)
+        answer = await self._joining.join(request.principal, wanted, request.source)
         if answer.accepted:
             self._limiter.registered(request.principal, self._clock.monotonic_s())
         return codec.write(answer)
@@ -85,7 +99,7 @@ class Nodes:
     async def check_in(self, request: Request) -> bytes:
         message = codec.read(request.body, CheckIn)
         self._limiter.check_in(request.principal, message.heartbeat, self._clock.monotonic_s())
-        answer = await self._fleet.check_in(request.principal, message, request.source, request.is_gone)
+        answer = await self._check_ins.check_in(request.principal, message, request.source, request.is_gone)
         return codec.write(answer)
 
     def own_blob(self, request: Request) -> bytes:
@@ -100,10 +114,10 @@ class Nodes:
 
     def nodes(self, request: Request) -> bytes:
         names = request.query["names"]
-        return codec.write(self._fleet.nodes(frozenset(names.split(",")) if names else ()))
+        return codec.write(self._views.nodes(frozenset(names.split(",")) if names else ()))
 
     async def news(self, request: Request) -> bytes:
-        return codec.write(await self._fleet.news(request.query["after"], request.query["wait_ms"] / 1000))
+        return codec.write(await self._views.news(request.query["after"], request.query["wait_ms"] / 1000))
 
 
 ROUTES = (

@@ -16,30 +16,30 @@ ORDER = Operation("order", "submit a signed order for a node", OPERATORS)
 READ_ORDERS = Operation("read-orders", "orders and their results", READERS)
 
 
-class OrderFleet(Protocol):
-    """hub/fleet.py. It writes its own refusals into the audit log."""
+class OrderDesk(Protocol):
+    """It writes its own refusals into the audit log."""
 
     async def submit(self, principal: Principal, signed: SignedOrder, source: str) -> str: ...
 
-    def orders(self, node: str | None, newest: int) -> OrdersAnswer:
+    def newest(self, node: str | None, newest: int) -> OrdersAnswer:
         """From any thread."""
         ...
 
 
 class Orders:
-    def __init__(self, fleet: OrderFleet, relay: Relay, clock: Clock) -> None:
-        self._fleet = fleet
+    def __init__(self, orders: OrderDesk, relay: Relay, clock: Clock) -> None:
+        self._orders = orders
         self._relay = relay
         self._clock = clock
 
     async def order(self, request: Request) -> bytes:
         signed = codec.read(request.body, SignedOrder)
-        taken = await self._fleet.submit(request.principal, signed, request.source)
+        taken = await self._orders.submit(request.principal, signed, request.source)
         self._relay.expect(decode_order(signed.order), request.principal, self._clock.monotonic_s())
         return codec.write(messages.OrderTaken(taken))
 
     def orders(self, request: Request) -> bytes:
-        return codec.write(self._fleet.orders(request.query["node"] or None, request.query["limit"]))
+        return codec.write(self._orders.newest(request.query["node"] or None, request.query["limit"]))
 
 
 ROUTES = (

@@ -7,7 +7,7 @@ from holdfast.errors import Invalid
 from holdfast.hub.http import limits
 from holdfast.hub.http.operation import FOUNDERS, NODES, READERS, Operation
 from holdfast.hub.http.request import Request
-from holdfast.hub.http.route import LIMIT, Parameter, Route
+from holdfast.hub.http.route import LIMIT, Parameter, Route, Word
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, content, head_of
 from holdfast.model.canonical import INT_MAX
@@ -26,6 +26,7 @@ READ_CONTENT = Operation("read-content", "any content by its digest", READERS)
 NEWEST = Parameter("newest", 0, INT_MAX, 0)
 FIRST = Parameter("first", 1, INT_MAX)
 LAST = Parameter("last", 1, INT_MAX)
+DIGESTS = Word("digests", rf"[0-9a-f]{{64}}(,[0-9a-f]{{64}}){{0,{messages.PAGE_CONTENTS - 1}}}")
 
 
 class Convergence(Protocol):
@@ -78,6 +79,17 @@ class Revisions:
 
     def blob(self, request: Request) -> bytes:
         return stored(self._hub, request.path["digest"])
+
+    def blobs(self, request: Request) -> bytes:
+        """As many as fit into one page. What is missing or damaged is left out: `blob` answers why."""
+        page: dict[str, bytes] = {}
+        left_bytes = limits.CONTENTS_PAGE_BYTES
+        for digest in dict.fromkeys(filter(None, request.query["digests"].split(","))):
+            found = self._hub.blob(digest)
+            if found is not None and len(found) <= left_bytes and canonical.digest(found) == digest:
+                page[digest] = found
+                left_bytes -= len(found)
+        return codec.write(messages.ContentsPage(page))
 
 
 def stored(hub: HubReader, digest: str) -> bytes:
@@ -162,5 +174,16 @@ ROUTES = (
         Revisions.blob,
         None,
         refusals=(400, 404, 409),
+    ),
+    Route(
+        "GET",
+        "/v1/contents",
+        READ_CONTENT,
+        "Contents by their sha256, several at once; those that are missing, damaged or too long are left out",
+        Revisions,
+        Revisions.blobs,
+        messages.ContentsPage,
+        query=(DIGESTS,),
+        refusals=(400, 409),
     ),
 )

@@ -13,7 +13,7 @@ REVOKE = Operation("revoke", "submit a signed revocation of a node's key", OPERA
 
 
 class RevokingFleet(Protocol):
-    """hub/fleet.py. It writes its own refusals into the audit log."""
+    """It writes its own refusals into the audit log."""
 
     async def revoke(self, principal: Principal, signed: SignedRevocation, source: str) -> None: ...
 

@@ -18,24 +18,27 @@ READ_STATUS = Operation("read-status", "the status of the hub", READERS | FOUNDE
 READ_DAMAGE = Operation("read-damage", "contents that are damaged or missing", READERS | FOUNDERS)
 
 
-class FleetState(Protocol):
+class Observed(Protocol):
     def observations(self) -> Mapping[str, NodeObservation]: ...
 
-    def status_findings(self) -> Sequence[StatusFinding]: ...
+
+class Found(Protocol):
+    def findings(self) -> Sequence[StatusFinding]: ...
 
 
 class Status:
-    def __init__(self, hub: HubLink, fleet: FleetState) -> None:
+    def __init__(self, hub: HubLink, views: Observed, fleet: Found) -> None:
         self._hub = hub
+        self._views = views
         self._fleet = fleet
 
     def observations(self, request: Request) -> bytes:
         """The stored observations; the present ones replace them."""
-        return codec.write(messages.ObservationsAnswer({**self._hub.observations(), **self._fleet.observations()}))
+        return codec.write(messages.ObservationsAnswer({**self._hub.observations(), **self._views.observations()}))
 
     def status(self, request: Request) -> bytes:
         status = self._hub.status()
-        found = (*status.findings, *self._fleet.status_findings())
+        found = (*status.findings, *self._fleet.findings())
         return codec.write(messages.status_answer(replace(status, findings=found)))
 
     def damaged(self, request: Request) -> bytes:
