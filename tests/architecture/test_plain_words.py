@@ -1,8 +1,9 @@
-"""Texts for people use plain words, and every command they name exists."""
+"""Texts for people use plain words, and every command and option they name exists."""
 
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from holdfast.cli.verbs import ALIASES, LATER, LATER_PAIRS, VERBS, nouns
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "holdfast"
 PAGES = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "changes").glob("*.md")),
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "adr"),
 ]
 
@@ -42,6 +44,11 @@ CODE_STRINGS = {
 }
 
 COMMAND = re.compile(r"(?<![\w./@=-])holdfast +([a-z][a-z_-]*)(?: +([a-z][a-z-]*))?")
+
+# The text of one command: up to the next command, another program, a comment, or the end of the clause.
+END = re.compile(r"[;|`)#\n]|&&| -- |[.,:] | and |\bholdfast ")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+PASSED_ON = ("lab curl",)  # their options are those of curl
 
 # "holdfast" as the name of the program in a sentence, not as the start of a command.
 PROSE = frozenset({"and", "as", "command", "from", "in", "of", "on", "with"})
@@ -88,11 +95,16 @@ def of_page(page: Path) -> Iterator[tuple[str, str]]:
         line += paragraph.count("\n") + 2
 
 
-def help_of(verb: str) -> str:
+@cache
+def parser_of(verb: str) -> flags.Parser:
     module: Any = import_module("holdfast.cli." + VERBS[verb].module)
     parser = flags.parser_for(verb, VERBS[verb].about, module.DETAILS, width=100)
     module.declare(parser)
-    return parser.format_help()
+    return parser
+
+
+def help_of(verb: str) -> str:
+    return parser_of(verb).format_help()
 
 
 # ---- rules
@@ -120,6 +132,19 @@ def _is_known(name: str, sentence: str) -> bool:
     if name in LATER or name in LATER_PAIRS:
         return "not built" in " ".join(sentence.split())
     return name in VERBS or name in ALIASES or name in nouns()
+
+
+def unknown_options(text: str) -> list[str]:
+    """Options that the command before them does not have."""
+    found = []
+    for command in COMMAND.finditer(text):
+        verb = next((name for name in (f"{command[1]} {command[2]}", command[1]) if name in (*VERBS, *ALIASES)), "")
+        verb = ALIASES.get(verb, verb)
+        if verb and verb not in PASSED_ON:
+            rest = END.split(text[command.end() :], maxsplit=1)[0]
+            known = {option for action in parser_of(verb)._actions for option in action.option_strings}
+            found += [f"{verb} {option}" for option in OPTION.findall(rest) if option not in known]
+    return found
 
 
 # ---- tests
@@ -153,6 +178,31 @@ def test_every_command_on_a_page_exists(page: Path) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_on_a_help_page_exists(verb: str) -> None:
     assert unknown_commands(help_of(verb)) == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_option_in_a_text_of_a_room_exists(room: str) -> None:
+    assert [f"{place}: {names}: {text}" for place, text in of_room(room) if (names := unknown_options(text))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_option_on_a_page_exists(page: Path) -> None:
+    assert [f"{place}: {names}" for place, text in of_page(page) if (names := unknown_options(text))] == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_on_a_help_page_exists(verb: str) -> None:
+    assert unknown_options(help_of(verb)) == []
+
+
+def test_an_option_belongs_to_the_command_before_it() -> None:
+    assert unknown_options("holdfast node invite w1 --replce; holdfast plan -o f --yess --offline") == [
+        "node invite --replce",
+        "plan --yess",
+    ]
+    assert unknown_options("holdfast history show 3 --raw, holdfast lab exec w1 -- podman ps --all") == []
+    assert unknown_options("`holdfast apply` with --signature; holdfast lab curl URL --http2") == []
+    assert unknown_options("holdfast agent journal and podman ps --all") == []
 
 
 def test_banned_words_are_found_across_lines_and_codes_are_left_out() -> None:

@@ -144,14 +144,14 @@ def test_nobody_listening_is_unreachable() -> None:
         port = door.getsockname()[1]
     hub = calling(port)
     for question in (hub.status, lambda: hub.mend({})):
-        with pytest.raises(Unreachable, match="cannot reach the hub at https://.*: Connection refused") as raised:
+        with pytest.raises(Unreachable, match=r"cannot reach the hub at https://.*: Connection refused") as raised:
             question()
         assert "history" not in raised.value.remedy, "nothing was sent, so nothing can have arrived"
 
 
 def test_a_hub_whose_name_is_unknown_is_unreachable() -> None:
     hub = HttpHub("https://hub.invalid:1", Person("alice", ALICE_SIGNER), SYSTEM, SystemRandom(), pin=OURS.line)
-    with pytest.raises(Unreachable, match="cannot reach the hub at https://hub.invalid:1: ") as raised:
+    with pytest.raises(Unreachable, match=r"cannot reach the hub at https://hub\.invalid:1: ") as raised:
         hub.status()
     assert raised.value.code == "unreachable"
 

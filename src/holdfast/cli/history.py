@@ -79,7 +79,8 @@ def document(record: RevisionRecord) -> dict[str, Any]:
 
 
 def _line(record: RevisionRecord, box: Toolbox) -> str:
-    changes = ", ".join(f"{count} {kind}" for kind, count in record.changes.items())
+    texts = {"destroy": "detach"}  # as in a plan: an apply detaches data and deletes none
+    changes = ", ".join(f"{count} {texts.get(kind, kind)}" for kind, count in record.changes.items())
     who = ", ".join(signer.operator for signer in record.approval.signers)
     number = box.terminal.paint("bold", f"{record.number:>4}")
     rest = f"{rfc3339(record.committed_at_s)}  {changes:<28}  signed by {who}  {record.digest[:12]}"

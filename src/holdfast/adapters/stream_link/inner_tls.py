@@ -43,7 +43,7 @@ class Inner:
         except ssl.SSLError as trouble:
             raise _forged(self._whose, _reason(trouble)) from None
         if self._tls.selected_alpn_protocol() != PROTOCOL:
-            raise _forged(self._whose, "it does not speak about streams")
+            raise _forged(self._whose, "it does not offer the protocol of log streams")
         return True
 
     def shown(self) -> bytes:
