@@ -25,8 +25,9 @@ PAGES = [
 ROOMS = sorted({str(path.parent.relative_to(SRC)) for path in SRC.rglob("*.py")})
 
 BANNED = re.compile(
-    r"\b(nobody|somebody|whoever|everybody|anybody|himself|anew|mend(s|ed|ing)?)\b"
-    r"|\b(by itself|hand(s|ed|ing)? in|is well)\b",
+    r"\b(nobody|somebody|whoever|everybody|anybody|no one|someone|anyone|everyone)\b"
+    r"|\b(he|his|him|himself|she|her|anew|mend(s|ed|ing)?)\b"
+    r"|\b(by itself|hand(s|ed|ing)? in|(is|was|be|been|not) well|unwell)\b",
     re.IGNORECASE,
 )
 
