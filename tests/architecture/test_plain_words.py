@@ -1,7 +1,9 @@
 """Texts for people use plain words, and every command and option they name exists."""
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -73,6 +75,16 @@ def strings(source: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
             yield node.lineno, node.value
+
+
+def remarks(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every docstring and comment."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
 
 
 def _text(part: ast.expr) -> str:
@@ -154,6 +166,12 @@ def unknown_options(text: str) -> list[str]:
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_text_of_a_room_has_a_banned_word(room: str) -> None:
     assert [f"{place}: {words}: {text}" for place, text in of_room(room) if (words := banned(text))] == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_docstring_or_comment_of_a_room_has_a_banned_word(room: str) -> None:
+    found = [(path, *one) for path in sorted((SRC / room).glob("*.py")) for one in remarks(path.read_text())]
+    assert [f"{path.name}:{line}: {words}" for path, line, text in found if (words := banned(text))] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -242,3 +260,4 @@ def test_commands_are_told_from_the_name_of_the_program() -> None:
 def test_strings_are_read_without_docstrings() -> None:
     source = '"""Nobody."""\nx = f"holdfast {verb} of " "w1"  # nobody\ndef f():\n    """Nobody."""\n    return "a"\n'
     assert sorted(strings(source)) == [(2, f"holdfast {UNKNOWN} of w1"), (5, "a")]
+    assert sorted(remarks(source)) == [(1, "Nobody."), (2, "# nobody"), (4, "Nobody.")]

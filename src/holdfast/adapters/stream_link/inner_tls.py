@@ -76,7 +76,7 @@ class Inner:
 
 
 def node_end(shown: Issued, caller: bytes) -> Inner:
-    """The node's: whoever does not hold the key of exactly this certificate gets nothing."""
+    """The node's end: a caller without the key of exactly this certificate gets nothing."""
     context = server_context(shown.chain, shown.private)
     context.verify_mode = ssl.CERT_REQUIRED
     context.set_alpn_protocols([PROTOCOL])
