@@ -11,7 +11,6 @@ from holdfast.cli.terminal import harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
-from holdfast.errors import Conflict
 from holdfast.model.record import RevisionRecord
 from holdfast.ports.hub_link import HubReader
 
@@ -52,11 +51,7 @@ def reachable_hub(args: Namespace, box: Toolbox) -> HubReader:
     target = _target(args, box)
     hub = box.hub(target)
     if hub is None or hub.applied() is None:
-        raise Conflict(
-            f"nothing has been applied yet ({target})",
-            remedy="holdfast apply makes the first revision",
-            code="nothing_applied",
-        )
+        raise session.nothing_applied(target)
     return hub
 
 
