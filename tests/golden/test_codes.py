@@ -174,7 +174,7 @@ def test_families_and_statuses() -> None:
         },
         "header": faults.EXIT_HEADER,
         "retry after": faults.RETRY_AFTER_S,
-        "interrupted": 130,
+        "interrupted": errors.INTERRUPTED,
     }
     stored.check("codes/families.json", stored.pretty(rows))
 
