@@ -1,5 +1,7 @@
 """The families of errors: each error has a stable code, a message and a remedy. Imports no other room."""
 
+INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it (128 + SIGINT)
+
 
 class HoldfastError(Exception):
     """A failure with a remedy. Raise by name, catch by family."""

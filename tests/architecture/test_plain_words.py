@@ -1,8 +1,11 @@
-"""Texts for people use plain words, and every command they name exists."""
+"""Texts for people use plain words, and every command and option they name exists."""
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,8 @@ from holdfast.cli.verbs import ALIASES, LATER, LATER_PAIRS, VERBS, nouns
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "holdfast"
 PAGES = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "changes").glob("*.md")),
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "adr"),
 ]
 
@@ -23,8 +27,9 @@ PAGES = [
 ROOMS = sorted({str(path.parent.relative_to(SRC)) for path in SRC.rglob("*.py")})
 
 BANNED = re.compile(
-    r"\b(nobody|somebody|whoever|everybody|anybody|himself|anew|mend(s|ed|ing)?)\b"
-    r"|\b(by itself|hand(s|ed|ing)? in|is well)\b",
+    r"\b(nobody|somebody|whoever|everybody|anybody|no one|someone|anyone|everyone)\b"
+    r"|\b(he|his|him|himself|she|her|anew|mend(s|ed|ing)?)\b"
+    r"|\b(by itself|hand(s|ed|ing)? in|(is|was|be|been|not) well|unwell)\b",
     re.IGNORECASE,
 )
 
@@ -42,6 +47,11 @@ CODE_STRINGS = {
 }
 
 COMMAND = re.compile(r"(?<![\w./@=-])holdfast +([a-z][a-z_-]*)(?: +([a-z][a-z-]*))?")
+
+# The text of one command: up to the next command, another program, a comment, or the end of the clause.
+END = re.compile(r"[;|`)#\n]|&&| -- |[.,:] | and |\bholdfast ")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+PASSED_ON = ("lab curl",)  # their options are those of curl
 
 # "holdfast" as the name of the program in a sentence, not as the start of a command.
 PROSE = frozenset({"and", "as", "command", "from", "in", "of", "on", "with"})
@@ -67,6 +77,16 @@ def strings(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def remarks(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every docstring and comment."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
 def _text(part: ast.expr) -> str:
     return str(part.value) if isinstance(part, ast.Constant) else UNKNOWN
 
@@ -88,11 +108,16 @@ def of_page(page: Path) -> Iterator[tuple[str, str]]:
         line += paragraph.count("\n") + 2
 
 
-def help_of(verb: str) -> str:
+@cache
+def parser_of(verb: str) -> flags.Parser:
     module: Any = import_module("holdfast.cli." + VERBS[verb].module)
     parser = flags.parser_for(verb, VERBS[verb].about, module.DETAILS, width=100)
     module.declare(parser)
-    return parser.format_help()
+    return parser
+
+
+def help_of(verb: str) -> str:
+    return parser_of(verb).format_help()
 
 
 # ---- rules
@@ -122,12 +147,31 @@ def _is_known(name: str, sentence: str) -> bool:
     return name in VERBS or name in ALIASES or name in nouns()
 
 
+def unknown_options(text: str) -> list[str]:
+    """Options that the command before them does not have."""
+    found = []
+    for command in COMMAND.finditer(text):
+        verb = next((name for name in (f"{command[1]} {command[2]}", command[1]) if name in (*VERBS, *ALIASES)), "")
+        verb = ALIASES.get(verb, verb)
+        if verb and verb not in PASSED_ON:
+            rest = END.split(text[command.end() :], maxsplit=1)[0]
+            known = {option for action in parser_of(verb)._actions for option in action.option_strings}
+            found += [f"{verb} {option}" for option in OPTION.findall(rest) if option not in known]
+    return found
+
+
 # ---- tests
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_text_of_a_room_has_a_banned_word(room: str) -> None:
     assert [f"{place}: {words}: {text}" for place, text in of_room(room) if (words := banned(text))] == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_docstring_or_comment_of_a_room_has_a_banned_word(room: str) -> None:
+    found = [(path, *one) for path in sorted((SRC / room).glob("*.py")) for one in remarks(path.read_text())]
+    assert [f"{path.name}:{line}: {words}" for path, line, text in found if (words := banned(text))] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -153,6 +197,31 @@ def test_every_command_on_a_page_exists(page: Path) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_on_a_help_page_exists(verb: str) -> None:
     assert unknown_commands(help_of(verb)) == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_option_in_a_text_of_a_room_exists(room: str) -> None:
+    assert [f"{place}: {names}: {text}" for place, text in of_room(room) if (names := unknown_options(text))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_option_on_a_page_exists(page: Path) -> None:
+    assert [f"{place}: {names}" for place, text in of_page(page) if (names := unknown_options(text))] == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_on_a_help_page_exists(verb: str) -> None:
+    assert unknown_options(help_of(verb)) == []
+
+
+def test_an_option_belongs_to_the_command_before_it() -> None:
+    assert unknown_options("holdfast node invite w1 --replce; holdfast plan -o f --yess --offline") == [
+        "node invite --replce",
+        "plan --yess",
+    ]
+    assert unknown_options("holdfast history show 3 --raw, holdfast lab exec w1 -- podman ps --all") == []
+    assert unknown_options("`holdfast apply` with --signature; holdfast lab curl URL --http2") == []
+    assert unknown_options("holdfast agent journal and podman ps --all") == []
 
 
 def test_banned_words_are_found_across_lines_and_codes_are_left_out() -> None:
@@ -191,3 +260,4 @@ def test_commands_are_told_from_the_name_of_the_program() -> None:
 def test_strings_are_read_without_docstrings() -> None:
     source = '"""Nobody."""\nx = f"holdfast {verb} of " "w1"  # nobody\ndef f():\n    """Nobody."""\n    return "a"\n'
     assert sorted(strings(source)) == [(2, f"holdfast {UNKNOWN} of w1"), (5, "a")]
+    assert sorted(remarks(source)) == [(1, "Nobody."), (2, "# nobody"), (4, "Nobody.")]

@@ -142,8 +142,18 @@ def test_what_is_no_answer_of_a_hub_is_unreachable(case: str) -> None:
 def test_nobody_listening_is_unreachable() -> None:
     with socket.create_server((HOST, 0)) as door:
         port = door.getsockname()[1]
-    with pytest.raises(Unreachable, match="refused"):
-        calling(port).status()
+    hub = calling(port)
+    for question in (hub.status, lambda: hub.mend({})):
+        with pytest.raises(Unreachable, match=r"cannot reach the hub at https://.*: Connection refused") as raised:
+            question()
+        assert "history" not in raised.value.remedy, "nothing was sent, so nothing can have arrived"
+
+
+def test_a_hub_whose_name_is_unknown_is_unreachable() -> None:
+    hub = HttpHub("https://hub.invalid:1", Person("alice", ALICE_SIGNER), SYSTEM, SystemRandom(), pin=OURS.line)
+    with pytest.raises(Unreachable, match=r"cannot reach the hub at https://hub\.invalid:1: ") as raised:
+        hub.status()
+    assert raised.value.code == "unreachable"
 
 
 @pytest.mark.parametrize("pieces", [(b"",) * 20, tuple(b"HTTP/1.1 200 OK\r\nX: y".ljust(99).hex(" ").encode().split())])

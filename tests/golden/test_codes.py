@@ -12,6 +12,7 @@ from holdfast import errors
 from holdfast.hub.alerts import alarms
 from holdfast.hub.watchers import fleet_findings, standby
 from holdfast.ledger import boot_findings
+from holdfast.model.hub_status import StatusFinding
 from holdfast.status.edges import findings as edge_findings
 from holdfast.status.services import findings as service_findings
 from holdfast.wire import faults
@@ -173,7 +174,7 @@ def test_families_and_statuses() -> None:
         },
         "header": faults.EXIT_HEADER,
         "retry after": faults.RETRY_AFTER_S,
-        "interrupted": 130,
+        "interrupted": errors.INTERRUPTED,
     }
     stored.check("codes/families.json", stored.pretty(rows))
 
@@ -198,6 +199,15 @@ def agent_findings(parsed: Sequence[ast.Module]) -> set[str]:
     return found - {""}
 
 
+def lone_findings(found: Sequence[ast.Module]) -> Iterator[tuple[str, str]]:
+    """Code and level of findings of hub and command line that are written where they are made."""
+    for node in (node for tree in found for node in ast.walk(tree)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == StatusFinding.__name__:
+            code, level = node.args[:2]
+            if isinstance(code, ast.Constant) and isinstance(level, ast.Constant):
+                yield str(code.value), str(level.value)
+
+
 def test_codes_of_findings() -> None:
     of_agent = sorted(agent_findings(trees()))
     assert len(of_agent) > 15, "the scan still finds the calls that add findings"
@@ -209,6 +219,7 @@ def test_codes_of_findings() -> None:
         "of services, by the hub": sorted(service_findings.ROWS),
         "of public hostnames, by the hub": sorted(edge_findings.ROWS),
         "of an agent": of_agent,
+        "of no table": dict(sorted(lone_findings(trees()))),
     }
     stored.check("codes/findings.json", stored.pretty(tables))
 

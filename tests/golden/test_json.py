@@ -3,21 +3,25 @@
 import io
 import json
 import os
+from argparse import Namespace
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.adapters.journal.agent_file import AgentFile
 from holdfast.adapters.journal.sqlite import SqliteJournal
-from holdfast.cli import main
+from holdfast.cli import agent_join, agent_state, import_ledger, main
 from holdfast.cli.terminal import Terminal
+from holdfast.hub.ledger.restore import Restored
 from holdfast.model.deployment import ServiceState, StepResult
 from holdfast.model.invite import JoinToken, encode_token
 from holdfast.model.journal import Operation, OrderUse
+from holdfast.model.lab import LabNode, LabStatus
 from holdfast.model.order import OrderResult
 from holdfast.model.report import (
     CertificateState,
@@ -343,3 +347,24 @@ def test_tokens() -> None:
     book.note("token", "revoke", name, title="token revoke")
     book.pages = masks.texts(book.pages)
     stored.check("json/tokens.json", stored.pretty(book.pages))
+
+
+# ---- documents whose stories need a lost ledger, a hub that admits a machine, or a real lab
+
+
+def test_last_steps(tmp_path: Path) -> None:
+    out = io.StringIO()
+    box = wiring.SystemToolbox(Terminal(out, io.StringIO(), io.StringIO(), environ_no_colour=True), {})
+    restored = Restored(Head(4, "a" * 64), 2, 9, ("alert.chat",))
+    assert import_ledger._say(restored, "/state", Namespace(json=True), box) == 0
+    state = str(tmp_path / "agent")
+    token = JoinToken(
+        signed_invite(invite()), sha256(b"once").digest(), "https://hub.x", OTHER_KEY.line, Head(3, "a" * 64)
+    )
+    member, _ = agent_join.prepare(token, state, "", None, box)
+    agent_state.write(state, replace(member, joined=True), box)
+    assert main.run(["agent", "join", encode_token(token), "--state-dir", state, "--json"], box) == 0
+    lab = LabStatus("100.64.0.1:5000", (LabNode("w1", ("worker",), "100.64.0.2", {"agent": 7}, {"data": "/srv"}),))
+    imported, joined = (json.loads(line) for line in out.getvalue().splitlines())
+    pages = {"import ledger": imported, "agent join": masks.volatile(joined), "lab status": msgspec.to_builtins(lab)}
+    stored.check("json/last_steps.json", stored.pretty(pages))

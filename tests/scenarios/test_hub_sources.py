@@ -5,7 +5,9 @@ import socket
 import ssl
 
 import pytest
+from msgspec.structs import replace
 
+from holdfast.declared import later
 from holdfast.errors import Conflict, Invalid
 from holdfast.hub.ledger.legacy import LegacySource, one_source
 from holdfast.wire import codec, messages
@@ -28,6 +30,23 @@ def test_a_configuration_file_is_served_read_only_and_says_so() -> None:
         assert "--state-dir" in refused.json()["remedy"]
         with pytest.raises(Conflict, match="read-only"):
             far.link().mend({})
+
+
+def test_a_served_directory_names_its_keys_without_an_effect() -> None:
+    """One finding per row of the table, whatever the number of places; `hub run` prints findings when it starts."""
+    fleet = small_fleet(("web", "api"), nodes=("w1", "w2"))
+    assert [finding.code for finding in LegacySource(fleet).status().findings] == ["legacy_source"]
+    fleet = replace(
+        fleet,
+        nodes={name: replace(node, direct="on", labels={"rack": "a"}) for name, node in fleet.nodes.items()},
+        services={name: replace(service, custody="hub") for name, service in fleet.services.items()},
+    )
+    _, *found = LegacySource(fleet).status().findings
+    rows = [later.TABLE[row] for row in (("Node", "direct", "on"), ("Node", "labels", ""), ("Service", "custody", ""))]
+    assert {(finding.code, finding.level) for finding in found} == {("without_effect", "warning")}
+    assert {finding.remedy for finding in found} == {row.remedy for row in rows} and len(found) == 3
+    (custody,) = [finding.message for finding in found if finding.message.startswith(rows[2].reason)]
+    assert all(f"services/{name}.toml: custody" in custody for name in ("web", "api"))
 
 
 def test_two_sources_are_refused_before_either_is_opened() -> None:

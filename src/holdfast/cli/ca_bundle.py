@@ -12,7 +12,7 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.issuers import Read, reported, unfit
 from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Conflict, Invalid
+from holdfast.errors import Invalid
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.checkin import NodesAnswer
@@ -54,11 +54,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     begun = session.begin(args, box)
     if begun.applied is None:
-        raise Conflict(
-            f"nothing has been applied yet ({begun.target})",
-            remedy="holdfast apply makes the first revision",
-            code="nothing_applied",
-        )
+        raise session.nothing_applied(begun.target)
     if not isinstance(begun.hub, FleetReader):
         raise Invalid(
             f"{begun.target} is a ledger directory: it has the pins, but only a running hub has the certificates",

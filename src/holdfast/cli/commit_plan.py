@@ -8,7 +8,7 @@ from holdfast.cli import outcome, show_finding, show_plan, signing, verdict
 from holdfast.cli.seen_heads import Heads
 from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Conflict, Failed
+from holdfast.errors import INTERRUPTED, Conflict, Failed
 from holdfast.ledger.boot_findings import ROWS
 from holdfast.model.applied import Applied, head_of, table_of
 from holdfast.model.plan import Plan
@@ -95,7 +95,7 @@ def report(head: Head, plan: Plan, before: Applied | None, target: str, args: Na
         found = outcome.wait(hub, before, head, box) if hub is not None else outcome.NOTHING
     except KeyboardInterrupt:
         box.terminal.remark(f"Interrupted. Revision {head.number} is applied; its rollout continues.")
-        return 130
+        return INTERRUPTED
     return conclude(found, head, plan, args, box)
 
 

@@ -33,11 +33,7 @@ def look(args: Namespace, box: Toolbox) -> FleetView:
     target, hub = reached(args, box)
     applied = session.heads(args, box).check(hub, adopt=True)
     if applied is None:
-        raise Conflict(
-            f"nothing has been applied yet ({target})",
-            remedy="holdfast apply makes the first revision",
-            code="nothing_applied",
-        )
+        raise session.nothing_applied(target)
     if not isinstance(hub, FleetReader):
         return FleetView(target, hub, applied, reports.none(applied), True, None)
     answer = hub.nodes()

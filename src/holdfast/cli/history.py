@@ -11,7 +11,6 @@ from holdfast.cli.terminal import harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
-from holdfast.errors import Conflict
 from holdfast.model.record import RevisionRecord
 from holdfast.ports.hub_link import HubReader
 
@@ -52,11 +51,7 @@ def reachable_hub(args: Namespace, box: Toolbox) -> HubReader:
     target = _target(args, box)
     hub = box.hub(target)
     if hub is None or hub.applied() is None:
-        raise Conflict(
-            f"nothing has been applied yet ({target})",
-            remedy="holdfast apply makes the first revision",
-            code="nothing_applied",
-        )
+        raise session.nothing_applied(target)
     return hub
 
 
@@ -79,7 +74,8 @@ def document(record: RevisionRecord) -> dict[str, Any]:
 
 
 def _line(record: RevisionRecord, box: Toolbox) -> str:
-    changes = ", ".join(f"{count} {kind}" for kind, count in record.changes.items())
+    texts = {"destroy": "detach"}  # as in a plan: an apply detaches data and deletes none
+    changes = ", ".join(f"{count} {texts.get(kind, kind)}" for kind, count in record.changes.items())
     who = ", ".join(signer.operator for signer in record.approval.signers)
     number = box.terminal.paint("bold", f"{record.number:>4}")
     rest = f"{rfc3339(record.committed_at_s)}  {changes:<28}  signed by {who}  {record.digest[:12]}"

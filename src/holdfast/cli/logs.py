@@ -14,7 +14,7 @@ from holdfast.cli.log_call import Call, Inbox
 from holdfast.cli.log_lines import LogLines, Manner
 from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Failed, HoldfastError, Invalid, NotPermitted, Unreachable
+from holdfast.errors import INTERRUPTED, Failed, HoldfastError, Invalid, NotPermitted, Unreachable
 from holdfast.model import duration, ssh_key
 from holdfast.model.ids import is_name
 from holdfast.model.order import NAMESPACE, SignedOrder
@@ -81,7 +81,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         listening.begin()
         listening.print_all()
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     finally:
         listening.close()
     return _ended(listening.inbox.left, box)

@@ -8,7 +8,7 @@ from holdfast.cli import flags
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.tools import Caller, Toolbox
 from holdfast.cli.verbs import ALIASES, LATER, LATER_PAIRS, VERBS, nouns
-from holdfast.errors import Failed, HoldfastError, Invalid, NotPermitted
+from holdfast.errors import INTERRUPTED, Failed, HoldfastError, Invalid, NotPermitted
 
 
 def run(argv: Sequence[str], box: Toolbox) -> int:
@@ -36,7 +36,7 @@ def run(argv: Sequence[str], box: Toolbox) -> int:
         return said.exit_code
     except KeyboardInterrupt:
         terminal.remark("Interrupted.")
-        return 130
+        return INTERRUPTED
 
 
 def _run_verb(verb: str, rest: list[str], box: Toolbox) -> int:

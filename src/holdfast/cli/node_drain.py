@@ -9,7 +9,7 @@ from holdfast.cli import saved_plan, session, show_plan
 from holdfast.cli.commit_plan import DETACH, carry_out
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Conflict, SignatureRequired
+from holdfast.errors import SignatureRequired
 from holdfast.model.applied import Applied
 from holdfast.model.plan import Plan
 from holdfast.planning.drain import plan_drain
@@ -38,9 +38,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     current = session.begin(args, box)
     if current.applied is None or current.hub is None:
-        raise Conflict(
-            "nothing has been applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied"
-        )
+        raise session.nothing_applied(current.target)
     name = args.node.removeprefix("node.")
     found = plan_drain(name, current.applied, current.hub.observations(), args.undo)
     if args.out:

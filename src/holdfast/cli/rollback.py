@@ -41,9 +41,7 @@ def declare(parser: Parser) -> None:
 def run(args: Namespace, box: Toolbox) -> int:
     current = session.begin(args, box)
     if current.applied is None or current.hub is None:
-        raise Conflict(
-            "nothing has been applied yet", remedy="holdfast apply makes the first revision", code="nothing_applied"
-        )
+        raise session.nothing_applied(current.target)
     number, table = _target(current.hub, current.applied, args.number)
     box.terminal.remark(f"Rolling back to the content of revision {number}.")
     found = _plan(table, current.applied)

@@ -16,7 +16,7 @@ from holdfast.declared.load import load
 from holdfast.declared.problem import Problems
 from holdfast.declared.sources import FILE_BYTES_MAX
 from holdfast.declared.without_effect import Use
-from holdfast.errors import Invalid
+from holdfast.errors import Conflict, Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet
 from holdfast.model.plan import Plan
@@ -59,6 +59,14 @@ def begin(args: Namespace, box: Toolbox, secrets_may_lack: bool = False) -> Sess
     memory = heads(args, box)
     applied = memory.check(hub, adopt=getattr(args, "adopt", False))
     return Session(fleet, hub, target, memory, applied)
+
+
+def nothing_applied(target: str) -> Conflict:
+    return Conflict(
+        f"nothing has been applied yet ({target})",
+        remedy="holdfast apply makes the first revision",
+        code="nothing_applied",
+    )
 
 
 def inputs(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> Inputs:

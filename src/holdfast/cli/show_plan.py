@@ -40,7 +40,7 @@ def text(plan: Plan, terminal: Terminal, verbose: bool = False, allowed: int | N
 def _change_lines(change: Change, terminal: Terminal, width: int, details: "_Details", verbose: bool) -> list[str]:
     mark = terminal.paint(STYLE[change.kind], SIGN[change.kind])
     why = terminal.paint("dim", f"  ({_line(change.why)})") if change.why else ""
-    lines = [f"  {mark} {_line(change.address):<{width}}  {change.kind}{_where(change)}{why}"]
+    lines = [f"  {mark} {_line(change.address):<{width}}  {_verb(change)}{_where(change)}{why}"]
     if change.kind == "create":
         lines += [f"      {line}" for line in details.created(change.address, verbose)]
     lines += [f"      {_field(field, terminal)}" for field in change.fields]
@@ -55,13 +55,20 @@ def _change_lines(change: Change, terminal: Terminal, width: int, details: "_Det
     return lines
 
 
+def _verb(change: Change) -> str:
+    """The kind `destroy` means that data is detached. An apply deletes none, so the text does not say "destroy"."""
+    if change.kind != "destroy":
+        return change.kind
+    return "retire" if change.removes else "update"
+
+
 def _where(change: Change) -> str:
     node = _line(change.node)
     if change.moved_from:
         return f" {_line(change.moved_from)} → {node}"
     if not node:
         return ""
-    return f" from {node}" if change.kind == "retire" else f" on {node}"
+    return f" from {node}" if change.removes else f" on {node}"
 
 
 def _field(field: FieldChange, terminal: Terminal) -> str:
@@ -148,7 +155,7 @@ def _short(image: str) -> str:
 def summary(plan: Plan) -> str:
     counts: dict[str, int] = {}
     for change in plan.changes:
-        counts[change.kind] = counts.get(change.kind, 0) + 1
+        counts[_verb(change)] = counts.get(_verb(change), 0) + 1
     said = ", ".join(f"{count} to {kind}" for kind, count in counts.items())
     nodes = plan.nodes_touched
     shown = _names(nodes[:6]) + (" …" if len(nodes) > 6 else "")

@@ -40,29 +40,26 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 def _service(one: Observed) -> dict[str, Any]:
     """Every key, also if empty: scripts rely on them."""
-    return {
-        "service": one.service,
-        "node": one.node,
-        "phase": one.phase,
-        "step": one.step,
-        "code": one.code,
-        "message": one.message,
-        "remedy": one.remedy,
-        "steps": _steps(one.steps),
-    }
+    return {"service": one.service, "node": one.node, **_progress(one)}
 
 
 def _edge(one: EdgeObserved) -> dict[str, Any]:
     return {
         "hostname": one.hostname,
         "edge": one.edge,
+        **_progress(one),
+        "expires": rfc3339(one.expires_s) if one.expires_s else None,
+    }
+
+
+def _progress(one: Observed | EdgeObserved) -> dict[str, Any]:
+    return {
         "phase": one.phase,
         "step": one.step,
         "code": one.code,
         "message": one.message,
         "remedy": one.remedy,
         "steps": _steps(one.steps),
-        "expires": rfc3339(one.expires_s) if one.expires_s else None,
     }
 
 

@@ -155,8 +155,8 @@ These keys, values and directories have no effect yet. Holdfast reports each of 
 - *refused if new*: `holdfast plan` and `holdfast apply` end with exit code 2 and name the line, unless the applied
   revision has the same key with the same value. Then they warn, and the revision is compiled to the same bytes. A value
   that equals the default declares nothing. `rollback`, `history` and agents never refuse a revision for such a key.
-  `holdfast validate` does not read the applied revision, so it warns.
-- *warned about*: `plan`, `apply` and `validate` warn.
+  `holdfast validate` and `holdfast hub run --config` do not read an applied revision, so they warn.
+- *warned about*: `plan`, `apply`, `validate` and `hub run --config` warn.
 
 `protect = "backup"` is a decision that a later release will carry out. **Nothing is archived yet**: each volume has one
 copy, on its node. `plan` and `validate` warn once per fleet, and `holdfast status` lists the volumes that nothing

@@ -48,13 +48,12 @@ class Judged(Struct, frozen=True):
     warned: tuple[Use, ...]
 
     def warnings(self) -> tuple[str, ...]:
-        """One sentence per row of the table, whatever the number of places."""
-        return _sentences(self.warned)
+        return tuple(f"{what}; {remedy}" for what, remedy in by_row(self.warned))
 
 
 def remarks(judged: Judged) -> tuple[str, ...]:
     """All of them as warnings, for a caller that does not know the applied revision."""
-    new = tuple(f"{sentence} (holdfast plan refuses it if it is new)" for sentence in _sentences(judged.refused))
+    new = (f"{what}; {remedy} (holdfast plan refuses it if it is new)" for what, remedy in by_row(judged.refused))
     return (*new, *judged.warnings())
 
 
@@ -107,18 +106,16 @@ def as_written(path: Iterable[str], document: Any) -> Path:
     return written
 
 
-def _sentences(uses: Sequence[Use]) -> tuple[str, ...]:
-    by_row: dict[Row, list[Use]] = {}
+def by_row(uses: Sequence[Use]) -> Iterator[tuple[str, str]]:
+    """Reason with places, and remedy: once per row of the table, whatever the number of places."""
+    found: dict[Row, list[Use]] = {}
     for use in uses:
-        by_row.setdefault(use.row, []).append(use)
-    return tuple(_sentence(TABLE[row], found) for row, found in by_row.items())
-
-
-def _sentence(row: Later, uses: Sequence[Use]) -> str:
-    places = [str(use) for use in uses[:PLACES_MAX]]
-    if len(uses) > PLACES_MAX:
-        places.append(f"{len(uses) - PLACES_MAX} more")
-    return f"{row.reason} ({', '.join(places)}); {row.remedy}"
+        found.setdefault(use.row, []).append(use)
+    for row, places in found.items():
+        named = [str(use) for use in places[:PLACES_MAX]]
+        if len(places) > PLACES_MAX:
+            named.append(f"{len(places) - PLACES_MAX} more")
+        yield f"{TABLE[row].reason} ({', '.join(named)})", TABLE[row].remedy
 
 
 def _declared(fleet: Fleet) -> dict[str, list[Use]]:

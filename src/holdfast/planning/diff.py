@@ -31,7 +31,7 @@ def changes(
 ) -> tuple[Change, ...]:
     """`old` and `new` return contents by digest. Order: created and changed addresses, then removed ones.
 
-    Without `detailed` the fields and the blast radius stay empty: a check shows them to no one.
+    Without `detailed` the fields and the blast radius stay empty: a check does not show them.
     """
     found = [
         _changed(address, before, after, old, new, placed.get(address, NOWHERE))

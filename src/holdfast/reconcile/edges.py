@@ -173,5 +173,6 @@ def dns_complaint(wanted: EdgeRoute, found: Collection[str]) -> str | None:
     """The internal name must resolve to the node that the revision names, and to no other (M-25, D-27)."""
     if set(found) == {wanted.address}:
         return None
-    leads = f"resolves to {', '.join(sorted(found))}" if found else "is not known"
-    return f"{wanted.backend} {leads}; the revision has {wanted.address}"
+    if not found:
+        return f"DNS does not resolve {wanted.backend} yet (usual during a first deploy)"
+    return f"{wanted.backend} resolves to {', '.join(sorted(found))}; the revision has {wanted.address}"

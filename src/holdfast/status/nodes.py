@@ -39,14 +39,14 @@ def _doubt(name: str, one: VerifiedReport) -> StatusFinding | None:
     age_s = round(one.age_s, 3)
     if one.withheld_s:
         text = (
-            f"the hub says it heard {name} {aged(one.view.age_s or 0.0)} ago, but the newest pulse it shows was signed "
-            f"{aged(one.age_s)} ago: it holds pulses back, or the clock of {name} is wrong"
+            f"the hub reports contact with {name} {aged(one.view.age_s or 0.0)} ago, but the newest pulse it shows was "
+            f"signed {aged(one.age_s)} ago: it holds pulses back, or the clock of {name} is wrong"
         )
         return StatusFinding("word_withheld", "warning", text, compare, f"node.{name}", age_s)
     if one.is_old:
         text = (
             f"the hub calls {name} healthy, but the newest pulse of {name} it shows was signed {aged(one.age_s)} ago: "
-            f"{name} is dead, the hub holds pulses back, or a clock is wrong"
+            f"{name} is down, the hub holds pulses back, or a clock is wrong"
         )
         return StatusFinding("word_old", "warning", text, compare, f"node.{name}", age_s)
     if one.view.pulse is not None and not one.verified:

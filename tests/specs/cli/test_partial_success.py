@@ -3,6 +3,7 @@
 import io
 import json
 from argparse import Namespace
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -20,13 +21,15 @@ from tests.fleets.build import small_fleet
 HEAD = Head(7, "7" * 64)
 
 
-def reported(got: Receipts, as_json: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
+def reported(
+    got: Receipts | Callable[..., Outcome], as_json: bool, monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, str, str]:
     """Exit code, what was printed, and what was complained about."""
     said = io.StringIO()
     box = cast(
         Toolbox, Namespace(terminal=Terminal(said, said, io.StringIO(), environ_no_colour=True), hub=lambda t: t)
     )
-    monkeypatch.setattr(outcome, "wait", lambda *_: Outcome(got))
+    monkeypatch.setattr(outcome, "wait", (lambda *_: Outcome(got)) if isinstance(got, Receipts) else got)
     args = Namespace(json=as_json, detach=False)
     try:
         code = commit_plan.report(HEAD, plan(small_fleet(), None), None, "https://hub", args, box)
@@ -45,6 +48,17 @@ def test_some_nodes_accepted_and_one_did_not(as_json: bool, monkeypatch: pytest.
         assert json.loads(said)["receipts"] == found
     else:
         assert "Confirmed by w1, w2." in said and "w9" in said
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_an_interrupt_while_waiting_says_that_the_revision_is_applied(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> Outcome:
+        raise KeyboardInterrupt
+
+    code, said, _ = reported(interrupted, as_json, monkeypatch)
+    assert code == 130 and "Revision 7 is applied; its rollout continues." in said
 
 
 @pytest.mark.parametrize("got", [Receipts(("w1",)), Receipts(), Receipts((), (), ("w1",))])

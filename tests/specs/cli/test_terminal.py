@@ -51,6 +51,15 @@ def test_values_in_a_plan_are_shown_harmlessly(before: str | None) -> None:
     assert not CONTROLS & set(text)
 
 
+@pytest.mark.parametrize(("removes", "verb"), [(False, "update on w1"), (True, "retire from w1")])
+def test_a_plan_that_detaches_data_does_not_say_that_it_destroys_it(removes: bool, verb: str) -> None:
+    """The kind is `destroy` in --json; an apply deletes no data."""
+    change = Change("service.x", "destroy", "w1", "destroy", "", removes=removes)
+    text = show_plan.text(Plan(NO_HEAD, (change,), "destroy", None), terminal()[0])
+    assert f"! service.x  {verb}" in text and f"Plan: 1 to {verb.split()[0]}." in text
+    assert "to destroy" not in text and show_plan.change_document(change)["kind"] == "destroy"
+
+
 def hostile_change(kind: ChangeKind, said: str) -> Change:
     return Change(
         f"service.{said}",

@@ -3,6 +3,7 @@
 import ast
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct, inspect
 
@@ -149,6 +150,21 @@ EFFECTS: dict[str, dict[str, str]] = {
         "post_deploy": "test_hooks_run_once_in_the_new_image_and_a_failing_one_stops_the_rollout",
     },
 }
+# The values of keys with a fixed list: the tests above show them all. A new value is added here with its test.
+VALUES: dict[Key, set[str]] = {
+    ("Operator", "grade"): {"apply", "destroy", "root"},
+    ("Node", "roles"): {"hub", "worker", "edge"},
+    ("Node", "link"): {"poll", "dial"},
+    ("Node", "reconcile"): {"converge", "observe"},
+    ("Node", "orphans"): {"report", "stop", "remove"},
+    ("Node", "proxy"): {"internal", "public", "none"},
+    ("Dns", "driver"): {"dnsmasq", "none"},
+    ("Service", "tier"): {"core", "worker"},
+    ("Component", "update"): {"rolling", "recreate"},
+    ("Route", "mode"): {"l4", "l7"},
+    ("Route", "protocol"): {"http1", "h2c"},
+    ("Health", "type"): {"http", "tcp", "grpc", "exec"},
+}
 WITH_EFFECT: dict[Key, str] = {(table, key): test for table, keys in EFFECTS.items() for key, test in keys.items()}
 
 
@@ -156,11 +172,30 @@ def is_idle(table: str, field: inspect.Field) -> bool:
     """Whether every value but the default is in the table of keys without an effect."""
     if later.of_key(table, field.encode_name) is not None:
         return True
-    kind = plain(field.type)
-    others = (
-        [value for value in kind.values if value != field.default] if isinstance(kind, inspect.LiteralType) else [""]
-    )
+    values = values_of(field)
+    others = [value for value in values if value != field.default] if values else [""]
     return all(later.of_value(table, field.encode_name, value) is not None for value in others)
+
+
+def values_of(field: inspect.Field) -> list[str]:
+    """The values that a key can have, or each element of its list; [] if they are not enumerated."""
+    kind = plain(field.type)
+    kind = plain(kind.item_type) if isinstance(kind, inspect.VarTupleType) else kind
+    return [str(value) for value in kind.values] if isinstance(kind, inspect.LiteralType) else []
+
+
+def values_without(tables: dict[type, inspect.StructType], shown: dict[Key, set[str]]) -> list[tuple[str, str, str]]:
+    """Values of keys with an effect that are neither listed as shown nor stand in the table."""
+    return [
+        (cls.__name__, field.encode_name, value)
+        for cls, kind in tables.items()
+        if cls not in below_idle_keys()
+        for field in kind.fields
+        if not is_idle(cls.__name__, field)
+        for value in values_of(field)
+        if value not in shown.get((cls.__name__, field.encode_name), ())
+        and later.of_value(cls.__name__, field.encode_name, value) is None
+    ]
 
 
 def keys_without(tables: dict[type, inspect.StructType], shown: dict[Key, str]) -> list[Key]:
@@ -189,6 +224,10 @@ def test_every_key_has_an_effect_that_a_test_shows_or_is_in_the_table() -> None:
     assert keys_without(TABLES, WITH_EFFECT) == [], "name a test in EFFECTS, or write a row in declared/later.py"
 
 
+def test_every_value_has_an_effect_that_a_test_shows_or_is_in_the_table() -> None:
+    assert values_without(TABLES, VALUES) == [], "write the value in VALUES, or a row in declared/later.py"
+
+
 def test_no_key_is_both_with_and_without_an_effect_and_none_is_unknown() -> None:
     idle = {
         (cls.__name__, field.encode_name)
@@ -206,12 +245,14 @@ def test_every_named_test_exists() -> None:
 
 
 class _New(Struct):
-    """A table as a later release might have it: one key is new."""
+    """A table as a later release might have it: two keys are new."""
 
     colour: str = ""
+    shape: Literal["round", "flat"] = "round"
 
 
-def test_a_new_key_without_an_entry_is_found() -> None:
+def test_a_new_key_or_value_without_an_entry_is_found() -> None:
     kind = inspect.type_info(_New)
     assert isinstance(kind, inspect.StructType)
-    assert keys_without({_New: kind}, WITH_EFFECT) == [("_New", "colour")]
+    assert keys_without({_New: kind}, WITH_EFFECT) == [("_New", "colour"), ("_New", "shape")]
+    assert values_without({_New: kind}, {("_New", "shape"): {"round"}}) == [("_New", "shape", "flat")]

@@ -107,13 +107,16 @@ def test_data_is_never_moved_by_a_plan(one: Fleet, other: Fleet) -> None:
 
 
 def test_every_kind_of_change_is_told_apart() -> None:
-    before = after(plan(fleet(a=service(), b=service(), c=service(node="w1"), d=service()), None))
-    step = plan(fleet(a=service(), b=service(active=False), c=service(node="w2"), e=service()), before)
+    before = after(
+        plan(fleet(a=service(), b=service(), c=service(node="w1"), d=service(), f=service(volumes=DATA)), None)
+    )
+    step = plan(fleet(a=service(), b=service(active=False), c=service(node="w2"), e=service(), f=service()), before)
     assert kinds(step) == {
         "service.b": "update",
         "service.c": "move",
         "service.d": "retire",
         "service.e": "create",
+        "service.f": "destroy",
     }
     assert [change.address for change in step.removals] == ["service.d"]
     moved = next(change for change in step.changes if change.kind == "move")

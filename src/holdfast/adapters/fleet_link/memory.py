@@ -19,7 +19,7 @@ class Counter(Protocol):
 
 
 class MemoryFleetLink:
-    """`counter` is asked anew for every call, as a hub that restarted is another object."""
+    """`counter` is called for every request, as a hub that restarted is another object."""
 
     def __init__(self, counter: Callable[[], Awaitable[Counter]]) -> None:
         self._counter = counter

@@ -64,7 +64,9 @@ async def _dialled(
     except ConnectionRefusedError:
         return _Outcome(Shown(trouble=f"connection refused: nothing listens on {where}"))
     except ConnectionError:
-        return _Outcome(Shown(trouble=f"{where} closed the connection during the TLS handshake for {name}"))
+        return _Outcome(
+            Shown(trouble=f"{where} does not serve {name} yet: it closed the connection during the TLS handshake")
+        )
     except (OSError, ValueError) as trouble:
         return _Outcome(Shown(trouble=f"cannot reach {where}: {getattr(trouble, 'strerror', '') or trouble}"))
     finally:

@@ -28,6 +28,7 @@ _URL = re.compile(
 )
 _PORT = 443
 
+REMEDY = "check --hub, and that the hub runs there: holdfast hub run; then try again"
 UNKNOWN = (
     "holdfast history shows whether it arrived; repeating it is safe: a revision is never committed twice; "
     "else check --hub, and that the hub runs there"
@@ -127,8 +128,7 @@ class Asking:
             return self._through(line, method, target, body, deadline_s)
         except (OSError, Garbled) as trouble:
             self.close()
-            unknown = body is not None and not isinstance(trouble, NotReached)
-            raise self._unreachable(_reason(trouble), UNKNOWN if unknown else "") from trouble
+            raise self._failed(trouble, is_write=body is not None) from trouble
 
     # ---- a stream
 
@@ -152,7 +152,7 @@ class Asking:
         except (OSError, Garbled) as trouble:
             if line is not None:
                 line.close()
-            raise self._unreachable(_reason(trouble)) from trouble
+            raise self._failed(trouble) from trouble
         if answer is None:
             return line.taken()
         line.close()
@@ -166,15 +166,15 @@ class Asking:
             self.close()
         return answer
 
-    def _unreachable(self, why: str, remedy: str = "") -> Unreachable:
+    def _failed(self, trouble: OSError | Garbled, is_write: bool = False) -> Unreachable:
+        if isinstance(trouble, NotReached):
+            return self._unreachable(str(trouble), said="cannot reach")
+        why = "it took too long" if isinstance(trouble, TimeoutError) else getattr(trouble, "strerror", "") or trouble
+        return self._unreachable(str(why), UNKNOWN if is_write else REMEDY)
+
+    def _unreachable(self, why: str, remedy: str = REMEDY, said: str = "no valid answer from") -> Unreachable:
         return Unreachable(
-            f"no valid answer from the hub at {self._url}: {why}",
-            remedy=remedy or "check --hub, and that the hub runs there: holdfast hub run; then try again",
+            f"{said} the hub at {self._url}: {why}",
+            remedy=remedy,
             code="unreachable",
         )
-
-
-def _reason(trouble: Exception) -> str:
-    if isinstance(trouble, TimeoutError) and not isinstance(trouble, NotReached):
-        return "it took too long"
-    return str(getattr(trouble, "strerror", "") or trouble)

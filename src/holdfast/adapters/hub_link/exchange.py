@@ -31,8 +31,8 @@ class Garbled(Exception):
     """The answer is not HTTP, or is longer than allowed."""
 
 
-class NotReached(TimeoutError):
-    """No answer at all, so the request did not arrive either."""
+class NotReached(OSError):
+    """There is no connection, so the request did not arrive either."""
 
 
 class Answer(Struct, frozen=True):
@@ -170,8 +170,12 @@ def connect(host: str, port: int, hub_key: str, deadline_s: float, now_s: float)
 
 def _dialled(host: str, port: int, deadline_s: float) -> socket.socket:
     """The first address of this name that answers, all of them within the one deadline."""
-    trouble: OSError = ConnectionRefusedError("the name has no address")
-    for _, _, _, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    trouble = NotReached("the name has no address")
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as failed:
+        raise NotReached(failed.strerror or str(failed)) from failed
+    for _, _, _, _, place in places:
         try:
             return socket.create_connection((str(place[0]), port), min(CONNECT_S, _left_s(deadline_s)))
         except TimeoutError:
@@ -180,7 +184,7 @@ def _dialled(host: str, port: int, deadline_s: float) -> socket.socket:
                 "drops what is sent to it"
             )
         except OSError as failed:
-            trouble = failed
+            trouble = NotReached(failed.strerror or str(failed))
     raise trouble
 
 

@@ -62,7 +62,7 @@ class TlsTalk:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def _fed(self, at_most_s: float) -> bool:
-        """False: nothing came in time. Whoever is gone says nothing more."""
+        """False: nothing came in time. The peer may be gone."""
         try:
             self._sock.settimeout(max(at_most_s, 0.001))
             piece = self._sock.recv(PIECE_BYTES)

@@ -43,7 +43,7 @@ class Inner:
         except ssl.SSLError as trouble:
             raise _forged(self._whose, _reason(trouble)) from None
         if self._tls.selected_alpn_protocol() != PROTOCOL:
-            raise _forged(self._whose, "it does not speak about streams")
+            raise _forged(self._whose, "it does not offer the protocol of log streams")
         return True
 
     def shown(self) -> bytes:
@@ -76,7 +76,7 @@ class Inner:
 
 
 def node_end(shown: Issued, caller: bytes) -> Inner:
-    """The node's: whoever does not hold the key of exactly this certificate gets nothing."""
+    """The node's end: a caller without the key of exactly this certificate gets nothing."""
     context = server_context(shown.chain, shown.private)
     context.verify_mode = ssl.CERT_REQUIRED
     context.set_alpn_protocols([PROTOCOL])

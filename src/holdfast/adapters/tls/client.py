@@ -1,7 +1,7 @@
-"""How a client of ours calls: TLS 1.3 only, and a handshake that fails unless the one who answers is proven.
+"""TLS contexts of clients: TLS 1.3 only, and the handshake fails unless the peer proves its identity.
 
-The proof is part of the handshake itself, not something to remember after it: whoever writes through a context made
-here, be it a plain socket, asyncio or uvloop, cannot write a byte to anybody else.
+The proof is part of the handshake, so a caller cannot forget it: through a context made here, neither a plain socket
+nor asyncio nor uvloop writes a byte to another peer.
 """
 
 import socket
@@ -16,7 +16,7 @@ Judge = Callable[[bytes | None], None]
 
 
 class WrongHub(Unreachable):
-    """Somebody answered, and it is not our hub. Loops go on trying; a command ends as with anything forged."""
+    """The peer that answered is not our hub. Loops try again; a command ends as after a forged answer."""
 
     code = "wrong_hub"
     exit_code = 7
@@ -134,7 +134,7 @@ def wrong(host: str, why: str) -> WrongHub:
 
 
 def unpinned(host: str, why: str) -> WrongHub:
-    """No key to compare with: whoever asks has to be given one first."""
+    """There is no pinned key to compare with; the caller needs one first."""
     return WrongHub(
         f"what answers at {host} is not proven to be the hub: {why}, and no key of it is pinned; "
         "nothing was sent to it",

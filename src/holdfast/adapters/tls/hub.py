@@ -1,4 +1,4 @@
-"""What a hub shows in a handshake: a certificate of its own key, kept in a file, made anew in good time."""
+"""What a hub shows in a handshake: a certificate of its own key, kept in a file, renewed before it expires."""
 
 import ipaddress
 import os
@@ -61,7 +61,7 @@ class HubTls:
         return chain, x509.facts(chain)
 
     def _kept(self) -> tuple[bytes, CertificateFacts] | None:
-        """What cannot be read or belongs to another key is made anew: only the key is worth keeping."""
+        """A certificate that cannot be read or belongs to another key is made again: only the key must be kept."""
         content = self._disk.read(self._path, FILE_BYTES_MAX) if self._path else None
         if content is None:
             return None

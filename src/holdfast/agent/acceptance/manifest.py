@@ -39,13 +39,13 @@ def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
     for kind, held in (("service", manifest.services), ("service", manifest.standby), *places):
         for address in held:
             if not _is(address, kind):
-                raise _misshapen(f"{address[:60]!r} stands where a {kind} belongs")
+                raise _misshapen(f"{address[:60]!r} is in the list of {kind} resources")
     for address in manifest.more:
         if kind_of(address) not in _MORE or not _is(address, kind_of(address)):
             raise _misshapen(f"{address[:60]!r} is of a kind that this release does not know there")
     for address in manifest.retired:
         if not _is(address, kind_of(address)) or kind_of(address) not in _BURIED:
-            raise _misshapen(f"{address[:60]!r} stands where something removed belongs")
+            raise _misshapen(f"{address[:60]!r} is in the list of removed resources")
     for address, placed in manifest.services.items():
         if placed.node != node:
             raise _misshapen(f"{address} is placed on another node")

@@ -129,7 +129,7 @@ def _mixed(old: Mapping[str, Entry], after: NodeManifest, parked: Mapping[str, P
         if address not in old:
             raise NoGround(
                 f"{address} is not signed well enough to begin with: {parked[address].reason}",
-                remedy=f"a new token vouches for what is applied now: holdfast node invite {after.node} --replace",
+                remedy=f"make a token that pins what is applied now: holdfast node invite {after.node} --replace",
                 code="not_vouched",
             )
         return old[address]

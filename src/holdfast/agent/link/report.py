@@ -96,7 +96,7 @@ class Reporter:
         self.content = b""
         self.digest = ""
         self.acts: Mapping[str, Act] = {
-            "ping": Act(self._ping, "compensate", "the hub that asked has gone on"),
+            "ping": Act(self._ping, "compensate", "the hub no longer waits for the answer"),
             "check-in": Act(self._check_in, "compensate", "every start sends a report"),
         }
 

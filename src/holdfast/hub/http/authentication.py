@@ -92,7 +92,7 @@ class Authentication:
         signed = http_signature.INPUT in headers or http_signature.SIGNATURE in headers
         if signed and AUTHORIZATION in headers:
             raise Unauthenticated(
-                "the request is refused: it brings a signature and a token, and it is not clear whose it is",
+                "the request is refused: it has both a signature and a token",
                 remedy="send one of the two",
             )
         if AUTHORIZATION in headers:
@@ -115,9 +115,9 @@ class Authentication:
         admitted = self._nonces.admit(parsed.line, parsed.nonce, parsed.replayable_until_s)
         if not await asyncio.wrap_future(admitted):
             raise Unauthenticated(
-                "the request is refused: it was made before, and every request counts once",
-                remedy="repeat the command, which signs a new request; if no one ran it, a recorded one was sent: "
-                "holdfast audit shows from where",
+                "the request is refused: this request was received before, and each request is valid once",
+                remedy="repeat the command, which signs a new request; if you did not run it, a recorded request was "
+                "sent again: holdfast audit shows from where",
                 code="replayed",
             )
 

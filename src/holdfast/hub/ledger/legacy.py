@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from holdfast import __version__
+from holdfast.declared import without_effect
 from holdfast.errors import Conflict, Invalid
 from holdfast.model.fleet import Fleet
 from holdfast.model.hub_status import HubStatus, StatusFinding
@@ -58,6 +59,14 @@ class LegacySource:
             "storage": fleet.storage,
         }
         self.trust = of(fleet.operators, fleet.thresholds)  # declared, not signed: who may read here
+        judged = without_effect.judge(fleet, None)
+        self._findings = (
+            StatusFinding("legacy_source", "warning", "this hub serves a fleet directory without signatures", MIGRATE),
+            *(
+                StatusFinding("without_effect", "warning", what, remedy)
+                for what, remedy in without_effect.by_row((*judged.refused, *judged.warned))
+            ),
+        )
         self._resources = {"fleet": 1, "trust": 1} | {kind: len(found) for kind, found in kinds.items() if found}
 
     def applied(self) -> None:
@@ -87,10 +96,7 @@ class LegacySource:
         _refuse()
 
     def status(self) -> HubStatus:
-        unsigned = StatusFinding(
-            "legacy_source", "warning", "this hub serves a fleet directory without signatures", MIGRATE
-        )
-        return HubStatus(__version__, "config", "", NO_HEAD, NO_HEAD, dict(self._resources), (), (unsigned,))
+        return HubStatus(__version__, "config", "", NO_HEAD, NO_HEAD, dict(self._resources), (), self._findings)
 
 
 def _refuse() -> NoReturn:

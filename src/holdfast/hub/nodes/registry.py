@@ -141,7 +141,7 @@ class Registry:
         """`name` is what the key proves."""
         if asserted != name:
             raise NotPermitted(
-                f"this key is {name}, so it cannot speak for {asserted[:60]!r}",
+                f"this key is of {name}, so it cannot act as {asserted[:60]!r}",
                 remedy="every node uses its own key: holdfast node list",
                 code="name_mismatch",
             )

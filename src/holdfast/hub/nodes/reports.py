@@ -73,8 +73,8 @@ def take_pulse(member: Member, signed: SignedPulse, fleet: str) -> None:
         raise _unreadable(f"the pulse cannot be read: {trouble}") from trouble
     if pulse.node != member.name or pulse.fleet != fleet:
         raise NotPermitted(
-            f"the pulse speaks for {pulse.node[:60]!r}, the key is {member.name}",
-            remedy="every node speaks for itself: holdfast node list",
+            f"the pulse is of {pulse.node[:60]!r}, but the key is of {member.name}",
+            remedy="every node reports only about itself: holdfast node list",
             code="name_mismatch",
         )
     if pulse.sequence < member.newest.sequence and pulse.at_s < member.newest.at_s:
@@ -111,8 +111,8 @@ def _note_report(member: Member, content: bytes) -> None:
         raise _unreadable(f"the report cannot be read: {trouble}") from trouble
     if report.node != member.name:
         raise NotPermitted(
-            f"the report speaks for {report.node[:60]!r}, the key is {member.name}",
-            remedy="every node speaks for itself: holdfast node list",
+            f"the report is of {report.node[:60]!r}, but the key is of {member.name}",
+            remedy="every node reports only about itself: holdfast node list",
             code="name_mismatch",
         )
     member.report, member.report_bytes, member.report_digest = report, content, canonical.digest(content)

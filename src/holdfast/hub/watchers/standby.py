@@ -195,11 +195,11 @@ class Standby:
             if node:
                 named = self._named[address] = StandIn(node, self._time.now_s())
                 put[keys.standby(address)] = msgspec.json.encode(named)
-                log.warning("%s stands in for the silent home of %s", node, address)
+                log.warning("%s runs %s while its own node is silent", node, address)
             else:
                 del self._named[address]
                 delete.append(keys.standby(address))
-                log.info("no node stands in for %s any more", address)
+                log.info("no other node runs %s any more", address)
         if put or delete:
             try:
                 noted(self._store.submit(Transaction(expect={}, put=put, delete=delete)))

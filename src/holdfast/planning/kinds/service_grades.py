@@ -50,7 +50,7 @@ def service_demands(before: Service, after: Service, name: str = "") -> Iterator
 
 def volume_demands(label: str, old: Volume | str, new: Volume | str | None) -> Iterator[Demand]:
     if new is None:
-        yield destroy(f"drops, renames or moves {label}", gives_up_data=True)
+        yield destroy(f"detaches {label}; its data stays on the node", gives_up_data=True)
     elif isinstance(old, Volume) and isinstance(new, Volume):
         if old.path != new.path:
             yield destroy(f"moves {label} to another path ({old.path} → {new.path})")

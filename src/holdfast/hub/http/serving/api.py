@@ -60,7 +60,7 @@ class Api:
         except HoldfastError as trouble:
             return self._failures.response(request, trouble)
         except ConnectionError:
-            raise  # the caller is gone, so there is no one to answer
+            raise  # the caller is gone, so no answer is sent
         except Exception:
             return self._failures.unforeseen(request)
 
