@@ -51,5 +51,10 @@ def test_a_part_of_the_bench_ends_well_and_prints_its_figures(name: str, runs: M
 
 def test_a_checkout_is_compared_with_itself() -> None:
     done = run("bench/compare.py", str(ROOT), str(ROOT), "--rounds", "2", "--only", "starts")
-    assert done.returncode in (0, 1), done.stderr  # 1: a figure is worse, which two rounds on a busy machine may say
-    assert "holdfast --version" in done.stdout
+    *table, document = done.stdout.splitlines()
+    figures = json.loads(document)["figures"]
+    assert done.returncode == any(figure["worse"] for figure in figures), done.stderr  # a busy machine may say "worse"
+    for figure in figures:
+        assert len(figure["old"]) == len(figure["new"]) == 2
+        assert any(line.startswith(f"| {figure['name']} ") for line in table)
+    assert "holdfast --version" in {figure["name"] for figure in figures}
