@@ -189,7 +189,10 @@ def test_proofs_have_one_maker() -> None:
         "Discardable": "gate/copies.py",
         "Servable": "trust/servable.py",
     }
-    for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in makers:
-                assert str(path.relative_to(SRC)) == makers[node.func.id]
+    found = {
+        (name, str(path.relative_to(SRC)))
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and (name := ast.unparse(node.func).rpartition(".")[2]) in makers
+    }
+    assert found == set(makers.items())
