@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.measurements import PARTS
+from tests.fleets.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 TOGETHER = 3  # most of a part's time is waiting for containers and connections
@@ -24,10 +26,17 @@ Done = subprocess.CompletedProcess[str]
 
 
 def run(*words: str) -> Done:
+    """A part that takes too long is interrupted and not killed, so that it takes its lab down."""
+    pipe = subprocess.PIPE
     command = [sys.executable, *words]
-    return subprocess.run(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PART_S_MAX
-    )
+    part = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+    try:
+        out, err = part.communicate(timeout=PART_S_MAX)
+    except subprocess.TimeoutExpired:
+        part.send_signal(signal.SIGINT)
+        part.communicate(timeout=PATIENCE_S)
+        raise
+    return subprocess.CompletedProcess(command, part.returncode, out, err)
 
 
 @pytest.fixture(scope="module")
