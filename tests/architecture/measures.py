@@ -41,11 +41,13 @@ def imported(tree: ast.AST) -> set[str]:
     """Modules of this code base that a module imports, at the top, inside a function or for types only."""
     found: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "holdfast":
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 found.add(inner if is_module(inner) else node.module)
-    return found - {"holdfast"}
+    return {name for name in found if name.startswith("holdfast.")}
 
 
 def annotation_names(node: ast.expr | None) -> set[str]:

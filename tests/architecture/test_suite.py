@@ -37,6 +37,7 @@ def soak(folder: Path) -> tuple[int, str]:
 def test_an_interrupted_soak_goes_on_and_another_source_begins_again(tmp_path: Path) -> None:
     (tmp_path / "test_long.py").write_text(TESTS)
     (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / ".gitignore").write_text("build\nrepaired\n__pycache__\n")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.test"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
         subprocess.run([*git, *words], cwd=tmp_path, check=True)
@@ -45,6 +46,8 @@ def test_an_interrupted_soak_goes_on_and_another_source_begins_again(tmp_path: P
     assert soak(tmp_path) == (0, "1 passed, 2 deselected")
     assert soak(tmp_path) == (0, "3 deselected")
     (tmp_path / "test_long.py").write_text(TESTS + "def test_d(): pass\n")
+    assert soak(tmp_path) == (0, "4 passed")
+    (tmp_path / "new.py").write_text("this file is not in git yet")
     assert soak(tmp_path) == (0, "4 passed")
 
 

@@ -72,7 +72,7 @@ class DnsmasqScene:
         self.serving = Serving(own_address(), ZONE, upstream)
 
     def reply(self, name: str, kind: str = "A") -> dns.message.Message:
-        return dns.query.udp(dns.message.make_query(name, kind), self.serving.address, timeout=5)
+        return dns.query.udp(dns.message.make_query(name, kind), self.serving.address, timeout=60)
 
     def answer(self, name: str) -> str:
         found = [data.to_text() for record in self.reply(name).answer for data in record]
@@ -506,8 +506,8 @@ from holdfast.adapters.name_server.dnsmasq import Dnsmasq
 from holdfast.ports.name_server import Serving
 
 async def story():
-    server = Dnsmasq(sys.argv[1], port=5399)
-    await server.follow(Serving("127.0.0.1", "svc.test"))
+    server = Dnsmasq(sys.argv[1])
+    await server.follow(Serving(sys.argv[2], "svc.test"))
     try:
         await server.apply({"a.svc.test": "100.64.0.1"})
         print(dict(await server.names()))
@@ -518,7 +518,7 @@ asyncio.run(story())
 """
     rights = "--bounding-set=-all,+dac_override,+kill,+net_bind_service"
     done = subprocess.run(
-        ["setpriv", rights, "--no-new-privs", sys.executable, "-c", script, str(tmp_path / "dns")],
+        ["setpriv", rights, "--no-new-privs", sys.executable, "-c", script, str(tmp_path / "dns"), own_address()],
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -2,14 +2,14 @@
 
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from holdfast.adapters.runtime import pid_watch
 from holdfast.adapters.runtime.pid_watch import PidWatch
 from holdfast.adapters.runtime.process import Process, known
+from tests.fleets.waiting import wait_until
 
 
 @pytest.fixture
@@ -33,13 +33,6 @@ def found(pid: int) -> Process:
     return process
 
 
-def soon(true: Callable[[], bool]) -> bool:
-    until_s = time.monotonic() + 10
-    while not true() and time.monotonic() < until_s:
-        time.sleep(0.01)
-    return true()
-
-
 def test_a_living_process_is_not_gone(watch: PidWatch, sleeper: "subprocess.Popen[bytes]") -> None:
     watch.follow({found(sleeper.pid)})
     assert not watch.anybody_gone()
@@ -50,7 +43,7 @@ def test_a_killed_process_is_gone_although_its_parent_has_not_waited_for_it(
 ) -> None:
     watch.follow({found(os.getpid()), found(sleeper.pid)})
     sleeper.kill()
-    assert soon(watch.anybody_gone)
+    wait_until(watch.anybody_gone, "its end is seen")
 
 
 def test_a_process_that_is_followed_no_more_is_not_asked_for(

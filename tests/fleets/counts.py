@@ -1,12 +1,5 @@
-"""How often the long cases run: the smallest count in `make test`, the full one in `make soak`."""
+"""Whether the long cases run in full: `make test` runs the smallest counts, `make soak` the full ones."""
 
 import os
-from typing import TypeVar
-
-T = TypeVar("T")
 
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
-
-
-def counted(smallest: T, full: T) -> T:
-    return full if SOAK else smallest

@@ -19,8 +19,10 @@ class Passed:
 
     @cached_property
     def _source(self) -> str:
-        """The commit and what differs from it."""
-        return sha256(self._git("rev-parse", "HEAD") + self._git("diff", "HEAD")).hexdigest()
+        """The commit, what differs from it, and files that are not in git yet."""
+        new = self._git("ls-files", "-z", "--others", "--exclude-standard").decode().split("\0")
+        contents = [(self._root / name).read_bytes() for name in new if (self._root / name).is_file()]
+        return sha256(b"".join((self._git("rev-parse", "HEAD"), self._git("diff", "HEAD"), *contents))).hexdigest()
 
     def _git(self, *words: str) -> bytes:
         return subprocess.run(["git", *words], cwd=self._root, capture_output=True, check=True).stdout

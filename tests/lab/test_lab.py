@@ -142,6 +142,19 @@ def test_a_signal_in_the_first_instant_of_exec_reaches_the_command(tmp_path: Pat
     assert done.returncode == code, done.stderr
 
 
+def test_a_command_of_exec_has_the_signals_of_any_other_command() -> None:
+    """None is blocked, and those that Python ignores are not ignored; this test needs no lab."""
+    script = (
+        "import os, sys; from holdfast.lab import inside; sys.exit(inside.run(os.getpid(), sys.argv[1:], os.environ))"
+    )
+    words = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
+    by_exec, plain = (
+        subprocess.run([*before, *words], capture_output=True, text=True, timeout=60)
+        for before in ([PYTHON, "-c", script], [])
+    )
+    assert by_exec.stdout == plain.stdout and plain.stdout, by_exec.stderr
+
+
 def test_a_container_on_one_node_answers_another_node_and_the_host(shared: LabUnderTest) -> None:
     container = hello(shared, "w1")
     url = f"http://{shared.address('w1')}:8080"

@@ -12,6 +12,7 @@ from holdfast.errors import Failed
 
 SPACES = ("net", "uts", "pid", "mnt")  # the mount namespace last: after it /proc is the node's
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # the terminal sends them to the command as well
 PR_SET_PDEATHSIG = 1
 NOT_FOUND, NOT_EXECUTABLE, CANNOT_ENTER = 127, 126, 125
@@ -44,7 +45,8 @@ def run(init: int, words: Sequence[str], env: Mapping[str, str]) -> int:
 def _become(words: Sequence[str], env: Mapping[str, str], folder: str, mask: Collection[int]) -> NoReturn:
     code = CANNOT_ENTER
     try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in (signal.SIGINT, *IGNORED_BY_PYTHON):
+            signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
             os.chdir(folder)

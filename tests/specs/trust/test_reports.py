@@ -201,7 +201,7 @@ def test_an_old_pulse_proves_no_health_m47() -> None:
 
 
 def test_a_pulse_without_a_proven_key_is_a_doubt() -> None:
-    found = looked(**signed_report()).nodes["w1"]
+    found = looked(key=NODE_KEY.line, **signed_report()).nodes["w1"]
     assert (found.pulse, found.key) == (None, "") and "key" in found.doubt
 
 

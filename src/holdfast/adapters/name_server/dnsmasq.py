@@ -23,6 +23,7 @@ from holdfast.adapters.runtime.process import Process
 from holdfast.errors import Failed, HoldfastError, TryLater
 from holdfast.ports.name_server import Serving
 
+PORT = 53
 TRY_S = 0.7  # with three tries, a frozen server is detected in about two seconds
 START_TRY_S = 0.05
 READY_S = 5.0
@@ -40,10 +41,9 @@ class PortTaken(Failed):
 
 
 class Dnsmasq:
-    def __init__(self, directory: str, program: str = "dnsmasq", port: int = 53) -> None:
+    def __init__(self, directory: str, program: str = "dnsmasq") -> None:
         self._directory = os.path.abspath(directory)
         self._program = program
-        self._port = port
         self._configuration = os.path.join(self._directory, "dnsmasq.conf")
         self._records = os.path.join(self._directory, "records")
         self._daemon = Daemon(program, self._configuration)
@@ -69,7 +69,7 @@ class Dnsmasq:
         if self._serving is None or not self._daemon.found():
             return ""
         with suppress(TryLater):
-            async with questions(self._serving.address, self._port, TRY_S) as asking:
+            async with questions(self._serving.address, PORT, TRY_S) as asking:
                 said = await asking.ask("version.bind", dns.rdatatype.TXT, dns.rdataclass.CH)
                 return said[0].strip('"').replace("-", " ", 1) if said else ""
         return ""
@@ -79,9 +79,9 @@ class Dnsmasq:
             serving = self._following()
             running = self._daemon.found()
             if not running or not await self._answers(serving, running[0], TRY_S):
-                raise silent(f"{serving.address}:{self._port}")
+                raise silent(f"{serving.address}:{PORT}")
             told = self._read()
-            async with questions(serving.address, self._port, TRY_S) as asking:
+            async with questions(serving.address, PORT, TRY_S) as asking:
                 for known in (self._written, told, self._former):
                     if known is not None and await asking.ask(zone_file.serial(known, serving.zone)):
                         return dict(known)
@@ -94,7 +94,7 @@ class Dnsmasq:
             wanted = zone_file.checked(names, serving.zone)
             running = self._daemon.found()
             if not running:
-                raise silent(f"{serving.address}:{self._port}")
+                raise silent(f"{serving.address}:{PORT}")
             before = self._read() or self._written or {}
             self._former, self._written = {**self._former, **before}, wanted
             self._write(self._records, zone_file.written(wanted, serving.zone))
@@ -106,7 +106,7 @@ class Dnsmasq:
     async def _run(self, serving: Serving) -> None:
         self._make_directory()
         self._daemon.shorten_log()
-        text = configuration.text(serving, self._port, self._records, _user())
+        text = configuration.text(serving, PORT, self._records, _user())
         running = self._daemon.found()
         same = _content(self._configuration) == text
         answers = bool(running) and await self._answers(serving, running[0], TRY_S)
@@ -149,16 +149,16 @@ class Dnsmasq:
             if await self._answers(serving, running[0], START_TRY_S):
                 return
             await asyncio.sleep(LOOK_S)
-        raise silent(f"{serving.address}:{self._port}")
+        raise silent(f"{serving.address}:{PORT}")
 
     def _ended(self, serving: Serving) -> HoldfastError:
         """Translate the last lines of its log into an error."""
-        words, where = self._daemon.last_words(), f"{serving.address}:{self._port}"
+        words, where = self._daemon.last_words(), f"{serving.address}:{PORT}"
         if "in use" in words:
-            who = holder(serving.address, self._port)
+            who = holder(serving.address, PORT)
             return PortTaken(
                 f"{who} already listens on {where}, so this node resolves no internal names",
-                remedy=f"stop it, or let it listen on other addresses: ss -lnutp 'sport = :{self._port}'",
+                remedy=f"stop it, or let it listen on other addresses: ss -lnutp 'sport = :{PORT}'",
                 code="dns_down",
             )
         if "Cannot assign" in words:
@@ -179,7 +179,7 @@ class Dnsmasq:
         if not name:
             return False
         try:
-            async with questions(serving.address, self._port, try_s) as asking:
+            async with questions(serving.address, PORT, try_s) as asking:
                 return await asking.ask(name, dns.rdatatype.TXT) == (f'"{mark}"',)
         except TryLater:
             return False
@@ -193,8 +193,8 @@ class Dnsmasq:
         expected = {name: wanted[name] for name in probed if name in wanted}
         give_up_s = time.monotonic() + APPLY_S
         if not await self._answers(serving, process, TRY_S):
-            raise silent(f"{serving.address}:{self._port}")
-        async with questions(serving.address, self._port, TRY_S) as asking:
+            raise silent(f"{serving.address}:{PORT}")
+        async with questions(serving.address, PORT, TRY_S) as asking:
             self._daemon.read_again(process)
             while time.monotonic() < give_up_s:
                 if await asking.ask(zone_file.serial(wanted, serving.zone)):
