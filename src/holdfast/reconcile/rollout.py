@@ -342,7 +342,8 @@ def _drain(view: View) -> Iterator[Step]:
 
 
 def _stops(view: View) -> Iterator[Step]:
-    return (_stop(view, seen) for seen in _leaving(view) if seen.may_run)
+    """While the service rests nothing else gets its data: a container that the runtime restarts is stopped then."""
+    return (_stop(view, seen) for seen in _leaving(view) if seen.alive or (seen.returns and not view.resting))
 
 
 def _leaving(view: View) -> tuple[Seen, ...]:

@@ -449,6 +449,8 @@ def test_a_service_that_is_off_is_stopped_and_keeps_its_containers(
     assert names(*off(V1, drained)) == ["stop web 0"]
     stopped = here(down(WEB1, "a"), down(WEB2, "b"), serving=V1, routed=())
     assert names(*off(V1, stopped)) == [], "neither started nor removed"
+    unjudged = here(replace(down(WEB1, "a"), returns=True), serving=V1, routed=())
+    assert names(*off(V1, unjudged)) == [], "a restarted agent does not stop again what has no process"
     assert names(*off(V2, here(images=frozenset()))) == [], "and nothing is made for it"
 
 
