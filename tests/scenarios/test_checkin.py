@@ -13,7 +13,7 @@ from holdfast.hub.nodes import reports
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.audit import AuditEntry, Event, encode
-from holdfast.model.cadence import NORMAL, Cadence
+from holdfast.model.cadence import NODES_AT_FULL_PACE, NORMAL, Cadence, stretched
 from holdfast.model.checkin import LINKS_MAX, CheckIn
 from holdfast.model.fleet import Node
 from holdfast.model.principal import Principal
@@ -353,16 +353,25 @@ def test_the_hub_keeps_a_copy_of_a_nodes_log_and_notices_when_it_was_changed() -
     run(main)
 
 
-def test_intervals_stretch_with_the_fleet_and_agents_learn_it_with_the_answer() -> None:
+def test_intervals_stretch_with_the_number_of_nodes() -> None:
+    """C-02: a fleet twice as large makes no more requests a second; a probe takes as long as before."""
+    assert stretched(NORMAL, 1) == stretched(NORMAL, NODES_AT_FULL_PACE) == NORMAL
+    slow = stretched(NORMAL, 2 * NODES_AT_FULL_PACE)
+    assert (slow.poll_s, slow.heartbeat_s, slow.window_s, slow.probe_s) == (
+        2 * NORMAL.poll_s,
+        2 * NORMAL.heartbeat_s,
+        2 * NORMAL.window_s,
+        NORMAL.probe_s,
+    )
+
+
+def test_agents_learn_the_intervals_of_their_hub_with_the_answer() -> None:
     """C-02: the hub may raise intervals in its answer, and widens the window likewise."""
 
     async def main(loop: VirtualLoop) -> None:
-        rig = Rig(loop)
-        (w1,) = await rig.joined("w1")
-        assert (await w1.follows()).cadence == NORMAL
-        slow = Cadence(20.0, 60.0, 180.0, 5.0)
-        rig.watched.set_pace(slow)
-        assert (await w1.says()).cadence == slow
+        for pace in (NORMAL, Cadence(20.0, 60.0, 180.0, 5.0)):
+            (w1,) = await Rig(loop, pace=pace).joined("w1")
+            assert (await w1.follows()).cadence == pace
 
     run(main)
 

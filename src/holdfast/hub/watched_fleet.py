@@ -54,11 +54,6 @@ class WatchedFleet:
         self.applied()
         return self._registry.principal_of(line)
 
-    def set_pace(self, pace: Cadence) -> None:
-        """Nodes learn it with their next answer; silence is measured by it from now on."""
-        self._registry.set_pace(pace)
-        self._wake.set()
-
     # ---- commits
 
     def committed(self, nodes: Iterable[str] | None = None) -> None:

@@ -119,11 +119,6 @@ class Registry:
         }
         self.cadence = stretched(self._paced, len(self._by_key))
 
-    def set_pace(self, pace: Cadence) -> None:
-        self._pace = pace
-        self._paced = settings.paced(pace, self.applied)
-        self._index()
-
     # ---- asking
 
     def principal_of(self, line: str) -> Principal | None:
