@@ -63,7 +63,7 @@ class HttpHub(Asking):
         try:
             return self._believed(said)
         except UnicodeDecodeError as trouble:
-            raise _lie("what should be text is not") from trouble
+            raise _lie("a text in its answer is not UTF-8") from trouble
 
     def _believed(self, said: messages.AppliedRevision) -> Applied:
         header = decode_header(_proven(said.header, said.head.digest, "the header"))
