@@ -123,7 +123,7 @@ class Agent:
             self.lanes.give_up()
             self.findings.add(
                 "processing_timeout",
-                f"work took longer than {PROCESSING_S_MAX:.0f} s; what is under way goes on",
+                f"work took longer than {PROCESSING_S_MAX:.0f} s; it continues",
                 "holdfast agent journal shows it",
             )
         except HoldfastError as trouble:

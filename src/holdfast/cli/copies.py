@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from holdfast.model.applied import Applied
 from holdfast.model.report import Report
@@ -26,11 +26,7 @@ def copies(nodes: Mapping[str, VerifiedReport], applied: Applied) -> list[Copy]:
 
 
 def _live(node: str, report: Report, applied: Applied) -> list[Copy]:
-    placed = {
-        address.removeprefix("service."): entry
-        for address, entry in applied.table.entries.items()
-        if address.startswith("service.") and entry.node is not UNSET and entry.node == node
-    }
+    placed = {name: entry for name, entry in applied.table.of_kind("service").items() if entry.node == node}
     here = {container.service for container in report.containers}
     here |= {state.service for state in report.services if state.service in placed}
     found = []

@@ -85,10 +85,6 @@ def no_service(name: str, known: Iterable[str], where: str = "in the applied rev
     )
 
 
-def services(applied: Applied) -> list[str]:
-    return sorted(address[8:] for address in applied.table.entries if address.startswith("service."))
-
-
 def node(view: FleetView, name: str, args: Namespace) -> VerifiedReport:
     found = view.nodes.get(name)
     if found is None:

@@ -47,7 +47,7 @@ def _components(one: VerifiedReport, service: str) -> set[str]:
 
 
 def _unknown(view: FleetView, service: str) -> Invalid:
-    known = sorted(address[8:] for address in view.applied.table.entries if address.startswith("service."))
+    known = sorted(view.applied.table.of_kind("service"))
     close = get_close_matches(service, known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return Invalid(

@@ -242,4 +242,4 @@ def _unknown(service: str, view: FleetView) -> Invalid:
             remedy=f"holdfast retired shows the data; to run the service again: holdfast deploy {service}",
             code="not_applied",
         )
-    return fleet_view.no_service(service, fleet_view.services(view.applied))
+    return fleet_view.no_service(service, sorted(view.applied.table.of_kind("service")))

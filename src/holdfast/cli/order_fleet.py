@@ -63,8 +63,7 @@ def applied_of(hub: HubReader | None, args: Namespace, box: Toolbox) -> Applied:
 
 
 def of(applied: Applied) -> OrderFleet:
-    names = (address[5:] for address in applied.table.entries if address.startswith("node."))
-    return OrderFleet(applied.fleet_id, applied.trust, frozenset(names))
+    return OrderFleet(applied.fleet_id, applied.trust, frozenset(applied.table.of_kind("node")))
 
 
 def signed_results(hub: object, applied: Applied, box: Toolbox) -> dict[str, dict[str, str]]:

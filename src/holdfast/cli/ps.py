@@ -69,7 +69,7 @@ def run(args: Namespace, box: Toolbox) -> int:
 def _only(rows: list[Row], asked: Sequence[str], view: FleetView) -> list[Row]:
     """Includes services that run on a node without being applied."""
     names = {name.removeprefix("service.") for name in asked}
-    known = {row["name"] for row in rows if row["name"]} | set(fleet_view.services(view.applied))
+    known = {row["name"] for row in rows if row["name"]} | view.applied.table.of_kind("service").keys()
     for name in sorted(names - known):
         raise fleet_view.no_service(name, known, "in the applied revision, and no node has a container of it")
     return [row for row in rows if row["name"] in names] if names else rows

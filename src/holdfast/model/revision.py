@@ -66,6 +66,11 @@ class Table(Struct, frozen=True, forbid_unknown_fields=True):
     entries: dict[str, Entry]
     tombstones: dict[str, Tombstone] = {}
 
+    def of_kind(self, kind: str) -> dict[str, Entry]:
+        """The entries of one kind, by name."""
+        prefix = kind + "."
+        return {key.removeprefix(prefix): entry for key, entry in self.entries.items() if key.startswith(prefix)}
+
 
 class Header(Struct, frozen=True, forbid_unknown_fields=True):
     """The signed part of a revision. `fleet` is the digest of the first trust; `parent` is "" in revision 1."""

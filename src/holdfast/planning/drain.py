@@ -36,14 +36,15 @@ def plan_drain(node: str, applied: Applied, seen: Mapping[str, NodeObservation],
 
 def drain(name: str, applied: Applied, seen: Mapping[str, NodeObservation]) -> Drained:
     entries = marked(name, applied, drained=True)
-    nodes = {address[5:]: applied.node(address[5:]) for address in applied.table.entries if address.startswith("node.")}
+    nodes = {node: applied.node(node) for node in applied.table.of_kind("node")}
     placer = Placer(nodes, seen, applied.table, drained_nodes(applied.table) | {name})
     placed: dict[str, Placed] = {}
     stays: list[str] = []
-    for address in sorted(a for a, e in applied.table.entries.items() if a.startswith("service.") and e.node == name):
-        entry = applied.table.entries[address]
-        service = applied.service(address[8:])
-        where = placer.place(address[8:], service, name)
+    for one, entry in sorted(applied.table.of_kind("service").items()):
+        if entry.node != name:
+            continue
+        address, service = f"service.{one}", applied.service(one)
+        where = placer.place(one, service, name)
         if where.node == name:
             stays.append(f"{address} stays on {name}: {_why_it_stays(address, name, service, placer)}")
             continue
@@ -66,7 +67,7 @@ def _hostnames(name: str, table: Table) -> list[str]:
 def marked(name: str, applied: Applied, drained: bool) -> dict[str, Entry]:
     address = f"node.{name}"
     if address not in applied.table.entries:
-        known = ", ".join(sorted(a[5:] for a in applied.table.entries if a.startswith("node."))) or "none"
+        known = ", ".join(sorted(applied.table.of_kind("node"))) or "none"
         raise Invalid(
             f"the applied revision has no node {name!r}",
             remedy=f"name one of: {known}",

@@ -13,8 +13,7 @@ def check_header(header: Header, table: Table) -> dict[str, bytes]:
         raise Unsound("the table lacks the fleet or the trust resource")
     if table.entries[TRUST].digest != header.trust:
         raise Unsound("the table and the header name different trusts")
-    nodes = {address[5:] for address in table.entries if address.startswith("node.")}
-    if nodes != header.manifests.keys():  # cheap, and before anything is compiled
+    if table.of_kind("node").keys() != header.manifests.keys():  # cheap, and before anything is compiled
         raise Unsound("the header has manifests for other nodes than the table")
     found = {node: (canonical.digest(text), text) for node, text in compile_manifests(header.fleet, table).items()}
     wrong = sorted(node for node, (digest, _) in found.items() if header.manifests[node] != digest)

@@ -32,15 +32,11 @@ def compile_manifests(fleet_id: str, table: Table) -> dict[str, bytes]:
     edge = _edge_routes(table)
     names = _names(table)
     found: dict[str, bytes] = {}
-    for address in sorted(table.entries):
-        if not address.startswith("node."):
-            continue
-        node = address[5:]
+    for node, entry in sorted(table.of_kind("node").items()):
         mine = own.get(node, {})
         held = {section: {**shared.get(section, {}), **mine.get(section, {})} for section in _SECTIONS}
         gone = everywhere | retired[node] if node in retired else everywhere
         routes = edge.get(node, {})
-        entry = table.entries[address]
         found[node] = canonical.encode(
             _Written(
                 fleet=fleet_id,

@@ -48,7 +48,7 @@ def unproxied(node: Node) -> Refusal | None:
 
 
 def drained_nodes(table: Table) -> frozenset[str]:
-    return frozenset(a[5:] for a, entry in table.entries.items() if entry.drained and a.startswith("node."))
+    return frozenset(name for name, entry in table.of_kind("node").items() if entry.drained)
 
 
 def refuses_worker(node: Node, seen: NodeObservation | None, drained: bool = False) -> Refusal | None:

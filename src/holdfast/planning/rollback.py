@@ -59,9 +59,7 @@ class _Redrafted:
         self._contents = applied.contents
         self._fleet = self._read(target.entries[FLEET].digest, FLEET, FleetDocument)
         self._nodes = {
-            address[5:]: self._read(entry.digest, address, Node)
-            for address, entry in target.entries.items()
-            if address.startswith("node.")
+            name: self._read(entry.digest, f"node.{name}", Node) for name, entry in target.of_kind("node").items()
         }
         cidr = self._fleet.settings.overlay_cidr
         self._addresses = overlay.addresses(self._nodes, applied.table, {}, cidr)

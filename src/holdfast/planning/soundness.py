@@ -47,8 +47,7 @@ def check_table(table: Table) -> None:
 
 def check_settings(before: Table, after: Table, contents: Mapping[str, bytes], fleet: FleetDocument) -> None:
     """Changed settings change names, domains and networks also of resources that did not change."""
-    nodes = {address[5:] for address in after.entries if address.startswith("node.")}
-    for _, unknown in infrastructure.unknown_servers(fleet.dns, nodes):
+    for _, unknown in infrastructure.unknown_servers(fleet.dns, after.of_kind("node").keys()):
         raise Unsound(f"[dns] names {unknown}, which is not a node of the table")
     for address, entry in after.entries.items():
         if before.entries.get(address) != entry:

@@ -64,9 +64,7 @@ def wanted(table: Table) -> dict[str, str]:
 
 def servers(table: Table) -> frozenset[str]:
     """Names of the nodes that serve DNS."""
-    return frozenset(
-        address[5:] for address, entry in table.entries.items() if entry.dns and address.startswith("node.")
-    )
+    return frozenset(name for name, entry in table.of_kind("node").items() if entry.dns)
 
 
 def awaited(before: Table, after: Table, among: Collection[str]) -> NamesAwaited:

@@ -90,7 +90,7 @@ def none(applied: Applied) -> dict[str, VerifiedReport]:
 
 
 def _names(applied: Applied) -> list[str]:
-    return [address[5:] for address in applied.table.entries if address.startswith("node.")]
+    return list(applied.table.of_kind("node"))
 
 
 def _left_out(name: str, applied: Applied, window_s: float) -> VerifiedReport:

@@ -34,7 +34,7 @@ def checked_revision(said: AppliedRevision, hub: Source) -> Applied:
             raise lie("the table and the header name different trusts")
         trust = canonical.decode(proven(said.trust, header.trust, "the trust"), Trust, "the trust")
     except UnicodeDecodeError as trouble:
-        raise lie("what should be text is not") from trouble
+        raise lie("a text in its answer is not UTF-8") from trouble
     named = {header.resources, *header.manifests.values(), *(e.digest for e in table.entries.values())}
     return Applied(said.head, header, table, trust, Contents(hub, sorted(named)))
 

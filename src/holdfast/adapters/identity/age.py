@@ -6,7 +6,7 @@ from holdfast.errors import Invalid
 from holdfast.ports.disk import Disk
 
 FILE_BYTES_MAX = 4096
-_REMARK = "# age identity of a Holdfast operator; opens backups and secrets sealed to you"
+_REMARK = "# age identity of a Holdfast operator; opens secrets sealed to you"
 
 
 def recipient(path: str, disk: Disk) -> str:

@@ -106,8 +106,8 @@ def _reason(trouble: ssl.SSLError) -> str:
 
 def _forged(whose: str, why: str) -> StreamForged:
     return StreamForged(
-        f"the stream is not proven to lead to {whose}: {why}; nothing that came through it is shown",
-        remedy="repeat the command; if it stays so, check the machine of the hub: what it passes on is changed there",
+        f"{whose} is not proven to be at the other end of the stream: {why}; its lines are not shown",
+        remedy="repeat the command; if it fails again, check the machine of the hub: it may change what it relays",
     )
 
 

@@ -127,7 +127,7 @@ def secured(sock: socket.socket, host: str, hub_key: str, now_s: Callable[[], fl
 
 def wrong(host: str, why: str) -> WrongHub:
     return WrongHub(
-        f"what answers at {host} is not proven to be the hub: {why}; nothing was sent to it",
+        f"the machine at {host} did not prove to be the hub: {why}; nothing was sent to it",
         remedy="compare the pinned key ([fleet] hub_key or HOLDFAST_HUB_KEY; on a node, the token's) with what "
         "`holdfast hub check` prints on the hub's machine; and look at both clocks",
     )
@@ -136,8 +136,7 @@ def wrong(host: str, why: str) -> WrongHub:
 def unpinned(host: str, why: str) -> WrongHub:
     """There is no pinned key to compare with; the caller needs one first."""
     return WrongHub(
-        f"what answers at {host} is not proven to be the hub: {why}, and no key of it is pinned; "
-        "nothing was sent to it",
+        f"the machine at {host} did not prove to be the hub: {why}, and no key of it is pinned; nothing was sent to it",
         remedy='add hub_key = "ssh-ed25519 …" to [fleet] in fleet.toml, as `holdfast hub init`, `hub run` and '
         "`hub check` print it on the hub's machine, or export it as HOLDFAST_HUB_KEY",
     )

@@ -38,7 +38,7 @@ class AcceptanceLog:
             return
         self._findings.add(
             ABSENT,
-            f"revision {head.number} does not name this node any more; everything here stays as it is",
+            f"revision {head.number} does not name this node any more; nothing here is changed or removed",
             f"put [[nodes]] {self._node} back and apply, or wipe this machine when you are done with it",
         )
 

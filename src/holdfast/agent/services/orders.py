@@ -141,7 +141,9 @@ class ServiceOrders:
     def _done_in_place(self, service: str, done: str) -> str:
         self._wake()
         self._refuse_ill(service, done)
-        return f"service.{service} is {done} as it was; this node only observes, so nothing was deployed"
+        return (
+            f"service.{service} is {done}, with the containers it had; this node only observes, so nothing was deployed"
+        )
 
     def _done(self, service: str, done: str) -> str:
         self._refuse_inactive(service, done)

@@ -74,7 +74,7 @@ class Registry:
             return []
         self.nodes_max = settings.nodes_max(applied, self.nodes_max)
         self._paced = settings.paced(self._pace, applied)
-        here = {address[5:]: entry for address, entry in applied.table.entries.items() if address.startswith("node.")}
+        here = applied.table.of_kind("node")
         self.members = {name: before.get(name) or self._newcomer(name) for name in here}
         for name, entry in here.items():
             self._describe(self.members[name], entry, applied)

@@ -44,7 +44,7 @@ def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Deman
     if after.settings.removals_max > before.settings.removals_max:
         yield destroy("raises removals_max")
     if after.backups.retain < before.backups.retain:
-        yield destroy("keeps fewer backups")
+        yield destroy(f"lowers backups.retain ({before.backups.retain} → {after.backups.retain})")
     for key in ("interval", "drill_interval"):
         old, new = getattr(before.backups, key), getattr(after.backups, key)
         if duration.milliseconds(new) > duration.milliseconds(old):

@@ -40,7 +40,7 @@ def service_demands(before: Service, after: Service, name: str = "") -> Iterator
     if before.custody != after.custody:
         yield destroy(f"changes custody ({before.custody} → {after.custody})")
     if set(after.failover) - set(before.failover):
-        yield destroy("adds failover nodes, which may then open its backups and secrets")
+        yield destroy("adds failover nodes, which may then open its secrets")
     old_volumes, new_volumes = volumes(before), volumes(after)
     for key, old in old_volumes.items():
         yield from volume_demands(f"volume {key[1]} of component {key[0]}", old, new_volumes.get(key))
@@ -62,9 +62,9 @@ def snapshot_demands(before: Service, after: Service) -> Iterator[Demand]:
     old = Snapshot() if before.snapshot is UNSET else before.snapshot
     new = Snapshot() if after.snapshot is UNSET else after.snapshot
     if old.method != new.method and new.method != "full":
-        yield destroy(f"changes how backups are taken ({old.method or 'default'} → {new.method or 'default'})")
+        yield destroy(f"changes snapshot.method ({old.method or 'default'} → {new.method or 'default'})")
     if set(new.exclude) - set(old.exclude) or set(old.include) - set(new.include):
-        yield destroy("leaves more files out of backups")
+        yield destroy("leaves more files out of snapshots (snapshot.include, snapshot.exclude)")
 
 
 def host_paths(service: Service, name: str, known: Set[str] = frozenset()) -> Iterator[Demand]:

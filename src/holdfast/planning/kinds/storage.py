@@ -44,9 +44,9 @@ def storage_demands(before: Storage, after: Storage) -> Iterator[Demand]:
     if before.role != after.role:
         yield destroy(f"changes the role of the storage target ({before.role} → {after.role})")
     if after.policy.retain < before.policy.retain:
-        yield destroy("keeps fewer backups on this target")
+        yield destroy(f"lowers policy.retain of the storage target ({before.policy.retain} → {after.policy.retain})")
     if after.policy.schedule != before.policy.schedule:
-        yield destroy("changes when this target is written")
+        yield destroy("changes policy.schedule of the storage target")
 
 
 def project(address: str, entry: Entry, table: Table) -> Iterable[tuple[str, Section]]:

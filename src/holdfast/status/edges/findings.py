@@ -90,10 +90,10 @@ def _troubles(node: str, state: EdgeState, now_s: float) -> Iterator[tuple[str, 
         text = f"{node} does not reach {state.backend} on {state.node} for {state.hostname}: {state.backend_trouble}"
         yield "backend_unreachable", text
     if state.phase == "live" and state.dns_trouble:
-        text = f"on {node} {state.backend}, for {state.hostname}, leads elsewhere than applied: {state.dns_trouble}"
+        text = f"DNS on {node} differs from the revision for {state.hostname}: {state.dns_trouble}"
         yield "dns_differs", text
     if state.public_dns:
-        yield "public_dns_differs", f"in public DNS {state.hostname} does not lead to {node}: {state.public_dns}"
+        yield "public_dns_differs", f"public DNS does not resolve {state.hostname} to {node}: {state.public_dns}"
 
 
 def _of_certificate(
