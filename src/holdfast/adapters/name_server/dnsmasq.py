@@ -18,7 +18,7 @@ import dns.rdatatype
 from holdfast.adapters.name_server import configuration, zone_file
 from holdfast.adapters.name_server.daemon import Daemon
 from holdfast.adapters.name_server.port_holder import holder
-from holdfast.adapters.name_server.questions import questions, silent
+from holdfast.adapters.name_server.questions import Questions, questions, silent
 from holdfast.adapters.runtime.process import Process
 from holdfast.errors import Failed, HoldfastError, TryLater
 from holdfast.ports.name_server import Serving
@@ -78,10 +78,10 @@ class Dnsmasq:
         async with self._turn:
             serving = self._following()
             running = self._daemon.found()
-            if not running or not await self._answers(serving, running[0], TRY_S):
-                raise silent(f"{serving.address}:{PORT}")
             told = self._read()
             async with questions(serving.address, PORT, TRY_S) as asking:
+                if not running or not await self._is_asked(asking, running[0]):
+                    raise silent(f"{serving.address}:{PORT}")
                 for known in (self._written, told, self._former):
                     if known is not None and await asking.ask(zone_file.serial(known, serving.zone)):
                         return dict(known)
@@ -174,15 +174,15 @@ class Dnsmasq:
         )
 
     async def _answers(self, serving: Serving, process: Process, try_s: float) -> bool:
+        with suppress(TryLater):
+            async with questions(serving.address, PORT, try_s) as asking:
+                return await self._is_asked(asking, process)
+        return False
+
+    async def _is_asked(self, asking: Questions, process: Process) -> bool:
         """Whether this process answers: another server may use its address."""
         name, mark = self._daemon.mark(process)
-        if not name:
-            return False
-        try:
-            async with questions(serving.address, PORT, try_s) as asking:
-                return await asking.ask(name, dns.rdatatype.TXT) == (f'"{mark}"',)
-        except TryLater:
-            return False
+        return bool(name) and await asking.ask(name, dns.rdatatype.TXT) == (f'"{mark}"',)
 
     async def _acknowledged(
         self, serving: Serving, process: Process, before: Mapping[str, str], wanted: Mapping[str, str]

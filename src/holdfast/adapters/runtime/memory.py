@@ -220,6 +220,7 @@ class MemoryRuntime:
         for port in kept.seen.ports:
             if port.outside in self.taken or port.outside in self._ports_in_use():
                 raise PortTaken(port.outside)
+        self._unset(kept)
         kept.supervised = True
         self._begin(kept, restarts=0)
 
