@@ -1,6 +1,8 @@
 """The end of a watched process is seen, whether it has a handle of its own or is looked up in /proc."""
 
+import errno
 import os
+import select
 import subprocess
 from collections.abc import Iterator
 
@@ -35,7 +37,7 @@ def found(pid: int) -> Process:
 
 def test_a_living_process_is_not_gone(watch: PidWatch, sleeper: "subprocess.Popen[bytes]") -> None:
     watch.follow({found(sleeper.pid)})
-    assert not watch.anybody_gone()
+    assert not watch.any_gone()
 
 
 def test_a_killed_process_is_gone_although_its_parent_has_not_waited_for_it(
@@ -43,7 +45,7 @@ def test_a_killed_process_is_gone_although_its_parent_has_not_waited_for_it(
 ) -> None:
     watch.follow({found(os.getpid()), found(sleeper.pid)})
     sleeper.kill()
-    wait_until(watch.anybody_gone, "its end is seen")
+    wait_until(watch.any_gone, "its end is seen")
 
 
 def test_a_process_that_is_followed_no_more_is_not_asked_for(
@@ -53,14 +55,14 @@ def test_a_process_that_is_followed_no_more_is_not_asked_for(
     sleeper.kill()
     sleeper.wait()
     watch.follow({found(os.getpid())})
-    assert not watch.anybody_gone()
+    assert not watch.any_gone()
 
 
 def test_a_process_that_only_has_the_same_number_counts_as_gone(
     watch: PidWatch, sleeper: "subprocess.Popen[bytes]"
 ) -> None:
     watch.follow({Process(sleeper.pid, found(sleeper.pid).started - 1)})
-    assert watch.anybody_gone()
+    assert watch.any_gone()
 
 
 def test_no_handle_stays_open(sleeper: "subprocess.Popen[bytes]") -> None:
@@ -70,3 +72,23 @@ def test_no_handle_stays_open(sleeper: "subprocess.Popen[bytes]") -> None:
     watch.follow(set())
     watch.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_process_that_the_kernel_cannot_watch_is_looked_up_and_its_handle_is_closed(
+    sleeper: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def register(self, handle: int, events: int) -> None:
+            raise OSError(errno.ENOSPC, "no more watches for this user")
+
+        def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
+            return []
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(select, "epoll", Full)
+    watch, before = PidWatch(), len(os.listdir("/proc/self/fd"))
+    watch.follow({found(sleeper.pid)})
+    assert len(os.listdir("/proc/self/fd")) == before and not watch.any_gone()
+    sleeper.kill()
+    wait_until(watch.any_gone, "its end is seen")

@@ -150,10 +150,10 @@ class Listing:
                 trouble = stumbled(no)
         raise trouble
 
-    def anybody_gone(self) -> bool:
+    def any_gone(self) -> bool:
         """Whether a process that was alive before is gone; does not ask podman."""
         self._watch.follow({life.process for life in self._lives.values() if life.process is not None})
-        return self._watch.anybody_gone()
+        return self._watch.any_gone()
 
     def close(self) -> None:
         self._watch.close()

@@ -33,14 +33,15 @@ class PidWatch:
             handle = os.pidfd_open(new.pid)
         except OSError:
             return False
-        if process.known(new.pid) != new:
-            os.close(handle)
-            return False
-        self._ends.register(handle, select.EPOLLIN)
-        self._handles[new] = handle
-        return True
+        if process.known(new.pid) == new:
+            with suppress(OSError):  # the limit of watches of this user
+                self._ends.register(handle, select.EPOLLIN)
+                self._handles[new] = handle
+                return True
+        os.close(handle)
+        return False
 
-    def anybody_gone(self) -> bool:
+    def any_gone(self) -> bool:
         """Whether one of them has ended; a zombie has."""
         if self._ends.poll(0, 1):
             return True

@@ -252,7 +252,7 @@ class Podman:
         """A dead supervisor sends no event, so the processes are also checked every second."""
         left_s = at_most_s
         while left_s > 0:
-            if await self._happening.changed(min(left_s, GLANCE_S)) or self._listing.anybody_gone():
+            if await self._happening.changed(min(left_s, GLANCE_S)) or self._listing.any_gone():
                 return True
             left_s -= GLANCE_S
         return False
