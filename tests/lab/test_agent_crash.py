@@ -40,10 +40,10 @@ def run(folder: Path, *wrap: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def killed_at(call: str, n: int, base: Path) -> bool:
+def killed_at(call: str, n: int, room: Path) -> bool:
     """Whether the n-th such call came at all; if so, everything that must hold afterwards was looked at."""
-    folder = base.with_name(f"{call}-{n}")
-    shutil.copytree(base, folder)
+    folder = room / f"{call}-{n}"
+    agent_scene.prepare(folder)  # each time: an order must not be older than the agent that runs it
     first = run(folder, *strace(folder / "strace.log", [f"{call}:signal=SIGKILL:when={n}"]))
     if first.returncode == 0:
         shutil.rmtree(folder)
@@ -91,21 +91,14 @@ def unfinished(folder: Path) -> int:
     return len(query(folder, "SELECT id FROM operations WHERE outcome IS NULL"))
 
 
-@pytest.fixture  # not shared: an order must not be older than the agent that runs it, however slow the machine
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("purge") / "base"
-    agent_scene.prepare(folder)
-    return folder
-
-
 @pytest.mark.parametrize("call", CALLS)
-def test_a_purge_killed_anywhere_ends_with_one_effect(call: str, base: Path, record_property: object) -> None:
+def test_a_purge_killed_anywhere_ends_with_one_effect(call: str, tmp_path: Path) -> None:
     numbers = list(positions(call))
     found: list[bool] = []
     with ThreadPoolExecutor(2) as pool:
         while numbers and all(found):
             now, numbers = numbers[:2], numbers[2:]
-            found += pool.map(lambda n: killed_at(call, n, base), now)
+            found += pool.map(lambda n: killed_at(call, n, tmp_path), now)
     assert sum(found) >= AT_LEAST.get(call, 0), f"{call} was hit {sum(found)} times"
     if SOAK:
         assert not found[-1], "there are more positions than were tried"
@@ -114,10 +107,10 @@ def test_a_purge_killed_anywhere_ends_with_one_effect(call: str, base: Path, rec
 @pytest.mark.parametrize(
     "fault", ["fdatasync:error=EIO:when=4+", "pwrite64:error=ENOSPC:when=12+", "write:error=ENOSPC:when=1+"]
 )
-def test_a_disk_that_fails_is_no_success(fault: str, base: Path) -> None:
+def test_a_disk_that_fails_is_no_success(fault: str, tmp_path: Path) -> None:
     """R06: nothing is called done that is not on the disk; once the disk is well again it is done, once."""
-    folder = base.with_name(fault.partition(":")[0] + "-fails")
-    shutil.copytree(base, folder)
+    folder = tmp_path / "fails"
+    agent_scene.prepare(folder)
     broken = subprocess.run(
         ["timeout", "-s", "KILL", "12", *strace(folder / "strace.log", [fault]), *SCENE, str(folder)],
         cwd=ROOT, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
