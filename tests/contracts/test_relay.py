@@ -579,7 +579,7 @@ def test_another_nodes_agent_is_not_believed(ends: Ends, tmp_path: Path) -> None
         pipe.node.settimeout(5)
         listener = threading.Thread(target=lambda: _listen(context, pipe.node), daemon=True)
         listener.start()
-        with pytest.raises(StreamForged, match=r"does not speak about streams|no application protocol"):
+        with pytest.raises(StreamForged, match=r"does not offer the protocol of log streams|no application protocol"):
             caller_end(pipe.caller, key, w1.pinned)
         listener.join(60)
 
