@@ -87,3 +87,15 @@ def test_every_listed_library_is_used() -> None:
 )
 def test_the_rule_itself_bites(path: str, text: str) -> None:
     assert foreign(SRC / path, text)
+
+
+def test_a_wait_with_a_limit_loses_no_cancellation() -> None:
+    """`asyncio.wait_for` of Python 3.11 loses a cancellation that comes with the event it waits for: a task that is
+    cancelled goes on, and its process does not end. `asyncio.timeout` does not."""
+    found = [
+        f"{path.relative_to(SRC)}:{node.lineno}"
+        for path in sorted(SRC.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "asyncio.wait_for"
+    ]
+    assert found == []

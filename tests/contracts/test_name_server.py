@@ -25,6 +25,7 @@ import pytest
 from holdfast.adapters.name_server import configuration, zone_file
 from holdfast.adapters.name_server.dnsmasq import Dnsmasq
 from holdfast.adapters.name_server.memory import MemoryNameServer
+from holdfast.adapters.name_server.questions import Questions
 from holdfast.adapters.runtime.process import Process, known, with_argument
 from holdfast.errors import Failed, HoldfastError, Invalid, TryLater
 from holdfast.ports.name_server import NameServer, Serving
@@ -523,3 +524,30 @@ asyncio.run(story())
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "{'a.svc.test': '100.64.0.1'}"
+
+
+def test_a_cancellation_that_comes_with_the_answer_is_not_lost() -> None:
+    """Otherwise an agent that is told to end goes on with its DNS records, and its process never ends."""
+
+    class Server:
+        """Its answer comes in the same turn of the loop as the cancellation."""
+
+        asker: asyncio.Task[object]
+
+        def sendto(self, query: bytes) -> None:
+            answer = dns.message.make_response(dns.message.from_wire(query)).to_wire()
+            asyncio.get_running_loop().call_later(0.01, self.answer, answer)
+
+        def answer(self, content: bytes) -> None:
+            asking.datagram_received(content, None)
+            self.asker.cancel()
+
+    server, asking = Server(), Questions("127.0.0.1:53", 5.0)
+    asking._transport = server  # type: ignore[assignment]
+
+    async def scene() -> None:
+        server.asker = asyncio.ensure_future(asking.ask("web.internal.test"))
+        await asyncio.wait([server.asker])
+        assert server.asker.cancelled()
+
+    asyncio.run(scene())

@@ -164,7 +164,13 @@ def agents(fleet: Fleet, *names: str) -> Iterator["dict[str, subprocess.Popen[by
         for process in running.values():
             process.send_signal(signal.SIGCONT)
             process.terminate()
-            process.wait(60)
+        try:
+            for process in running.values():
+                process.wait(60)
+        finally:
+            for process in running.values():
+                process.kill()
+                process.wait(60)
 
 
 # ---- health

@@ -10,6 +10,7 @@ from holdfast.agent.keeper import Say
 from holdfast.errors import HoldfastError
 
 CLOSE_S = 1.0
+CANCELS_MAX, AGAIN_S = 5, 0.2
 QUIET_S = 2.5  # for work under way; it is journaled, so the next start goes on with it
 
 Notify = Callable[[str], None]
@@ -45,6 +46,17 @@ async def live(agent: Agent, closing: tuple[Close, ...], notify: Notify, watchdo
                 async with asyncio.timeout(CLOSE_S):
                     await close()
         say("stopped", {})
+
+
+async def cancel_rest() -> None:
+    """Every other task of this loop. A task may lose a cancellation that comes with the event it waits for: it is
+    cancelled again, because the end of the process would wait for it for ever."""
+    for _ in range(CANCELS_MAX):
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if not left or not (await asyncio.wait(left, timeout=AGAIN_S))[1]:
+            return
 
 
 async def _bark(notify: Notify, every_s: float) -> None:

@@ -144,6 +144,7 @@ class SystemAgent:
                 quiet = runner.run(daemon.live(agent, closing, notify, watchdog_s, _say))
                 if not quiet:  # a thread that is still deleting would keep the process; it goes on after the next start
                     os._exit(0)
+                runner.run(daemon.cancel_rest())
             ports.audit.close()
             ports.journal.close()
         return 0

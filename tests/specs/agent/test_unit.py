@@ -66,3 +66,22 @@ def test_a_live_agent_says_so_three_times_in_each_watchdog_period() -> None:
     assert heard[0] == (0.0, "READY=1")
     barks = [at_s for at_s, word in heard if word == "WATCHDOG=1"]
     assert len(barks) >= 30 and max(b - a for a, b in pairwise(barks)) <= 20.0
+
+
+def test_a_task_that_loses_a_cancellation_does_not_keep_the_process() -> None:
+    lost: list[int] = []
+
+    async def stubborn() -> None:
+        while len(lost) < 3:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                lost.append(1)
+
+    async def main() -> asyncio.Task[None]:
+        task = asyncio.ensure_future(stubborn())
+        await asyncio.sleep(0)
+        await daemon.cancel_rest()
+        return task
+
+    assert asyncio.run(main()).done() and len(lost) == 3

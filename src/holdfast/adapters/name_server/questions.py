@@ -57,7 +57,8 @@ class Questions(asyncio.DatagramProtocol):
             self._open[query.id] = asyncio.get_running_loop().create_future()
             try:
                 self._transport.sendto(query.to_wire())
-                answer = await asyncio.wait_for(self._open[query.id], self._try_s)
+                async with asyncio.timeout(self._try_s):
+                    answer = await self._open[query.id]
             except TimeoutError:
                 continue
             except OSError:

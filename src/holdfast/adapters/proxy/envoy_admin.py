@@ -44,7 +44,8 @@ class Admin:
     async def _asked(self, path: str) -> bytes:
         """One request per connection: no connection outlives a loop, an agent or an Envoy process."""
         try:
-            return await asyncio.wait_for(self._exchanged(path), self._patience_s)
+            async with asyncio.timeout(self._patience_s):
+                return await self._exchanged(path)
         except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as trouble:
             raise down(f"it does not answer at {self.socket}: {str(trouble) or type(trouble).__name__}") from trouble
 

@@ -57,7 +57,8 @@ class EnvoyProcess:
         loop.add_reader(handle, over.set)
         try:
             with suppress(TimeoutError):
-                await asyncio.wait_for(over.wait(), at_most_s)
+                async with asyncio.timeout(at_most_s):
+                    await over.wait()
         finally:
             loop.remove_reader(handle)
             os.close(handle)

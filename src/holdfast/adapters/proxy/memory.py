@@ -77,7 +77,8 @@ class MemoryProxy:
 
     async def changed(self, at_most_s: float) -> bool:
         try:
-            await asyncio.wait_for(self._stirred.wait(), at_most_s)
+            async with asyncio.timeout(at_most_s):
+                await self._stirred.wait()
         except TimeoutError:
             return False
         self._stirred.clear()

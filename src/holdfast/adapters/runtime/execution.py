@@ -28,7 +28,8 @@ class Execution:
         output = bytearray()
         child = await self._spawn([*self._command, "--env", mark, id, *words])
         try:
-            code = await asyncio.wait_for(_followed(child, output), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                code = await _followed(child, output)
         except TimeoutError:
             output += f"killed after {timeout_s:g} s\n".encode()
             code = TIMED_OUT

@@ -22,7 +22,8 @@ class Happening:
         if self._listener is None or self._listener.done():
             self._listener = asyncio.create_task(self._listen())
         try:
-            await asyncio.wait_for(self._bell.wait(), at_most_s)
+            async with asyncio.timeout(at_most_s):
+                await self._bell.wait()
         except TimeoutError:
             return False
         self._bell.clear()

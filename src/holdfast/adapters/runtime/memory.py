@@ -263,7 +263,8 @@ class MemoryRuntime:
         try:
             await self._start(kept)
             try:
-                await asyncio.wait_for(self._until(lambda: not kept.seen.running), timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    await self._until(lambda: not kept.seen.running)
                 finished = Finished(kept.seen.exit_code, "".join(f"{line.text}\n" for line in kept.lines))
             except TimeoutError:
                 finished = Finished(TIMED_OUT, "killed after the time limit\n")
@@ -293,7 +294,8 @@ class MemoryRuntime:
 
     async def changed(self, at_most_s: float) -> bool:
         try:
-            await asyncio.wait_for(self._bell.wait(), at_most_s)
+            async with asyncio.timeout(at_most_s):
+                await self._bell.wait()
         except TimeoutError:
             return False
         self._bell.clear()

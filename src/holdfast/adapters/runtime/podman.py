@@ -217,10 +217,10 @@ class Podman:
     async def _ended(self, id: str, timeout_s: float) -> int | None:
         params = {"condition": "stopped", "interval": "50ms"}
         try:
-            answer = await asyncio.wait_for(
-                self._libpod.call("POST", f"containers/{id}/wait", params=params, timeout_s=timeout_s + SHORT_S),
-                timeout_s,
-            )
+            async with asyncio.timeout(timeout_s):
+                answer = await self._libpod.call(
+                    "POST", f"containers/{id}/wait", params=params, timeout_s=timeout_s + SHORT_S
+                )
         except TimeoutError:
             return None
         except Refused as no:

@@ -83,7 +83,8 @@ class Service:
 
     async def _answers(self) -> bool:
         try:
-            _, writer = await asyncio.wait_for(asyncio.open_unix_connection(self._socket), 1.0)
+            async with asyncio.timeout(1.0):
+                _, writer = await asyncio.open_unix_connection(self._socket)
         except (OSError, TimeoutError):
             return False
         writer.close()

@@ -84,7 +84,8 @@ class Turnstile:
         self._taken += 1
         try:
             try:
-                await asyncio.wait_for(self._free.acquire(), self._wait_s)
+                async with asyncio.timeout(self._wait_s):
+                    await self._free.acquire()
             except TimeoutError:
                 raise busy(self._what) from None
             try:

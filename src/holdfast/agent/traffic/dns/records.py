@@ -92,7 +92,7 @@ class DnsRecords:
             self._bell.clear()
             await self.look()
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._rest_s):  # wait_for swallows a cancellation that comes with the bell
+                async with asyncio.timeout(self._rest_s):
                     await self._bell.wait()
 
     async def look(self) -> bool:

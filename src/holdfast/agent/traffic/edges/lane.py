@@ -127,7 +127,7 @@ class EdgeLane:
         until_s = self._clock.monotonic_s() + at_most_s
         while (left_s := until_s - self._clock.monotonic_s()) > INSTANT_S:
             overdue_s = self._overdue_in_s()
-            try:  # wait_for would swallow a cancellation that comes with the bell
+            try:
                 async with asyncio.timeout(left_s if overdue_s is None else min(left_s, overdue_s)):
                     await self._bell.wait()
             except TimeoutError:

@@ -101,7 +101,7 @@ class Edges:
     async def _rung(self) -> None:
         left_s = TEND_S if self._charge is None else max(self._tended_in_s(), 0.0)
         with suppress(TimeoutError):
-            async with asyncio.timeout(left_s):  # wait_for would swallow a cancellation that comes with the bell
+            async with asyncio.timeout(left_s):
                 await self._bell.wait()
 
     def _turn(self) -> None:
