@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-from holdfast.adapters.proxy.envoy import packaged_binary
+from holdfast.adapters.proxy.envoy.proxy import packaged_binary
 
 READY_S = 30.0
 API = "type.googleapis.com/envoy"

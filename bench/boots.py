@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from bench.hub_process import seconds_to_listen
 from bench.ledgers import LEDGER_FILE, Operated, high_water
-from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
 from holdfast.hub.ledger.boot import boot
 from holdfast.model.fleet import Policy
 

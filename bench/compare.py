@@ -10,8 +10,8 @@ After 7 rounds it prints, for each figure, both medians, the spread and the rati
 figure. The spread is the larger one of both sides' distances between the first and the third quartile. A figure is
 flagged WORSE when its new median is worse by more than 10 % and by more than the spread. Exit 1: a figure is flagged.
 
-`--only GROUP` (may be repeated) measures a part: starts, plans, commits, check-ins, reads, deploys. `deploys` needs
-root, makes a lab for each checkout, and with 50 containers takes about 70 seconds for each round.
+`--only GROUP` (may be repeated) measures a part: starts, plans, commits, check-ins, reads, changes, deploys.
+`deploys` needs root, makes a lab for each checkout, and with 50 containers takes about 70 seconds for each round.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-GROUPS = ("starts", "plans", "commits", "check-ins", "reads", "deploys")
+GROUPS = ("starts", "plans", "commits", "check-ins", "reads", "changes", "deploys")
 ROUNDS, CONTAINERS, IDLE_S = 7, 50, 20.0
 WORSE_RATIO = 1.10
 STOP_S_MAX = 120.0

@@ -26,7 +26,7 @@ from pathlib import Path
 from random import Random
 
 from bench.place import HOLDFAST
-from holdfast.adapters.hub_link.http import HttpHub
+from holdfast.adapters.hub_link.http.hub import HttpHub
 from holdfast.model.revision import Candidate, Head
 from holdfast.wiring.cli import command_line
 

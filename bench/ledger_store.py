@@ -10,8 +10,7 @@ import time
 
 import apsw
 
-from holdfast.adapters.clock.system import SystemClock
-from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
 from holdfast.ports.ledger_store import Transaction
 
 VALUE = b"x" * 200
@@ -38,7 +37,7 @@ class Bare:
 
 class Ours:
     def __init__(self, path: str) -> None:
-        self.store = SqliteStore.open(path, SystemClock(), create=True)
+        self.store = SqliteStore.open(path, create=True)
         self._modified = dict.fromkeys((f"node/{n}" for n in range(KEYS)), 0)
 
     def commit(self, n: int) -> None:
@@ -62,7 +61,7 @@ def lone_commits(folder: str, rounds: int) -> tuple[float, float]:
 
 
 def group_commits(folder: str, threads: int, each: int) -> float:
-    store = SqliteStore.open(os.path.join(folder, "group", "ledger.db"), SystemClock(), create=True)
+    store = SqliteStore.open(os.path.join(folder, "group", "ledger.db"), create=True)
 
     def write(name: int) -> None:
         revision = 0

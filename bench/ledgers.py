@@ -7,7 +7,7 @@ import time
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.high_water.file import FileHighWater
-from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.signer.keyfile import KeyfileSigner
 from holdfast.hub.ledger import reading
@@ -42,7 +42,7 @@ class Operated:
         key = os.path.join(folder, "key")
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
         self._signer = KeyfileSigner(key, lambda _: "")
-        self._store = SqliteStore.open(os.path.join(folder, LEDGER_FILE), SystemClock(), create=True)
+        self._store = SqliteStore.open(os.path.join(folder, LEDGER_FILE), create=True)
         self.mailbox = Revisions(
             self._store, SystemClock(), SystemRandom(), high_water(folder), reading.load(self._store)
         )

@@ -29,7 +29,7 @@ from bench.figures import Figure, document, table
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.proxy.envoy import Envoy
+from holdfast.adapters.proxy.envoy.proxy import Envoy
 from holdfast.model.certificate import Constraints
 from holdfast.ports.proxy import Backend, Listening, ProxyRoute, Servable
 from holdfast.trust.servable import servable

@@ -16,6 +16,7 @@ from functools import cached_property
 from tempfile import TemporaryDirectory
 
 from bench import herd
+from bench.changes import Changes
 from bench.ground import Ground
 from bench.idle import TICKS_PER_S, cpu_s
 from bench.measurements import child
@@ -29,6 +30,7 @@ STARTS = 5  # of the cheap commands; their median is one sample
 COMMITS = 50
 AGENTS, CHECK_INS_S, EVERY_S = 30, 2.0, 1.0
 SETTLED_S = 5.0
+CHANGED_SERVICES = (1, 50)  # sizes of the two fleets
 READS = (("status",), ("node", "list"), ("history",))
 Values = Mapping[str, float]
 
@@ -73,6 +75,19 @@ class Sampler:
         values: dict[str, float] = {}
         for words in READS:
             values |= _command(f"holdfast {' '.join(words)}", [HOLDFAST, *words, *where], hub.place.env, STARTS)
+        return values
+
+    def changes(self, request: Request) -> Values:
+        """One changed service, detached: until the commit, and the whole command."""
+        values: dict[str, float] = {}
+        for services, fleet in self._changed.items():
+            taken = [fleet.deploy() for _ in range(STARTS)]
+            name = f"deploy of 1 changed service of {services}"
+            values |= {
+                f"{name}, command to commit": statistics.median(committed_s for _, committed_s in taken),
+                f"{name}, whole command": statistics.median(whole.wall_s for whole, _ in taken),
+                f"{name}, processor": statistics.median(whole.cpu_s for whole, _ in taken),
+            }
         return values
 
     def deploys(self, request: Request) -> Values:
@@ -123,6 +138,14 @@ class Sampler:
         return hub, hub.head()
 
     @cached_property
+    def _changed(self) -> Mapping[int, Changes]:
+        made: dict[int, Changes] = {}
+        for services in CHANGED_SERVICES:
+            made[services] = Changes(Place(self._subfolder(f"changed-{services}")), services)
+            self._kept.callback(made[services].stop)
+        return made
+
+    @cached_property
     def _services(self) -> OurServices:
         ground = self._kept.enter_context(Ground(self._subfolder("ground")))
         return OurServices(ground, 0)
@@ -154,6 +177,7 @@ def main() -> None:
             "commits": sampler.commits,
             "check-ins": sampler.check_ins,
             "reads": sampler.reads,
+            "changes": sampler.changes,
             "deploys": sampler.deploys,
         }
         for line in sys.stdin:

@@ -15,9 +15,9 @@ from bench.bare_envoy import API
 from bench.edge_lab import EDGE, WORKER, EdgeLab
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.proxy import envoy_access_log
-from holdfast.adapters.proxy.envoy import packaged_binary
-from holdfast.adapters.proxy.envoy_listeners import CIPHERS
+from holdfast.adapters.proxy.envoy import access_log as envoy_access_log
+from holdfast.adapters.proxy.envoy.listeners import CIPHERS
+from holdfast.adapters.proxy.envoy.proxy import packaged_binary
 from holdfast.model.certificate import Constraints, armoured
 
 PORT, LOGGED_PORT = 18443, 18444

@@ -17,7 +17,6 @@ FAN_OUT_MAX = 15
 METHODS_MAX = 20
 COLLABORATORS_MAX = 7
 FILES_MAX = 18
-TOOLS = "SystemToolbox"
 
 
 class Klass(Struct, frozen=True):
@@ -152,8 +151,8 @@ def classes(trees: list[tuple[str, ast.Module]]) -> list[Klass]:
 
 
 def fan_out(trees: list[tuple[str, ast.Module]]) -> list[tuple[int, str]]:
-    """The number of imported modules, outside wiring and cli; largest first."""
-    limited = ((path, tree) for path, tree in trees if not path.startswith(("cli/", "wiring/", "__main__")))
+    """The number of imported modules, outside wiring; largest first."""
+    limited = ((path, tree) for path, tree in trees if not path.startswith(("wiring/", "__main__")))
     return sorted(((len(imported(tree)), path) for path, tree in limited), reverse=True)
 
 
@@ -162,8 +161,7 @@ def wide_modules(trees: list[tuple[str, ast.Module]]) -> list[str]:
 
 
 def limited_classes(trees: list[tuple[str, ast.Module]]) -> list[Klass]:
-    """Outside adapters and cli. The command line's own object of tools is dissolved with the commands (step 6)."""
-    return [one for one in classes(trees) if not one.path.startswith(("adapters/", "cli/")) and one.name != TOOLS]
+    return [one for one in classes(trees) if not one.path.startswith("adapters/")]
 
 
 def large_classes(trees: list[tuple[str, ast.Module]]) -> list[str]:
@@ -177,8 +175,10 @@ def large_classes(trees: list[tuple[str, ast.Module]]) -> list[str]:
 
 
 def folders() -> list[tuple[int, str]]:
-    """The number of files of each folder of agent and hub; largest first."""
-    found = (path for room in ("agent", "hub") for path in (SRC / room).rglob("*.py") if path.name != "__init__.py")
+    """The number of files of each folder of agent, cli and hub; largest first."""
+    found = (
+        path for room in ("agent", "cli", "hub") for path in (SRC / room).rglob("*.py") if path.name != "__init__.py"
+    )
     counted = Counter(str(path.parent.relative_to(SRC)) for path in found)
     return sorted(((n, folder) for folder, n in counted.items()), reverse=True)
 

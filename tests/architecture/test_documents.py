@@ -65,7 +65,7 @@ def test_paths_are_told_from_other_words() -> None:
     text = "`hub/nowhere.py` and `run bench/gone.py`, `cli/flags.nothing`, `services/web.toml`, `meta/pin`, `/v1/x`"
     assert paths(text + "\n```\n`cli/fenced.py`\n```\n") == ["hub/nowhere.py", "bench/gone.py", "cli/flags.nothing"]
     assert not any(is_there(path) for path in paths(text))
-    assert all(map(is_there, ("cli/flags.split_verb", "ledger_store/sqlite.py", "main.py", "hub/", "tests/lab")))
+    assert all(map(is_there, ("cli/flags.split_verb", "ledger_store/sqlite/store.py", "main.py", "hub/", "tests/lab")))
 
 
 def test_links_are_told_from_addresses() -> None:

@@ -67,16 +67,16 @@ def test_every_import_points_to_a_lower_floor() -> None:
 # Commands that run a hub or an agent, work on their files, or check the chain of revisions as a hub does. Every other
 # command takes its rules from the pure rooms.
 KNOW_A_DAEMON = {
-    "cli/agent_check.py",
-    "cli/agent_home.py",
-    "cli/agent_join.py",
-    "cli/agent_run.py",
-    "cli/agent_state.py",
-    "cli/hub_check.py",
-    "cli/hub_init.py",
-    "cli/hub_run.py",
-    "cli/import_ledger.py",  # builds the ledger of a hub
-    "cli/seen_heads.py",  # the chain check
+    "cli/agent/agent_check.py",
+    "cli/agent/agent_home.py",
+    "cli/agent/agent_join.py",
+    "cli/agent/agent_run.py",
+    "cli/agent/agent_state.py",
+    "cli/hub/hub_check.py",
+    "cli/hub/hub_init.py",
+    "cli/hub/hub_run.py",
+    "cli/hub/import_ledger.py",  # builds the ledger of a hub
+    "cli/fleet/seen_heads.py",  # the chain check
 }
 
 

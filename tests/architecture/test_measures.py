@@ -12,15 +12,15 @@ def trees() -> list[tuple[str, ast.Module]]:
     return list(measures.sources())
 
 
-def test_no_module_outside_wiring_and_cli_imports_too_much(trees: list[tuple[str, ast.Module]]) -> None:
+def test_no_module_outside_wiring_imports_too_much(trees: list[tuple[str, ast.Module]]) -> None:
     assert measures.wide_modules(trees) == []
 
 
-def test_no_class_outside_adapters_and_cli_is_too_large(trees: list[tuple[str, ast.Module]]) -> None:
+def test_no_class_outside_adapters_is_too_large(trees: list[tuple[str, ast.Module]]) -> None:
     assert measures.large_classes(trees) == []
 
 
-def test_no_folder_of_agent_or_hub_is_crowded() -> None:
+def test_no_folder_of_agent_cli_or_hub_is_crowded() -> None:
     assert measures.crowded_folders() == []
 
 
@@ -43,9 +43,9 @@ def test_the_limits_bite() -> None:
     methods = "\n".join(f"    def m{number}(self): ..." for number in range(measures.METHODS_MAX + 1))
     given = ", ".join(f"a{number}: K" for number in range(measures.COLLABORATORS_MAX + 1))
     tree = ast.parse(f"class K:\n{methods}\nclass L:\n    def __init__(self, {given}): ...")
-    for room, found in (("agent", 2), ("wiring", 2), ("adapters", 0), ("cli", 0)):
+    for room, found in (("agent", 2), ("wiring", 2), ("cli", 2), ("adapters", 0)):
         assert len(measures.large_classes([(f"{room}/x.py", tree)])) == found, room
     for form in ("from holdfast.model.m{} import X", "import holdfast.model.m{}"):
         imports = "\n".join(form.format(number) for number in range(measures.FAN_OUT_MAX + 1))
-        for room, found in (("hub", 1), ("adapters", 1), ("wiring", 0), ("cli", 0)):
+        for room, found in (("hub", 1), ("adapters", 1), ("cli", 1), ("wiring", 0)):
             assert len(measures.wide_modules([(f"{room}/x.py", ast.parse(imports))])) == found, room

@@ -6,14 +6,13 @@ import re
 import tokenize
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from holdfast.cli import flags
-from holdfast.cli.verbs import ALIASES, LATER, LATER_PAIRS, VERBS, nouns
+from holdfast.cli.noun import ALIASES, LATER, LATER_PAIRS
+from holdfast.cli.verbs import VERBS, nouns
 
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "holdfast"
@@ -37,8 +36,8 @@ BANNED = re.compile(
 CODES = re.compile(r"`(nobody|mend|mended|audit-mended)`")
 CODE_STRINGS = {
     "adapters/audit_log/file.py": {"audit-mended"},  # an event of the audit log
-    "adapters/name_server/dnsmasq.py": {"nobody"},  # a user of the machine
-    "adapters/proxy/envoy_listeners.py": {"nobody.invalid"},  # a hostname (RFC 6761)
+    "adapters/name_server/dnsmasq/server.py": {"nobody"},  # a user of the machine
+    "adapters/proxy/envoy/listeners.py": {"nobody.invalid"},  # a hostname (RFC 6761)
     "adapters/stream_link/caller_key.py": {"holdfast stream"},  # the name in a certificate
     "gate/decide.py": {"nobody"},  # the gate's name for "no signature"
     "gate/reference.py": {"nobody"},
@@ -110,10 +109,7 @@ def of_page(page: Path) -> Iterator[tuple[str, str]]:
 
 @cache
 def parser_of(verb: str) -> flags.Parser:
-    module: Any = import_module("holdfast.cli." + VERBS[verb].module)
-    parser = flags.parser_for(verb, VERBS[verb].about, module.DETAILS, width=100)
-    module.declare(parser)
-    return parser
+    return flags.loaded(verb, VERBS[verb], width=100)[0]
 
 
 def help_of(verb: str) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.acceptance.sqlite import SqliteAcceptance
-from holdfast.adapters.journal.agent_file import AgentFile
+from holdfast.adapters.sqlite.agent_file import AgentFile
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
 from holdfast.model.record import Link

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from holdfast.adapters.certificates import x509
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.clock.virtual import VirtualClock
-from holdfast.adapters.hub_link import exchange, hub_certificate
-from holdfast.adapters.hub_link.asking import ANSWER_BYTES_MAX
-from holdfast.adapters.hub_link.exchange import HEAD_BYTES_MAX
-from holdfast.adapters.hub_link.http import HEADS_MAX, HttpHub
+from holdfast.adapters.hub_link.http import exchange, hub_certificate
+from holdfast.adapters.hub_link.http.asking import ANSWER_BYTES_MAX
+from holdfast.adapters.hub_link.http.exchange import HEAD_BYTES_MAX
+from holdfast.adapters.hub_link.http.hub import HEADS_MAX, HttpHub
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.errors import (
@@ -461,11 +461,12 @@ def hearing(*answers: bytes) -> Iterator[tuple[int, list[Asked]]]:
 
 
 EMPTY = answer(codec.write(messages.DamagedAnswer(())))
+LAST = answer(codec.write(messages.DamagedAnswer(())), headers="Connection: close\r\n")
 FLEET, OTHER_FLEET = "a" * 64, "b" * 64
 
 
 def test_every_request_is_signed_by_a_session_of_the_operator() -> None:
-    with hearing(EMPTY, answer(HEAD)) as (port, heard):
+    with hearing(LAST, answer(HEAD)) as (port, heard):
         hub = calling(port, fleet=FLEET)
         hub.damaged()
         hub.mend({"0" * 64: b"x"})

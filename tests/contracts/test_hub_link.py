@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.clock.virtual import VirtualClock
-from holdfast.adapters.hub_link.exchange import Answer
-from holdfast.adapters.hub_link.http import HttpHub
+from holdfast.adapters.hub_link.http.exchange import Answer
+from holdfast.adapters.hub_link.http.hub import HttpHub
 from holdfast.adapters.ledger_store.memory import MemoryStore
-from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
 from holdfast.errors import (
     Conflict,
     Corrupt,
@@ -40,9 +40,9 @@ class Place:
 
     def __init__(self, kind: str, folder: Path, closing: ExitStack) -> None:
         clock = VirtualClock(START_S)
-        self.store: LedgerStore = MemoryStore(clock)
+        self.store: LedgerStore = MemoryStore()
         if "sqlite" in kind:
-            self.store = SqliteStore.open(str(folder / "ledger.db"), clock, create=True)
+            self.store = SqliteStore.open(str(folder / "ledger.db"), create=True)
         closing.callback(self.store.close)
         self.inside = mailbox(self.store, clock)
         self.hub: HubLink = self.inside

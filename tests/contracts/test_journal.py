@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.journal.agent_file import AgentFile
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.journal.sqlite import KEPT_OPERATIONS, SqliteJournal
+from holdfast.adapters.sqlite.agent_file import AgentFile
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model.journal import Operation, OrderUse, StepRecord
 from holdfast.model.order import COUNTER_WINDOW, OrderResult
@@ -79,7 +79,6 @@ def test_an_order_is_used_once_by_any_of_its_marks(again: Again, shared: dict[st
     assert not again().begin(operation("two"), use(2, **shared))
     assert [entry.operation.id for entry in again().entries()] == ["one"]
     assert again().used_counter(1) and not again().used_counter(2)
-    assert again().used_nonce("nonce-1") and not again().used_nonce("nonce-2")
     assert again().highest_counter() == 1
 
 

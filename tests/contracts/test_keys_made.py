@@ -72,5 +72,5 @@ def test_a_damaged_identity_is_kept_and_said(tmp_path: Path, content: bytes) -> 
     with pytest.raises(Invalid) as refused:
         age.recipient(str(path), PosixDisk())
     assert refused.value.code == "identity_damaged"
-    assert refused.value.remedy == f"move {path} away and run holdfast init again"
+    assert refused.value.remedy == f"move {path} away and repeat the command"
     assert path.read_bytes() == content

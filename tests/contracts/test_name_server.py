@@ -22,11 +22,11 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 
-from holdfast.adapters.name_server import configuration, zone_file
-from holdfast.adapters.name_server.dnsmasq import Dnsmasq
+from holdfast.adapters.name_server.dnsmasq import configuration, zone_file
+from holdfast.adapters.name_server.dnsmasq.questions import Questions
+from holdfast.adapters.name_server.dnsmasq.server import Dnsmasq
 from holdfast.adapters.name_server.memory import MemoryNameServer
-from holdfast.adapters.name_server.questions import Questions
-from holdfast.adapters.runtime.process import Process, known, with_argument
+from holdfast.adapters.process.process import Process, known, with_argument
 from holdfast.errors import Failed, HoldfastError, Invalid, TryLater
 from holdfast.ports.name_server import NameServer, Serving
 
@@ -503,7 +503,7 @@ def test_it_serves_with_no_right_but_the_one_to_its_port(tmp_path: Path) -> None
     """As in the unit that ships with us: root there may not become anybody else, nor leave its capabilities."""
     script = """
 import asyncio, sys
-from holdfast.adapters.name_server.dnsmasq import Dnsmasq
+from holdfast.adapters.name_server.dnsmasq.server import Dnsmasq
 from holdfast.ports.name_server import Serving
 
 async def story():

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.adapters.runtime import pid_watch
-from holdfast.adapters.runtime.pid_watch import PidWatch
-from holdfast.adapters.runtime.process import Process, known
+from holdfast.adapters.process.process import Process, known
+from holdfast.adapters.runtime.podman import pid_watch
+from holdfast.adapters.runtime.podman.pid_watch import PidWatch
 from tests.fleets.waiting import wait_until
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.proxy import supervisor
-from holdfast.adapters.proxy.envoy_files import LISTENERS, EnvoyFiles
-from holdfast.adapters.runtime.process import Process, known, with_argument, with_variable
+from holdfast.adapters.process.process import Process, known, with_argument, with_variable
+from holdfast.adapters.proxy.envoy import supervisor
+from holdfast.adapters.proxy.envoy.files import LISTENERS, EnvoyFiles
 from holdfast.errors import Failed, TryLater
 from holdfast.ports.proxy import Listening
 from tests.fleets.envoy_stage import PORTS, Stage, backend, stage
+from tests.fleets.waiting import wait_until
 
 WEB = "web.internal.test"
 LISTENS = "0A"  # the kernel's word for it
@@ -209,6 +210,20 @@ def test_somebody_elses_supervisor_is_waited_for(tmp_path: Path) -> None:
         unit.kill()
         unit.wait()
         made.close()
+
+
+def test_the_supervisor_of_another_release_is_found_without_its_lock_file(tmp_path: Path) -> None:
+    """Its script has another path."""
+    script, folder = shutil.copy(supervisor.__file__, tmp_path), tmp_path / "proxy"
+    folder.mkdir()
+    with subprocess.Popen([sys.executable, "-I", "-S", script, str(folder)]) as other:
+        try:
+            wait_until(lambda: supervisor.noted(str(folder / supervisor.LOCK)) == other.pid, "it holds the lock")
+            (folder / supervisor.LOCK).unlink()
+            assert supervisor.watching(str(folder)) == other.pid
+            assert supervisor.watching(str(tmp_path / "another")) == 0
+        finally:
+            other.kill()
 
 
 def test_a_frozen_envoy_holds_nobody_up(kept: Stage) -> None:

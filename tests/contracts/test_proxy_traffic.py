@@ -14,7 +14,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 from msgspec.structs import replace
 
-from holdfast.adapters.proxy.envoy_listeners import CIPHERS
+from holdfast.adapters.proxy.envoy.listeners import CIPHERS
 from holdfast.errors import Invalid, TryLater
 from holdfast.ports.proxy import Backend, ProxyRoute
 from tests.fleets.envoy_stage import PORTS, Client, Stage, backend, stage

@@ -24,7 +24,7 @@ from holdfast.adapters.certificates.memory import MemoryCertificates
 from holdfast.adapters.disk.memory import MemoryDisk
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.handshake.tls import TlsHandshake
-from holdfast.adapters.public_authority.acme import AcmeAuthority
+from holdfast.adapters.public_authority.acme.authority import AcmeAuthority
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
 from holdfast.adapters.tls.server import server_context
 from holdfast.agent.findings import Findings

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pytest
 
-from holdfast.adapters.name_server.dnsmasq import Dnsmasq
+from holdfast.adapters.name_server.dnsmasq.server import Dnsmasq
 from holdfast.adapters.resolver.dnspython import DnspythonResolver
 from holdfast.adapters.resolver.memory import MemoryResolver
 from holdfast.errors import TryLater

@@ -17,13 +17,13 @@ import bcrypt
 import pytest
 
 from holdfast.adapters.clock.loop import LoopClock
-from holdfast.adapters.runtime import creation, pulling, sealed_env
-from holdfast.adapters.runtime.frame import Frames, log_line
-from holdfast.adapters.runtime.libpod import Answer, Libpod, Refused
-from holdfast.adapters.runtime.listing import Listing
+from holdfast.adapters.process.process import Process, arguments, known, send, with_argument
 from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
-from holdfast.adapters.runtime.podman import Podman
-from holdfast.adapters.runtime.process import Process, arguments, known, send, with_argument
+from holdfast.adapters.runtime.podman import creation, pulling, sealed_env
+from holdfast.adapters.runtime.podman.frame import Frames, log_line
+from holdfast.adapters.runtime.podman.libpod import Answer, Libpod, Refused
+from holdfast.adapters.runtime.podman.listing import Listing
+from holdfast.adapters.runtime.podman.runtime import Podman
 from holdfast.errors import Failed, TryLater
 from holdfast.model.container import OUR_LABELS, Container, ContainerSpec, Mount, Published
 from holdfast.ports.runtime import CreateContainer, Finished, LogLine, PortTaken, Runtime
@@ -1036,7 +1036,7 @@ async def pulled(shelf: Shelf, reference: str, auth_file: Path | None) -> list[s
 def test_an_image_is_pulled_by_its_digest_with_the_nodes_credential(real: PodmanScene, shelf: Shelf) -> None:
     reference = f"{shelf.host}/app@{shelf.digest}"
     lines = real.do(pulled(shelf, reference, shelf.auth_file))
-    assert lines[0].startswith("Trying to pull") and len(lines) >= 3
+    assert lines[0].startswith("Trying to pull") and "layer 1" in lines, "podman names its layers"
 
     async def story() -> None:
         id = await started(real.runtime, "one", image=f"{shelf.host}/app:1", digest=shelf.digest)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.name_server import configuration, zone_file
-from holdfast.adapters.runtime import creation
-from holdfast.adapters.runtime.podman import Podman
+from holdfast.adapters.name_server.dnsmasq import configuration, zone_file
+from holdfast.adapters.runtime.podman import creation
+from holdfast.adapters.runtime.podman.runtime import Podman
 from holdfast.model.container import ContainerSpec, spec_digest
 from holdfast.ports.name_server import Serving
 from holdfast.ports.runtime import CreateContainer, Finished

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -606,3 +607,28 @@ def test_a_machine_without_ssh_keygen_is_told_what_to_install(made: Callable[...
     with pytest.raises(Failed) as failure:
         SshKeygenSigner(made("sk-ed25519"), environment={"PATH": str(tmp_path)}).sign(MESSAGE, NAMESPACE)
     assert "install" in failure.value.remedy
+
+
+def test_a_usual_key_signs_without_the_librarys_key_parser(made: Callable[..., str]) -> None:
+    """Start-up budget: that parser takes 15 ms to load (ADR 0003)."""
+    code = (
+        "import sys; from holdfast.adapters.signer.keyfile import KeyfileSigner;"
+        "print(KeyfileSigner(sys.argv[1], input).sign(b'x', 'file'));"
+        "sys.exit('cryptography.hazmat.primitives.serialization' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, made("ed25519")], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() == KeyfileSigner(made("ed25519"), never).sign(b"x", "file").strip()
+
+
+@pytest.mark.parametrize("at", [40, 70, 100, 130, 160, 190, 220])
+def test_a_usual_key_with_a_changed_byte_is_refused(made: Callable[..., str], tmp_path: Path, at: int) -> None:
+    lines = Path(made("ed25519")).read_bytes().splitlines()
+    blob = bytearray(base64.b64decode(b"".join(lines[1:-1])))
+    blob[at] ^= 1
+    path = tmp_path / "key"
+    path.write_bytes(lines[0] + b"\n" + base64.encodebytes(bytes(blob)) + lines[-1] + b"\n")
+    path.chmod(0o600)
+    (tmp_path / "key.pub").write_bytes(Path(made("ed25519") + ".pub").read_bytes())
+    with pytest.raises((Corrupt, Invalid)):
+        KeyfileSigner(str(path), never).sign(MESSAGE, NAMESPACE)

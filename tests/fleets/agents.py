@@ -46,7 +46,8 @@ from holdfast.model.revision import Candidate, Head, decode_header, decode_table
 from holdfast.model.salvage import SalvageAnswer, SalvagePart
 from holdfast.model.trust import Trust
 from holdfast.wiring import keepers
-from holdfast.wiring.keepers import Built, Ports
+from holdfast.wiring.agent_parts import Ports
+from holdfast.wiring.keepers import Built
 from tests.fleets.build import START_S
 from tests.fleets.desks import Rig, key_of
 from tests.fleets.virtual import VirtualLoop

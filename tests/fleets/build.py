@@ -131,7 +131,7 @@ def mailbox(
 ) -> Revisions:
     """A hub that booted from this store as the daemon would; without one, an empty hub in memory."""
     clock = clock or VirtualClock(START_S)
-    store = store or MemoryStore(clock)
+    store = store or MemoryStore()
     high_water = high_water or MemoryHighWater()
     booted = boot(store, high_water, strict=False)
     return Revisions(store, clock, SeededRandom("hub"), high_water, booted.loaded, booted.findings)

@@ -16,8 +16,9 @@ from holdfast.model.revision import Head
 from tests.fleets.build import small_fleet
 from tests.fleets.desks import Puppet, Rig
 from tests.fleets.directories import files
+from tests.fleets.tools import HUB, HUB_KEY, Box
 from tests.fleets.virtual import VirtualLoop, run
-from tests.specs.hub_fleet.test_verbs import HUB, HUB_KEY, Box, Wire, at_once
+from tests.specs.hub_fleet.test_verbs import Wire, at_once
 
 Says = Callable[[], None]
 
@@ -83,7 +84,7 @@ class Operator(Box):
     """Has a fleet directory and runs commands in it."""
 
     def __init__(self, wire: HeldWire, home: Path, clock: Ticking, fleet: Fleet) -> None:
-        super().__init__(wire, home, clock)
+        super().__init__(home, wire, clock)
         self.held = wire
         self.fleet = fleet
 

@@ -267,9 +267,16 @@ class DeployScene:
         words = [*lab_node.entering(self._init), "podman", "events", "--since", "0s", "--format", "json"]
         killer = EventKiller(self.agent_pid, n, words, {**self.env, **podman_files.variables()})
         try:
+            wait_until(lambda: self._is_heard(killer), "podman tells of what happens")
             yield killer
         finally:
             killer.leave()
+
+    def _is_heard(self, killer: EventKiller) -> bool:
+        """Something happens that is none of the agent's business; podman takes a while to begin telling."""
+        self.podman("volume", "create", "listening")
+        self.podman("volume", "rm", "listening")
+        return killer.hears()
 
 
 class EventKiller:
@@ -279,6 +286,7 @@ class EventKiller:
         self.pid = pid
         self.at = ""  # what had just happened
         self._left = n
+        self._hears = False
         self._events = subprocess.Popen(
             words, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
         )
@@ -288,12 +296,17 @@ class EventKiller:
     def _follow(self) -> None:
         assert self._events.stdout is not None
         for line in self._events.stdout:
-            self._left -= 1
+            told = json.loads(line)
+            self._hears = True
+            self._left -= told["Type"] == "container"
             if self._left == 0:
-                self.at = str(json.loads(line)["Status"])
+                self.at = str(told["Status"])
                 with suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
                 return
+
+    def hears(self) -> bool:
+        return self._hears
 
     def has_killed(self) -> bool:
         return bool(self.at) and not is_alive(self.pid)

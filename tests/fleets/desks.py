@@ -109,7 +109,7 @@ class Rig:
     ) -> None:
         self.loop = loop
         self.clock: LoopClock = before.clock if before else LoopClock(loop, START_S)
-        self.store: MemoryStore = before.store if before else MemoryStore(self.clock)
+        self.store: MemoryStore = before.store if before else MemoryStore()
         self.audit: MemoryAuditLog = before.audit if before else MemoryAuditLog(self.clock)
         self.told: Told = before.told if before else Told()
         self.told.loop = loop
@@ -199,9 +199,15 @@ class Rig:
         return SignedRevocation(content, (ALICE_SIGNER.sign(content, REVOKE_NAMESPACE),))
 
     def order(
-        self, node: str, counter: int = 1, action: str = "ping", expires_s: int = 900, target: str = ""
+        self,
+        node: str,
+        counter: int = 1,
+        action: str = "ping",
+        expires_s: int = 900,
+        target: str = "",
+        **given: str,
     ) -> SignedOrder:
-        arguments = canonical.encode({})
+        arguments = canonical.encode(given)
         id = sha256(f"{node} {counter} {action}".encode()).hexdigest()[:32]
         order = Order(
             FORMAT,

@@ -18,7 +18,7 @@ from aiohttp import web
 from holdfast.adapters.certificates.files import X509Certificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
-from holdfast.adapters.proxy.envoy import Envoy
+from holdfast.adapters.proxy.envoy.proxy import Envoy
 from holdfast.model.certificate import Constraints
 from holdfast.ports.proxy import Backend, Listening, ProxyRoute, Servable, Upstream
 from holdfast.trust.servable import servable

@@ -1,7 +1,6 @@
 """A hub with TLS, agents over containers in memory, and the real command line in front: logs from end to end."""
 
 import asyncio
-import io
 import json
 import threading
 import time
@@ -38,7 +37,6 @@ from holdfast.agent.orders.streams import Streams
 from holdfast.agent.services.secrets import Secrets
 from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.cli import main
-from holdfast.cli.terminal import Terminal
 from holdfast.model import canonical
 from holdfast.model.cadence import FAST
 from holdfast.model.container import Container, ContainerSpec, labels_of
@@ -47,12 +45,12 @@ from holdfast.model.revision import NodeIdentity
 from holdfast.planning.plan import Inputs, plan
 from holdfast.ports.signer import Signer
 from holdfast.trust import certificates as rules
-from holdfast.wiring import cli as wiring
 from holdfast.wiring import keepers
-from holdfast.wiring.keepers import Ports
+from holdfast.wiring.agent_parts import Ports
 from tests.fleets.agents import AnyImage, Wires
 from tests.fleets.build import ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.serving import Served, key_of, served
+from tests.fleets.tools import Box
 from tests.fleets.waiting import wait_until
 
 NODES = ("w1", "w2")
@@ -186,25 +184,13 @@ class AgentThread:
         assert not self._thread.is_alive()
 
 
-class Box(wiring.SystemToolbox):
-    """The real toolbox, with a key that is no file."""
-
-    def __init__(self, home: Path, by: Signer = ALICE_SIGNER) -> None:
-        self.out, self.err = io.StringIO(), io.StringIO()
-        terminal = Terminal(self.out, self.err, io.StringIO(), environ_no_colour=True)
-        super().__init__(terminal, {"HOME": str(home), "HOLDFAST_STATE": str(home / "state")})
-        self._by = by
-
-    def signer(self, key: str | None, known: Callable[[bytes], bool]) -> Signer:
-        return self._by
-
-
 class Command(threading.Thread):
     """One `holdfast` that runs; what it printed so far is in `out`."""
 
     def __init__(self, home: Path, words: Sequence[str], by: Signer) -> None:
         super().__init__(daemon=True)
-        self.box = Box(home, by)
+        self.box = Box(home)
+        self.box.by = by
         self._words = words
         self.code: int | None = None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from holdfast.adapters.runtime.process import known
+from holdfast.adapters.process.process import known
 from holdfast.lab import cgroups
 from tests.fleets.waiting import wait_until
 

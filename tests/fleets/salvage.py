@@ -3,7 +3,6 @@
 from msgspec.structs import replace
 
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
-from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.ledger import keys
@@ -15,7 +14,7 @@ from holdfast.model.revision import NodeIdentity
 from holdfast.planning.plan import Inputs, plan
 from holdfast.ports.acceptance import Accepted
 from holdfast.ports.ledger_store import Transaction
-from tests.fleets.build import START_S, mailbox, operator_signer, signed, small_fleet
+from tests.fleets.build import mailbox, operator_signer, signed, small_fleet
 
 
 def node_identity(name: str) -> NodeIdentity:
@@ -68,6 +67,6 @@ def accepted_by(hub: Revisions, node: str, since: int = 1) -> MemoryAcceptance:
 
 
 def empty_ledger(fleet_id: str) -> MemoryStore:
-    store = MemoryStore(VirtualClock(START_S))
+    store = MemoryStore()
     store.commit(Transaction(expect={}, put={keys.PIN: canonical.encode(Pin(keys.FORMAT, fleet_id))}))
     return store

@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.memory import MemoryDisk
-from holdfast.adapters.hub_link.http import HttpHub
+from holdfast.adapters.hub_link.http.hub import HttpHub
 from holdfast.adapters.identity_key import file as key_file
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.ledger_store.memory import MemoryStore
@@ -247,7 +247,7 @@ def parts_of(
 ) -> tuple[Parts, LedgerStore]:
     """What wiring chooses for a hub, over memory; `key` is the content of a hub's key file."""
     clock, random = SystemClock(), SystemRandom()
-    store: LedgerStore = hub._writable if isinstance(hub, Revisions) else MemoryStore(clock)
+    store: LedgerStore = hub._writable if isinstance(hub, Revisions) else MemoryStore()
     audit = MemoryAuditLog(clock)
     content = key or key_file.made(random)[1]
     return Parts(

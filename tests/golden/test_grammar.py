@@ -1,12 +1,13 @@
 """The command line is what it was: every verb with its flags, arguments, defaults and choices, in their order."""
 
 import json
+import re
 from argparse import SUPPRESS, Action
-from importlib import import_module
 from typing import Any
 
 from holdfast.cli import flags
-from holdfast.cli.verbs import ALIASES, LATER, LATER_PAIRS, VERBS
+from holdfast.cli.noun import ALIASES, LATER, LATER_PAIRS
+from holdfast.cli.verbs import VERBS
 from tests.golden import stored
 
 
@@ -41,12 +42,16 @@ _ACTIONS = {
 }
 
 
+def in_stored_order() -> list[str]:
+    """Verbs may move in --help; here each stays where it is, and a new one is last."""
+    stood = re.findall(r"^## holdfast (.+)$", (stored.FILES / "cli/verbs.txt").read_text(), re.M)
+    return [*stood, *(verb for verb in VERBS if verb not in stood)]
+
+
 def test_every_verb() -> None:
     lines: list[str] = []
-    for verb, known in VERBS.items():
-        module: Any = import_module("holdfast.cli." + known.module)
-        parser = flags.parser_for(verb, known.about, module.DETAILS)
-        module.declare(parser)
+    for verb in in_stored_order():
+        parser, _ = flags.loaded(verb, VERBS[verb])
         lines += ["", f"## holdfast {verb}", *map(argument, parser._actions)]
         for group in parser._mutually_exclusive_groups:
             names = [", ".join(action.option_strings) or action.dest for action in group._group_actions]

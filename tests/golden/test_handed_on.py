@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from holdfast.adapters.audit_log import head_file
 from holdfast.adapters.high_water import file as high_water
-from holdfast.cli import order_file, saved_plan
-from holdfast.cli.log_lines import LogLines, Manner
+from holdfast.cli.fleet import saved_plan
+from holdfast.cli.logs.log_lines import LogLines, Manner
+from holdfast.cli.orders import order_file
 from holdfast.cli.terminal import Terminal
 from holdfast.model.audit import AuditHead
 from holdfast.model.plan import Plan

@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.adapters.journal.agent_file import AgentFile
 from holdfast.adapters.journal.sqlite import SqliteJournal
-from holdfast.cli import agent_join, agent_state, import_ledger, main
+from holdfast.adapters.sqlite.agent_file import AgentFile
+from holdfast.cli import main
+from holdfast.cli.agent import agent_join, agent_state
+from holdfast.cli.hub import import_ledger
 from holdfast.cli.terminal import Terminal
 from holdfast.hub.ledger.restore import Restored
 from holdfast.model.deployment import ServiceState, StepResult
@@ -38,10 +40,10 @@ from tests.fleets.desks import Rig
 from tests.fleets.directories import files
 from tests.fleets.enrolments import OTHER_KEY, invite, signed_invite
 from tests.fleets.public import HOST, public_service
+from tests.fleets.tools import HUB, HUB_KEY
 from tests.golden import masks, stored
 from tests.specs.cli import test_order_verbs, test_token_verbs
 from tests.specs.cli.test_public_result import Public, public_scene
-from tests.specs.hub_fleet.test_verbs import HUB
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -83,7 +85,10 @@ def test_with_a_ledger_in_a_directory(tmp_path: Path) -> None:
         out, err = io.StringIO(), io.StringIO()
         terminal = Terminal(out, err, io.StringIO(), environ_no_colour=True)
         box = wiring.SystemToolbox(terminal, {"HOME": str(home), "HOLDFAST_STATE": str(home / "state")})
-        return main.run([*words, "--fleet", str(fleet), "--yes"], box), out.getvalue(), err.getvalue()
+        try:
+            return main.run([*words, "--fleet", str(fleet), "--yes"], box), out.getvalue(), err.getvalue()
+        finally:
+            box.close()  # else its ledger stays open until the next garbage collection
 
     book = Book(run, tmp_path)
     book.note("init", str(fleet), "--name", "home", "--operator", "alice", title="init")
@@ -300,9 +305,9 @@ def test_orders(tmp_path: Path) -> None:
                 stream.truncate()
             fleet = box.home / "fleet"
             fleet.mkdir(exist_ok=True)
-            hub_key = test_order_verbs.HUB_KEY
+            hub_key = HUB_KEY
             (fleet / "fleet.toml").write_text(f'[fleet]\nname = "small"\nhub_key = "{hub_key}"\n')
-            code = main.run([*words, "--fleet", str(fleet), "--hub", test_order_verbs.HUB], box)
+            code = main.run([*words, "--fleet", str(fleet), "--hub", HUB], box)
             return code, box.out.getvalue(), box.err.getvalue()
 
         book = Book(run, tmp_path, _by_counter)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.cli import show_plan
+from holdfast.cli.fleet import show_plan
 from holdfast.ledger.boot_findings import content_findings
 from holdfast.model import canonical
 from holdfast.model.fleet import FleetDocument, Node, Service

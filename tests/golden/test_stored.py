@@ -10,9 +10,9 @@ import apsw
 import msgspec
 
 from holdfast.adapters.clock.virtual import VirtualClock
-from holdfast.adapters.journal.agent_file import AgentFile
-from holdfast.adapters.ledger_store import sqlite_schema
+from holdfast.adapters.ledger_store.sqlite import schema as sqlite_schema
 from holdfast.adapters.nonces.sqlite import SqliteNonces
+from holdfast.adapters.sqlite.agent_file import AgentFile
 from holdfast.ledger import keys
 from tests.golden import masks, stored
 from tests.golden.live import story

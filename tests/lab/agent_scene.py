@@ -17,7 +17,6 @@ from holdfast.adapters.certificates.memory import MemoryCertificates
 from holdfast.adapters.clock.system import SystemClock
 from holdfast.adapters.disk.posix import PosixDisk
 from holdfast.adapters.handshake.memory import MemoryHandshake
-from holdfast.adapters.journal.agent_file import AgentFile
 from holdfast.adapters.journal.sqlite import SqliteJournal
 from holdfast.adapters.machine.linux import LinuxMachine
 from holdfast.adapters.name_server.memory import MemoryNameServer
@@ -26,9 +25,10 @@ from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.resolver.memory import MemoryResolver
-from holdfast.adapters.runtime.podman import Podman
+from holdfast.adapters.runtime.podman.runtime import Podman
 from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
+from holdfast.adapters.sqlite.agent_file import AgentFile
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.agent.agent import Agent
 from holdfast.agent.membership import Membership
@@ -37,7 +37,7 @@ from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.model.invite import Enrolment, SignedInvite
 from holdfast.model.order import Delivered, SignedOrder
 from holdfast.wiring import keepers
-from holdfast.wiring.keepers import Ports
+from holdfast.wiring.agent_parts import Ports
 from tests.fleets.agents import PaperHub, turn
 from tests.fleets.desks import key_of
 from tests.scenarios.test_agent_orders import CANDIDATES, FLEET, id_of, order

@@ -234,7 +234,7 @@ def forget_binding(place: Place) -> None:
     from holdfast.wiring.cli import SystemToolbox
 
     box = SystemToolbox(system_terminal(no_colour=True), place.environ)
-    hub: Any = box.hub_for_writing(str(place.ledger))
+    hub: Any = box.hubs.writer(str(place.ledger))
     applied = hub.applied()
     entries = {**applied.table.entries}
     entries["policy.base"] = replace(entries["policy.base"], applies_to=UNSET)

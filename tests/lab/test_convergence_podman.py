@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.prober.network import NetworkProber
-from holdfast.adapters.runtime import process
-from holdfast.adapters.runtime.podman import Podman
+from holdfast.adapters.process import process
+from holdfast.adapters.runtime.podman.runtime import Podman
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.model.fleet import Component, Health, Route, Service, Volume
 from tests.fleets.agents import services_of, until

@@ -444,11 +444,12 @@ def test_a_threshold_of_two_collects_two_signatures(tmp_path: Path, plain: Warm)
     change(place, 9001)
     refused = place.run(*APPLY).refused(4, "signature_required")
     assert "2 signatures" in refused["message"]
-    save, sign, apply = printed_commands(refused["remedy"])
+    save, first, second, apply = printed_commands(refused["remedy"])
     plain.run(place, *save).ok()
-    plain.run(place, *[str(place.key) if word == "KEY" else word for word in sign], "--yes").ok()
-    place.run(*apply, "--yes", "--json").refused(4, "signature_required")
-    plain.run(place, *[str(place.root / "bob") if word == "KEY" else word for word in sign], "--yes").ok()
+    plain.run(place, *[str(place.key) if word == "KEY" else word for word in first], "--yes").ok()
+    lacking = place.run(*apply, "--yes", "--json").refused(4, "signature_required")
+    assert printed_commands(lacking["remedy"]) == [first, apply]
+    plain.run(place, *[str(place.root / "bob") if word == "KEY2" else word for word in second], "--yes").ok()
     plain.run(place, *apply, "--yes").ok()
     converged(place, plain)
     assert len(plain.run(place, "history", "--json").ok().json["revisions"][0]["signers"]) == 2

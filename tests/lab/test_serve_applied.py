@@ -174,7 +174,7 @@ def test_going_back_is_the_same_switch_reversed_o_38(place: Place, cli: Warm) ->
 
 def test_contents_lie_under_their_digest_and_the_layout_is_what_is_documented_o_12(place: Place) -> None:
     """O-12, O-14, O-43: every blob is verified in full, and its name is the sha256 of its content."""
-    from holdfast.adapters.ledger_store.sqlite import SqliteStore
+    from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
     from holdfast.model.canonical import digest
 
     assert sorted(path.name for path in place.ledger.iterdir() if "-" not in path.suffix) >= ["high-water", "ledger.db"]
@@ -245,7 +245,7 @@ def test_a_manifest_is_all_that_a_node_needs_and_tells_nothing_of_others_c_11(pl
 
 
 def blobs(place: Place) -> dict[str, bytes]:
-    from holdfast.adapters.ledger_store.sqlite import SqliteStore
+    from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
 
     reader = SqliteStore.open_read_only(str(place.database))
     try:

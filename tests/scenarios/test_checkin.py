@@ -385,7 +385,7 @@ def test_a_hub_without_a_revision_asks_for_what_nodes_hold_and_knows_nobody() ->
         assert not answer.registered and not answer.salvage_wanted and answer.head == NO_HEAD
         pin = rig.store.get(keys.PIN)
         assert pin is not None
-        empty = MemoryStore(rig.clock)
+        empty = MemoryStore()
         empty.commit(Transaction(expect={}, put={keys.PIN: pin.value}))
         hub = mailbox(empty, rig.clock)
         fleet = wiring.fleet(hub=hub, store=empty, clock=rig.clock, random=SeededRandom("desk"), audit=rig.audit)

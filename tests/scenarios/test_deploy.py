@@ -476,7 +476,7 @@ def test_drift_is_found_by_subsystem_and_told_once_t_09_t_12() -> None:
     async def story(scene: Scene) -> None:
         await scene.settled()
         said = [fields["subsystems"] for name, fields in scene.machine.said if name == "drift"]
-        assert said == [["containers", "routes"], []], "missing at first, then at rest"
+        assert said == [["containers"], []], "missing at first, then at rest"
         scene.machine.proxy.lose()
         await asyncio.sleep(15)
         said = [fields["subsystems"] for name, fields in scene.machine.said if name == "drift"]

@@ -537,9 +537,9 @@ def test_commands_talk_to_the_hub_and_to_nobody_else_m_01(tmp_path: Path) -> Non
 
     sys.addaudithook(hear)  # for good: it cannot be taken away, only told to be quiet
 
-    async def story(box: at_the_terminal.Box, *ignored: object) -> None:
+    async def story(box: at_the_terminal.Ordering, *ignored: object) -> None:
         for words in (("stop", "web"), ("start", "web"), ("restart", "web")):
-            code, said = await box.does(*words)
+            code, said = await box.runs(*words)
             assert code == 0, (words, said)
 
     at_the_terminal.scene(tmp_path, story)

@@ -409,7 +409,7 @@ def test_what_is_parked_is_released_by_the_commands_its_remedy_names() -> None:
         agent = await Lone(loop, hub, "w1", PaperHub(whole[0]).head).turned()
         assert parked(agent) == ["service.db"]
         remedy = agent.accepting.parked[0].remedy
-        assert remedy.index("holdfast rollback, then") < remedy.index("holdfast apply --key")
+        assert remedy.index("`holdfast rollback`, then") < remedy.index("holdfast apply --key")
         hub.candidates.append(whole[2])
         await turn(agent)
         assert parked(agent) == []

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.ledger_store.memory import MemoryStore
-from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
 from holdfast.errors import Corrupt
 from holdfast.hub import daemon
 from holdfast.hub.ledger.revisions import Revisions
@@ -177,7 +177,7 @@ def test_editing_the_fleet_directory_changes_no_answer(tmp_path: Path) -> None:
     (tmp_path / "services").mkdir()
     (tmp_path / "fleet.toml").write_text('[fleet]\nname = "small"\n')
     (tmp_path / "services" / "web.toml").write_text('[[components]]\nname = "main"\nimage = "a:1"\n')
-    store = SqliteStore.open(str(tmp_path / "ledger.db"), VirtualClock(START_S), create=True)
+    store = SqliteStore.open(str(tmp_path / "ledger.db"), create=True)
     with served(grown_mailbox(2, store)) as far:
         before = everything(far)
         (tmp_path / "services" / "web.toml").write_text("this is not TOML [[[")
@@ -188,9 +188,9 @@ def test_editing_the_fleet_directory_changes_no_answer(tmp_path: Path) -> None:
 
 def test_a_commit_behind_the_hubs_back_is_reported_and_not_followed(tmp_path: Path) -> None:
     clock = VirtualClock(START_S)
-    store = SqliteStore.open(str(tmp_path / "ledger.db"), clock, create=True)
+    store = SqliteStore.open(str(tmp_path / "ledger.db"), create=True)
     hub = grown_mailbox(1, store, clock)
-    other_store = SqliteStore.open(str(tmp_path / "ledger.db"), clock, create=False)
+    other_store = SqliteStore.open(str(tmp_path / "ledger.db"), create=False)
     with served(hub) as far:
         served_before = [get(far, target).body for target in ("/v1/head", "/v1/applied", "/v1/revisions/1")]
         body = commit_body(next_candidate(small_fleet({"web": 5}), hub.applied()))
@@ -218,7 +218,7 @@ class Late(MemoryStore):
 
 
 def test_the_hubs_own_commit_is_never_reported_as_behind_its_back() -> None:
-    hub = grown_mailbox(1, Late(VirtualClock(START_S)))
+    hub = grown_mailbox(1, Late())
     stop = threading.Event()
     seen: set[str] = set()
 

@@ -14,7 +14,7 @@ from typing import IO
 import pytest
 
 from holdfast.adapters.clock.system import SystemClock
-from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
 from holdfast.adapters.tls import client
 from holdfast.hub.ledger import reading
 from holdfast.model import ssh_key
@@ -33,8 +33,8 @@ from holdfast.wiring.cli import SystemToolbox
 
 state_dir, host = sys.argv[1:]
 box = SystemToolbox(system_terminal(no_colour=True), os.environ)
-hub = box.booted_hub(state_dir, strict=False)
-box.serve(hub, Serving(host, 0, state_dir), lambda port, key: print(port, key, flush=True))
+hub = box.ledgers.booted(state_dir, strict=False)
+box.hubs.serve(hub, Serving(host, 0, state_dir), lambda port, key: print(port, key, flush=True))
 box.close()
 print("ended", flush=True)
 """
@@ -66,7 +66,7 @@ def fleet_of(ledger: Path) -> str:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
     path = tmp_path / "ledger.db"
-    store = SqliteStore.open(str(path), SystemClock(), create=True)
+    store = SqliteStore.open(str(path), create=True)
     grown_mailbox(3, store, SystemClock())
     store.close()
     return path

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from holdfast.adapters.hub_link.exchange import Answer
+from holdfast.adapters.hub_link.http.exchange import Answer
 from holdfast.hub.nodes.report_changes import SLEEPERS_MAX, ReportChanges
 from holdfast.model import canonical
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report, SignedPulse

@@ -23,9 +23,10 @@ from holdfast.agent.orders.log_feed import LogFeed
 from holdfast.agent.orders.stream_orders import StreamOrders
 from holdfast.agent.orders.streams import STREAMS_MAX, Streams, converse
 from holdfast.agent.time import NodeTime
-from holdfast.cli import issuers, log_call, logs
-from holdfast.cli.log_call import Call, Inbox
-from holdfast.cli.log_merge import Merging
+from holdfast.cli.logs import log_call, logs
+from holdfast.cli.logs.log_call import Call, Inbox
+from holdfast.cli.logs.log_merge import Merging
+from holdfast.cli.nodes import issuers
 from holdfast.errors import Conflict, Failed, HoldfastError, Limited, TryLater
 from holdfast.model.audit import AuditEntry, Event
 from holdfast.model.certificate import Issued

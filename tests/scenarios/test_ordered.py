@@ -1,7 +1,6 @@
 """The order verbs against a whole agent: the command waits in its own thread, hub and agent live in an event loop."""
 
 import asyncio
-import io
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,19 +10,15 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import main
-from holdfast.cli.terminal import Terminal
 from holdfast.model.checkin import NodesAnswer
 from holdfast.model.order import SignedOrder
 from holdfast.model.order_view import OrderView
 from holdfast.model.report import Report
-from holdfast.ports.hub_link import HubReader
-from holdfast.ports.signer import Signer
-from holdfast.wiring import cli as wiring
 from tests.fleets.agents import Machine, services_of
 from tests.fleets.build import ALICE, ALICE_SIGNER, operator_signer, small_fleet
-from tests.fleets.desks import OPERATOR, Rig, key_of
+from tests.fleets.desks import OPERATOR, Rig
+from tests.fleets.tools import HUB, Box
 
-HUB = "https://hub.test:9555"
 BOB, BOB_SIGNER = operator_signer("bob", "apply")
 
 
@@ -56,34 +51,14 @@ class RealTime:
         time.sleep(seconds)
 
 
-class Box(wiring.SystemToolbox):
-    def __init__(self, rig: Rig, home: Path, loop: asyncio.AbstractEventLoop) -> None:
-        self.out, self.err = io.StringIO(), io.StringIO()
-        terminal = Terminal(self.out, self.err, io.StringIO(), environ_no_colour=True)
-        super().__init__(terminal, {"HOME": str(home), "HOLDFAST_STATE": str(home / "state")})
-        self.wire, self.home = Wire(rig, loop), home
-        self.clock = RealTime(rig)
-        self.by: Signer = ALICE_SIGNER
-
-    def hub(self, target: str) -> HubReader | None:
-        return self.wire  # type: ignore[return-value]
-
-    def signer(self, key: str | None, known: Callable[[bytes], bool]) -> Signer:
-        return self.by
-
-    async def does(self, *words: str) -> tuple[int, str]:
-        fleet = self.home / "fleet"
-        fleet.mkdir(exist_ok=True)
-        (fleet / "fleet.toml").write_text(f'[fleet]\nname = "small"\nhub_key = "{key_of("hub").line}"\n')
-        for stream in (self.out, self.err):
-            stream.seek(0)
-            stream.truncate()
-        argv = [*words, "--fleet", str(fleet), "--hub", HUB, "--yes", "--timeout", "20s"]
+class Ordering(Box):
+    async def runs(self, *words: str) -> tuple[int, str]:
+        argv = [*words, "--fleet", self.fresh(), "--hub", HUB, "--yes", "--timeout", "20s"]
         code = await asyncio.to_thread(main.run, argv, self)
         return code, self.out.getvalue() + self.err.getvalue()
 
 
-Story = Callable[[Box, Machine, Callable[[], Awaitable[list[str]]]], Awaitable[None]]
+Story = Callable[[Ordering, Machine, Callable[[], Awaitable[list[str]]]], Awaitable[None]]
 
 
 def scene(home: Path, story: Story) -> None:
@@ -103,7 +78,7 @@ def scene(home: Path, story: Story) -> None:
                 services_of(agent).section().services and services_of(agent).section().services[0].phase == "converged"
             ):
                 await asyncio.sleep(0.02)
-        await story(Box(rig, home, loop), machine, running)
+        await story(Ordering(home, Wire(rig, loop), RealTime(rig)), machine, running)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -114,17 +89,17 @@ def scene(home: Path, story: Story) -> None:
 def test_a_service_is_stopped_started_restarted_and_cleaned_up_by_order(tmp_path: Path) -> None:
     """C-30, T-27: what the node signed for is what the command says."""
 
-    async def story(box: Box, machine: Machine, running: Callable[[], Awaitable[list[str]]]) -> None:
+    async def story(box: Ordering, machine: Machine, running: Callable[[], Awaitable[list[str]]]) -> None:
         box.by = BOB_SIGNER
         (first,) = await running()
-        code, said = await box.does("stop", "web")
+        code, said = await box.runs("stop", "web")
         assert (code, await running()) == (0, []) and "w1: stop service.web done" in said and "signed by w1" in said
-        code, said = await box.does("start", "web")
+        code, said = await box.runs("start", "web")
         assert code == 0 and len(await running()) == 1, said
-        code, said = await box.does("restart", "web", "--json")
+        code, said = await box.runs("restart", "web", "--json")
         assert code == 0 and len(await running()) == 1, said
         assert json.loads(said)["orders"][0]["result"]["verified"]
-        code, said = await box.does("force-cleanup", "web")
+        code, said = await box.runs("force-cleanup", "web")
         assert code == 0, said
         async with asyncio.timeout(60):
             while not await running():
@@ -134,7 +109,7 @@ def test_a_service_is_stopped_started_restarted_and_cleaned_up_by_order(tmp_path
     scene(tmp_path, story)
 
 
-def phase_told(box: Box) -> str:
+def phase_told(box: Ordering) -> str:
     """What the hub was last told of web; nobody looks at the agent itself."""
     (view,) = box.wire.nodes().nodes
     return msgspec.json.decode(view.report, type=Report).services[0].phase
@@ -143,9 +118,9 @@ def phase_told(box: Box) -> str:
 def test_the_hub_hears_when_a_stopped_service_has_come_to_rest_c_30(tmp_path: Path) -> None:
     """The last step of an order is told while its lane is still busy; that it is over must be told too."""
 
-    async def story(box: Box, machine: Machine, running: Callable[[], Awaitable[list[str]]]) -> None:
+    async def story(box: Ordering, machine: Machine, running: Callable[[], Awaitable[list[str]]]) -> None:
         for verb, phase in (("stop", "held"), ("start", "converged"), ("restart", "converged")):
-            code, said = await box.does(verb, "web")
+            code, said = await box.runs(verb, "web")
             assert code == 0, said
             async with asyncio.timeout(4):  # a heartbeat is further away
                 while phase_told(box) != phase:
@@ -155,14 +130,14 @@ def test_the_hub_hears_when_a_stopped_service_has_come_to_rest_c_30(tmp_path: Pa
 
 
 def test_data_is_purged_by_an_order_of_grade_destroy_and_by_no_other(tmp_path: Path) -> None:
-    async def story(box: Box, machine: Machine, running: Callable[[], Awaitable[list[str]]]) -> None:
+    async def story(box: Ordering, machine: Machine, running: Callable[[], Awaitable[list[str]]]) -> None:
         box.by = BOB_SIGNER
-        code, said = await box.does("purge", "old", "-n", "w1")
+        code, said = await box.runs("purge", "old", "-n", "w1")
         assert code == 4 and "holdfast order sign" in said and "old" in machine.storage.contents
         box.by = ALICE_SIGNER
-        code, said = await box.does("purge", "web", "-n", "w1")
+        code, said = await box.runs("purge", "web", "-n", "w1")
         assert code == 3 and "holdfast undeploy web" in said
-        code, said = await box.does("purge", "old", "-n", "w1")
+        code, said = await box.runs("purge", "old", "-n", "w1")
         assert code == 0 and "signed by w1" in said, said
         assert "old" not in machine.storage.contents and len(await running()) == 1
 

@@ -124,7 +124,7 @@ class Agent:
             self.findings.add(
                 "processing_timeout",
                 f"work took longer than {PROCESSING_S_MAX:.0f} s; it continues",
-                "holdfast agent journal shows it",
+                "`holdfast agent journal` shows it",
             )
         except HoldfastError as trouble:
             failure = trouble

@@ -48,15 +48,16 @@ async def live(agent: Agent, closing: tuple[Close, ...], notify: Notify, watchdo
         say("stopped", {})
 
 
-async def cancel_rest() -> None:
-    """Every other task of this loop. A task may lose a cancellation that comes with the event it waits for: it is
-    cancelled again, because the end of the process would wait for it for ever."""
+async def cancel_rest() -> bool:
+    """Every other task of this loop; True if all have ended. A task may lose a cancellation that comes with the event
+    it waits for: it is cancelled again, because the end of the process would wait for it for ever."""
     for _ in range(CANCELS_MAX):
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
         if not left or not (await asyncio.wait(left, timeout=AGAIN_S))[1]:
-            return
+            return True
+    return False
 
 
 async def _bark(notify: Notify, every_s: float) -> None:

@@ -1,4 +1,8 @@
-"""Lanes: one operation at a time for one service, several services at a time. Nothing that runs is cut off."""
+"""Lanes: one operation at a time for one service, several services at a time. Nothing that runs is cut off.
+
+Beside the operation of a lane, others may hold the lane shared: they work beside each other, and an operation that
+stops something asks to be alone first.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -23,6 +27,7 @@ class Lanes:
         self._held: dict[asyncio.Task[Any], asyncio.Semaphore] = {}
         self.running: set[asyncio.Task[None]] = set()
         self._overdue: set[asyncio.Task[None]] = set()  # the agent does not wait for these any more
+        self._sharing = Sharing()
         self.operations: set[str] = set()  # ids of the journaled operations under way
         self.is_working = False  # a pass of the services is working off its agenda
         self.worked = Wake()  # called when `is_working` changes
@@ -52,7 +57,7 @@ class Lanes:
         if self._waiting.get(lane, 0) >= WAITING_MAX:
             raise Limited(
                 f"{WAITING_MAX} operations already wait for {lane}",
-                remedy="wait until some are done; holdfast agent journal on the node shows them",
+                remedy="wait until some are done; `holdfast agent journal` on the node shows them",
             )
 
     def put(self, lane: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -65,7 +70,10 @@ class Lanes:
         turn = self._turns.setdefault(lane, asyncio.Lock())
         try:
             async with turn, self._seats, self._place():
-                await work()
+                try:
+                    await work()
+                finally:
+                    self._sharing.open(lane)
         finally:
             self._waiting[lane] -= 1
             if self._waiting[lane] == 0:  # no task waits for this lock any more
@@ -97,6 +105,23 @@ class Lanes:
         finally:
             await places.acquire()
 
+    @asynccontextmanager
+    async def shared(self, lane: str) -> AsyncIterator[None]:
+        """For work beside the operations of this lane, as long as none of them is alone."""
+        async with self._sharing.held(lane):
+            yield
+
+    async def alone(self, lane: str) -> None:
+        """For the operation that runs in this lane, until it ends: wait for all that hold it shared, and let no other
+        begin. Does nothing outside of an operation: it could not end."""
+        if asyncio.current_task() in self._held:
+            async with self.resting():
+                await self._sharing.close(lane)
+
+    def is_awaited(self, lane: str) -> bool:
+        """An operation of this lane is alone, or waits for those that hold it shared."""
+        return lane in self._sharing.closed
+
     async def quiet(self, at_most_s: float) -> bool:
         """Wait for everything under way that was not given up; False if something still is."""
         if awaited := self.running - self._overdue:
@@ -106,3 +131,46 @@ class Lanes:
     def give_up(self) -> None:
         """What runs now goes on, and the next piece of work does not wait for it (C-35)."""
         self._overdue = set(self.running)
+
+
+class Sharing:
+    """How many hold each lane shared, and which lanes are closed to them."""
+
+    def __init__(self) -> None:
+        self._holders: dict[str, int] = {}
+        self.closed: set[str] = set()
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    @asynccontextmanager
+    async def held(self, lane: str) -> AsyncIterator[None]:
+        await self._until(lambda: lane not in self.closed)
+        self._holders[lane] = self._holders.get(lane, 0) + 1
+        try:
+            yield
+        finally:
+            self._holders[lane] -= 1
+            if self._holders[lane] == 0:
+                del self._holders[lane]
+            self._tell()
+
+    async def close(self, lane: str) -> None:
+        self.closed.add(lane)
+        await self._until(lambda: lane not in self._holders)
+
+    def open(self, lane: str) -> None:
+        self.closed.discard(lane)
+        self._tell()
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.add(told)
+            try:
+                await told
+            finally:
+                self._waiting.discard(told)
+
+    def _tell(self) -> None:
+        for told in self._waiting:
+            if not told.done():
+                told.set_result(None)

@@ -1,19 +1,93 @@
 """The flags of every command; they may stand before or after the verb."""
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Container, Mapping, Sequence
-from typing import NoReturn
+import os
+import sys
+from argparse import ArgumentParser, HelpFormatter, Namespace
+from collections.abc import Callable, Container, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from holdfast.cli.noun import Verb
 from holdfast.errors import Invalid
 
+if TYPE_CHECKING:
+    from holdfast.cli.tools import Toolbox
+
 WITH_VALUE = {"--fleet": "DIR", "--hub": "URL|DIR", "--key": "FILE", "--dir": "D"}  # --dir: `lab --dir D up`
+COLUMNS_MIN, COLUMNS_MAX, SOURCE_COLUMNS = 40, 100, 120
 
 
 class Parser(ArgumentParser):
     """Usage errors are ordinary errors with a remedy, exit 2."""
 
     def error(self, message: str) -> NoReturn:
-        raise Invalid(message, remedy=f"{self.prog} --help shows the usage", code="usage")
+        raise Invalid(message, remedy=f"{self._nearest(message)}`{self.prog} --help` shows the usage", code="usage")
+
+    def _nearest(self, message: str) -> str:
+        if not message.startswith("unrecognized arguments: -"):
+            return ""
+        from holdfast.model.nearest import hint
+
+        given = message.split()[2].partition("=")[0]
+        return hint(given, (option for action in self._actions for option in action.option_strings))
+
+
+class Formatter(HelpFormatter):
+    """Texts fit the terminal; lines that are indented in the source, such as examples, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return wrapped(text, width)
+
+
+def columns() -> int:
+    """The width of help pages: that of the terminal, within bounds in which text can be read."""
+    return min(max(terminal_columns(), COLUMNS_MIN), COLUMNS_MAX)
+
+
+def wrapped(text: str, columns: int) -> str:
+    """Undo line breaks that are only there because the source has a width; then wrap. Other line breaks stay."""
+    from textwrap import fill
+
+    lines: list[str] = []
+    before = ""
+    for line in text.splitlines():
+        first = line.partition(" ")[0]
+        if before and first and len(before) + 1 + len(first) > SOURCE_COLUMNS:
+            lines[-1] += " " + line
+        else:
+            lines.append(line)
+        before = line
+    return "\n".join(
+        line if line.startswith(" ") else fill(line, columns, break_long_words=False, break_on_hyphens=False)
+        for line in lines
+    )
+
+
+class Command(NamedTuple):
+    """What a verb says of itself in --help, its arguments, and what it does."""
+
+    details: str
+    declare: Callable[[Parser], None]
+    run: "Callable[[Namespace, Toolbox], int]"
+
+
+def declare_nothing(parser: Parser) -> None:
+    """For a verb without arguments of its own."""
+
+
+def command(name: str, verb: Verb) -> Command:
+    """A module with several verbs has COMMANDS by name; one with a single verb has DETAILS, declare and run."""
+    module: Any = import_module("holdfast.cli." + verb.module)
+    found: Command | None = getattr(module, "COMMANDS", {}).get(name)
+    return found or Command(module.DETAILS, module.declare, module.run)
+
+
+def loaded(name: str, verb: Verb, width: int | None = None) -> tuple[Parser, Command]:
+    """Import the verb's module; its parser has all its arguments."""
+    found = command(name, verb)
+    parser = parser_for(name, verb.about, found.details, width)
+    found.declare(parser)
+    return parser, found
 
 
 def parser_for(verb: str, about: str, details: str, width: int | None = None) -> Parser:
@@ -21,7 +95,7 @@ def parser_for(verb: str, about: str, details: str, width: int | None = None) ->
         prog=f"holdfast {verb}",
         description=about[:1].upper() + about[1:] + ".",
         epilog=details,
-        formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, width=width),
+        formatter_class=lambda prog: Formatter(prog, width=width or columns()),
         allow_abbrev=False,
         add_help=False,
     )
@@ -41,6 +115,17 @@ def parser_for(verb: str, about: str, details: str, width: int | None = None) ->
     common.add_argument("-v", "--verbose", action="store_true", help="more detail")
     common.add_argument("-h", "--help", action="help", help="show this page")
     return parser
+
+
+def terminal_columns() -> int:
+    """As shutil.get_terminal_size, which takes 2 ms to load, and argparse asks at every command."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 80
 
 
 def with_defaults(args: Namespace, environ: Mapping[str, str]) -> Namespace:

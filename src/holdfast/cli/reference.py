@@ -1,8 +1,5 @@
 """The command reference in docs/reference/commands.md, printed from the verbs."""
 
-from importlib import import_module
-from typing import Any
-
 from holdfast.cli import flags
 from holdfast.cli.verbs import VERBS
 
@@ -20,9 +17,7 @@ def reference() -> str:
 
 
 def _section(verb: str) -> str:
-    module: Any = import_module("holdfast.cli." + VERBS[verb].module)
-    parser = flags.parser_for(verb, VERBS[verb].about, module.DETAILS, width=100)
-    module.declare(parser)
+    parser, _ = flags.loaded(verb, VERBS[verb], width=100)
     return f"## holdfast {verb}\n\n```text\n{parser.format_help().rstrip()}\n```\n"
 
 

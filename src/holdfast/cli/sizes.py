@@ -1,6 +1,10 @@
-"""A size in bytes as text for people."""
+"""Sizes and numbers as text for people."""
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def size(size_bytes: int) -> str:

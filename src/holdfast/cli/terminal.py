@@ -1,13 +1,17 @@
 """The operator's terminal: prints, asks and colours. The caller provides the streams."""
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
 from holdfast.errors import Failed, Invalid
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+
+
+COLUMNS, ROWS = 80, 24  # of a terminal that does not say
 
 
 def harmless(text: str) -> str:
@@ -17,15 +21,60 @@ def harmless(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
-class Terminal:
-    """`quiet` drops progress and remarks, never results, warnings or errors."""
+def width(text: str) -> int:
+    """Columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
 
-    def __init__(self, out: TextIO, err: TextIO, source: TextIO, environ_no_colour: bool = False) -> None:
+    return sum(2 if east_asian_width(c) in "WF" else 0 if combining(c) else 1 for c in text)
+
+
+def clip(text: str, columns: int) -> str:
+    if width(text) <= columns:
+        return text
+    while text and width(text) > columns - 1:
+        text = text[:-1]
+    return text + "…" if columns > 0 else ""
+
+
+def _size(stream: TextIO) -> tuple[int, int]:
+    """Columns and lines of the terminal; 0 if unknown."""
+    try:
+        found = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return 0, 0
+    return found.columns, found.lines
+
+
+class Declined(Failed):
+    code = "declined"
+
+    def __init__(self, undone: str) -> None:
+        super().__init__(f"{undone}: the answer was not yes", remedy="nothing was changed")
+
+
+class Terminal:
+    """`quiet` drops progress and remarks, never results, warnings or errors. `is_dumb`: the terminal has no colours and
+    cannot move its cursor."""
+
+    def __init__(
+        self,
+        out: TextIO,
+        err: TextIO,
+        source: TextIO,
+        environ_no_colour: bool = False,
+        is_dumb: bool = False,
+        size: Callable[[TextIO], tuple[int, int]] = _size,
+    ) -> None:
         self._out, self._err, self._source = out, err, source
-        self.colour = out.isatty() and not environ_no_colour
+        self.colour = out.isatty() and not environ_no_colour and not is_dumb
+        self._is_dumb = is_dumb
+        self._size = size
         self.yes = False
         self.quiet = False
-        self._live = False  # the current line is replaced by the next one
+        self.verbose = False
+        self._live = 0  # lines that the next ones replace
 
     def paint(self, style: str, text: str) -> str:
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour else text
@@ -34,6 +83,10 @@ class Terminal:
         self.settle()
         with _output():
             self._out.write(text + "\n")
+
+    def columns(self) -> int:
+        """The width of the terminal that shows the output; 0: the output goes elsewhere, or the width is unknown."""
+        return self._size(self._out)[0] if self._out.isatty() else 0
 
     def flush(self) -> None:
         """For output that is read while it is written."""
@@ -59,21 +112,32 @@ class Terminal:
             self._err.flush()
 
     def is_live(self) -> bool:
-        """Whether progress can be shown on one changing line of a terminal."""
-        return not self.quiet and self._err.isatty()
+        """Whether progress can be shown on lines of a terminal that change."""
+        return not self.quiet and not self._is_dumb and self._err.isatty()
 
-    def live(self, text: str) -> None:
-        """Show a line that the next one replaces; nothing if stderr is not a terminal."""
-        if self.is_live():
-            self._err.write(f"\r\x1b[K{text}")
-            self._err.flush()
-            self._live = True
+    def live(self, lines: Sequence[str]) -> None:
+        """Show lines that the next call replaces, as many as the terminal holds; nothing if stderr is not one."""
+        if not self.is_live():
+            return
+        columns, rows = self._size(self._err)
+        columns, rows = columns or COLUMNS, rows or ROWS
+        shown = list(lines)
+        if len(shown) >= rows:
+            shown = [*shown[: max(0, rows - 2)], f"… and {len(shown) - max(0, rows - 2)} more"]
+        self._err.write(self._back() + "\n".join(clip(line, columns - 1) for line in shown))
+        self._err.flush()
+        self._live = len(shown)
 
     def settle(self) -> None:
         if self._live:
-            self._err.write("\r\x1b[K")
+            self._err.write(self._back())
             self._err.flush()
-            self._live = False
+            self._live = 0
+
+    def _back(self) -> str:
+        """To the first live line, with an empty screen below."""
+        up = f"\x1b[{self._live - 1}A" if self._live > 1 else ""
+        return f"\r{up}\x1b[J"
 
     def warn(self, text: str) -> None:
         self.settle()
@@ -86,24 +150,28 @@ class Terminal:
     def is_interactive(self) -> bool:
         return self._source.isatty()
 
-    def confirm(self, question: str, remedy: str) -> bool:
-        """Only the full word counts. Without a terminal an unanswered question is an error."""
+    def confirm(self, question: str, undone: str, remedy: str = "run the same command with --yes") -> None:
+        """Only the full word counts; any other answer is `Declined`. Without a terminal the question is an error."""
         if self.yes:
-            return True
+            return
         self._require_terminal(question, remedy)
         self._err.write(f'{question} Only "yes" is accepted: ')
         self._err.flush()
-        return self._source.readline().strip() == "yes"
+        if self._source.readline().strip() != "yes":
+            raise Declined(undone)
 
     def choose(self, question: str, default: bool, remedy: str) -> bool:
         self._require_terminal(question, remedy)
         self._err.write(f"{question} [{'Y/n' if default else 'y/N'}] ")
         self._err.flush()
-        answer = self._source.readline().strip().lower()
-        return default if not answer else answer in ("y", "yes")
+        answer = self._source.readline()
+        if not answer:  # Ctrl-D: the default is an answer only if it was confirmed with Enter
+            self._err.write("\n")
+            raise Failed("the question was not answered", remedy=remedy, code="declined")
+        return default if not answer.strip() else answer.strip().lower() in ("y", "yes")
 
     def secret(self, prompt: str) -> str:
-        self._require_terminal(prompt, "load the key into ssh-agent first (ssh-add FILE), or run this in a terminal")
+        self._require_terminal(prompt, "load the key into ssh-agent first (`ssh-add FILE`), or run this in a terminal")
         from getpass import getpass
 
         try:
@@ -111,8 +179,8 @@ class Terminal:
         except EOFError:  # Ctrl-D
             self._err.write("\n")
             raise Failed(
-                "no passphrase was given",
-                remedy="repeat the command and type it, or load the key into ssh-agent first (ssh-add FILE)",
+                "nothing was typed",
+                remedy="repeat the command and type it; for a key's passphrase, ssh-agent can do that: ssh-add FILE",
                 code="declined",
             ) from None
 
@@ -138,10 +206,10 @@ def _output() -> Iterator[None]:
 def unsaid(trouble: OSError) -> Failed:
     return Failed(
         f"the result could not be written to standard output: {trouble.strerror}",
-        remedy="run the command again with another output; holdfast history shows the applied revisions",
+        remedy="run the command again with another output; `holdfast history` shows the applied revisions",
         code="output_failed",
     )
 
 
 def system_terminal(no_colour: bool) -> Terminal:
-    return Terminal(sys.stdout, sys.stderr, sys.stdin, no_colour)
+    return Terminal(sys.stdout, sys.stderr, sys.stdin, no_colour, is_dumb=os.environ.get("TERM") == "dumb")

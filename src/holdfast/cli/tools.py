@@ -1,26 +1,27 @@
 """What commands may use outside their own code; wiring provides it. Names no product."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from holdfast.cli.terminal import Terminal
-from holdfast.ports.clock import Clock
-from holdfast.ports.disk import Disk
-from holdfast.ports.fleet_directory import FleetDirectory
-from holdfast.ports.high_water import HighWater
-from holdfast.ports.hub_link import HubLink, HubReader, TokenDesk
-from holdfast.ports.lab import Lab
-from holdfast.ports.ledger_store import LedgerReader, LedgerStore
-from holdfast.ports.registry import Registry
-from holdfast.ports.signer import Signer
-from holdfast.ports.stream_link import CallerStreams
-
-if TYPE_CHECKING:  # only the agent verbs load the agent
-    from holdfast.cli.agent_home import AgentHome
+if TYPE_CHECKING:  # protocols: loading them would cost every command 3 ms
+    from holdfast.cli.agent.agent_home import AgentHome
+    from holdfast.cli.terminal import Terminal
     from holdfast.model.certificate import CertificateFacts
+    from holdfast.ports.clock import Clock
+    from holdfast.ports.disk import Disk
+    from holdfast.ports.fleet_directory import FleetDirectory
+    from holdfast.ports.high_water import HighWater
+    from holdfast.ports.hub_link import HubLink, HubReader, TokenDesk
+    from holdfast.ports.lab import Lab
+    from holdfast.ports.ledger_store import LedgerReader, LedgerStore
+    from holdfast.ports.registry import Registry
     from holdfast.ports.sealing import Opener, Sealer
+    from holdfast.ports.signer import Signer
+    from holdfast.ports.stream_link import CallerStreams
 
 
 class Caller(Struct, frozen=True):
@@ -42,20 +43,14 @@ class Serving(Struct, frozen=True):
     key_file: str | None = None  # elsewhere than in the state directory
 
 
-class Toolbox(Protocol):
-    terminal: Terminal
-    caller: Caller
-    environ: Mapping[str, str]
-    disk: Disk
-    clock: Clock
+class Hubs(Protocol):
+    """Hubs by target: a URL, or a ledger directory."""
 
-    def fleet_directory(self, path: str) -> FleetDirectory: ...
-
-    def hub(self, target: str) -> HubReader | None:
-        """For reading. None: that ledger directory does not exist yet."""
+    def reader(self, target: str) -> HubReader | None:
+        """None: that ledger directory does not exist yet."""
         ...
 
-    def hub_for_writing(self, target: str) -> HubLink:
+    def writer(self, target: str) -> HubLink:
         """An offline ledger is created if it is missing."""
         ...
 
@@ -67,14 +62,30 @@ class Toolbox(Protocol):
         """Through a running hub; a ledger directory relays nothing."""
         ...
 
+    def serve(self, hub: HubLink, serving: Serving, ready: Callable[[int, str], None]) -> None:
+        """Listen until a signal. Called only after a successful boot; `ready` gets the port and the hub key."""
+        ...
+
+
+class Ledgers(Protocol):
+    """Ledgers by state directory."""
+
     def store(self, state_dir: str, create: bool) -> LedgerStore: ...
 
-    def store_for_reading(self, state_dir: str) -> LedgerReader: ...
+    def reader(self, state_dir: str) -> LedgerReader: ...
 
     def high_water(self, state_dir: str) -> HighWater: ...
 
-    def registry(self) -> Registry: ...
+    def booted(self, state_dir: str, strict: bool) -> HubLink:
+        """A hub over that ledger, after every check of the boot table."""
+        ...
 
+    def legacy(self, config: str) -> HubLink:
+        """The legacy source: a hand-written fleet directory, named by its fleet.toml; no ledger is opened."""
+        ...
+
+
+class Keys(Protocol):
     def signer(self, key: str | None, known: Callable[[bytes], bool]) -> Signer:
         """The operator's key: `key` is a file, None: ssh-agent, then ~/.ssh/id_ed25519. `known` decides by blob."""
         ...
@@ -83,58 +94,84 @@ class Toolbox(Protocol):
         """The public half of the operator's key as one line; None if no key is found."""
         ...
 
-    def booted_hub(self, state_dir: str, strict: bool) -> HubLink:
-        """A hub over that ledger, after every check of the boot table."""
+    def make(self, path: str, comment: str, passphrase: str) -> str:
+        """A new ed25519 key pair, in OpenSSH form, encrypted unless `passphrase` is empty. Returns the public line."""
         ...
 
-    def legacy_hub(self, config: str) -> HubLink:
-        """The legacy source: a hand-written fleet directory, named by its fleet.toml; no ledger is opened."""
-        ...
-
-    def hub_key(self, state_dir: str) -> str:
-        """The public line of the hub's own key, which is created if it is missing."""
-        ...
-
-    def known_hub_key(self, state_dir: str) -> str | None:
-        """The same without creating anything: None if there is no key yet."""
-        ...
-
-    def hub_names(self, state_dir: str, names: Sequence[str]) -> None:
-        """Store names for the hub's certificate, in addition to the addresses it listens on."""
-        ...
-
-    def serve(self, hub: HubLink, serving: Serving, ready: Callable[[int, str], None]) -> None:
-        """Listen until a signal. Called only after a successful boot; `ready` gets the port and the hub key."""
+    def one_time(self) -> tuple[str, bytes]:
+        """A new ed25519 key that is not stored: its public line and its 32 private bytes."""
         ...
 
     def random_hex(self, size_bytes: int) -> str: ...
 
-    def one_time_key(self) -> tuple[str, bytes]:
-        """A new ed25519 key that is not stored: its public line and its 32 private bytes."""
+    def hub(self, state_dir: str) -> str:
+        """The public line of the hub's own key, which is created if it is missing."""
         ...
 
-    def make_key(self, path: str, comment: str, passphrase: str) -> str:
-        """A new ed25519 key pair, in OpenSSH form, encrypted unless `passphrase` is empty. Returns the public line."""
+    def known_hub(self, state_dir: str) -> str | None:
+        """The same without creating anything: None if there is no key yet."""
         ...
 
-    def make_recipient(self, path: str) -> str:
+    def name_hub(self, state_dir: str, names: Sequence[str]) -> None:
+        """Store names for the hub's certificate, in addition to the addresses it listens on."""
+        ...
+
+    def recipient(self, path: str) -> str:
         """The recipient of the age identity in that file, which is created if it is missing."""
         ...
 
-    def sealer(self) -> "Sealer": ...
+    def sealer(self) -> Sealer: ...
 
-    def opener(self, path: str) -> "Opener":
+    def opener(self, path: str) -> Opener:
         """Opens what is sealed to the age identity in that file; Invalid if there is none."""
         ...
 
-    def certificate_facts(self, der: bytes) -> "CertificateFacts":
-        """The decoded fields of a certificate; Corrupt if it is not one."""
+
+class Agents(Protocol):
+    def at(self, state_dir: str) -> AgentHome:
+        """The agent with that state directory, whether or not it exists yet."""
         ...
 
-    def lab(self, directory: str) -> Lab:
+
+class Labs(Protocol):
+    def at(self, directory: str) -> Lab:
         """The lab in that directory, whether or not it exists yet."""
         ...
 
-    def agent(self, state_dir: str) -> "AgentHome":
-        """The agent with that state directory, whether or not it exists yet."""
+
+class Files(Protocol):
+    """What a fleet directory consists of and names."""
+
+    def fleet(self, path: str) -> FleetDirectory: ...
+
+    def registry(self) -> Registry: ...
+
+    def certificate(self, der: bytes) -> CertificateFacts:
+        """The decoded fields of a certificate; Corrupt if it is not one."""
         ...
+
+
+class Toolbox(Protocol):
+    terminal: Terminal
+    caller: Caller
+    environ: Mapping[str, str]
+    disk: Disk
+    clock: Clock
+
+    @property
+    def hubs(self) -> Hubs: ...
+
+    @property
+    def ledgers(self) -> Ledgers: ...
+
+    @property
+    def keys(self) -> Keys: ...
+
+    @property
+    def agents(self) -> Agents: ...
+
+    @property
+    def labs(self) -> Labs: ...
+
+    @property
+    def files(self) -> Files: ...

@@ -30,7 +30,7 @@ class Declared(Struct, frozen=True):
 
 def read(content: bytes, flaws: Flaws) -> Declared | None:
     try:
-        document = toml_file.parse(content)
+        document = toml_file.fleet_document(content)
     except toml_file.NotToml as trouble:
         flaws.add(FLEET_FILE, (), trouble.message, trouble.remedy, trouble.line)
         return None

@@ -1,11 +1,23 @@
 """Complete health checks: path and port are declared or derived from the routes. Pure."""
 
+from collections.abc import Mapping
+
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.words import Path
 from holdfast.model.fleet import Component, Health, Service
+
+MEANINGS: Mapping[str, str] = {
+    "type": "the kind of probe",
+    "path": "for `http`; `/` if left out",
+    "port": "the port to probe; that of the only route if left out",
+    "cmd": "for `exec`: a command that succeeds when healthy",
+    "interval": "the pause between two checks",
+    "timeout": "how long one check may take",
+    "start_period": "if it is not healthy this long after its start, the rollout has failed",
+}
 
 
 def complete(file: str, service: Service, flaws: Flaws) -> Service:

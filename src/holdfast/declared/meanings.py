@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from holdfast.declared import health
+
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "FleetFile": {
         "fleet": "the fleet itself",
@@ -172,15 +174,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "cpu": "processors",
         "memory": "memory",
     },
-    "Health": {
-        "type": "the kind of probe",
-        "path": "for `http`; `/` if left out",
-        "port": "the port to probe; that of the only route if left out",
-        "cmd": "for `exec`: a command that succeeds when healthy",
-        "interval": "the pause between two checks",
-        "timeout": "how long one check may take",
-        "start_period": "if it is not healthy this long after its start, the rollout has failed",
-    },
+    "Health": health.MEANINGS,
     "Snapshot": {
         "method": "how a consistent copy is made",
         "include": "files to copy",

@@ -14,30 +14,36 @@ from holdfast.declared.schema import in_words
 from holdfast.declared.words import shown
 from holdfast.model import fleet
 
+
+def _fields(table: type[Struct]) -> tuple[inspect.Field, ...]:
+    kind = inspect.type_info(table)
+    assert isinstance(kind, inspect.StructType)
+    return kind.fields
+
+
+def _nearest(kind: inspect.Type, many: bool = False) -> Iterator[tuple[type[Struct], bool]]:
+    """The tables that a key holds, and whether it holds several."""
+    if isinstance(kind, inspect.StructType):
+        yield kind.cls, many
+    elif isinstance(kind, inspect.VarTupleType):
+        yield from _nearest(kind.item_type, True)
+    elif isinstance(kind, inspect.UnionType):
+        for choice in kind.types:
+            yield from _nearest(choice, many)
+
+
+def _sections(title: str, table: type[Struct], path: str = "") -> Iterator[tuple[str, type[Struct]]]:
+    """A table, then those below it, in the order of their keys."""
+    yield title, table
+    for field in _fields(table):
+        for below, many in _nearest(field.type):
+            name = f"{path}{field.encode_name}"
+            yield from _sections(f"`[[{name}]]`" if many else f"`[{name}]`", below, f"{name}.")
+
+
 SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
-    ("`fleet.toml`", fleet.FleetFile),
-    ("`[fleet]`", fleet.Settings),
-    ("`[trust]`", fleet.Thresholds),
-    ("`[[operators]]`", fleet.Operator),
-    ("`[[nodes]]`", fleet.Node),
-    ("`[[storage]]`", fleet.Storage),
-    ("`[storage.policy]`", fleet.StoragePolicy),
-    ("`[[policies]]`", fleet.PolicyBinding),
-    ("`[backups]`", fleet.Backups),
-    ("`[timeouts]`", fleet.Timeouts),
-    ("`[[alerts]]`", fleet.AlertTarget),
-    ("`[acme]`", fleet.Acme),
-    ("`[dns]`", fleet.Dns),
-    ("`[overlay]`", fleet.Overlay),
-    ("`services/<name>.toml`", fleet.Service),
-    ("`[[components]]`", fleet.Component),
-    ("`[[components.routes]]`", fleet.Route),
-    ("`[[components.volumes]]`", fleet.Volume),
-    ("`[components.resources]`", fleet.Resources),
-    ("`[components.health]`", fleet.Health),
-    ("`[[components.secrets]]`", fleet.SecretRef),
-    ("`[components.hooks]`", fleet.Hooks),
-    ("`[snapshot]`", fleet.Snapshot),
+    *_sections("`fleet.toml`", fleet.FleetFile),
+    *_sections("`services/<name>.toml`", fleet.Service),
 )
 
 _OPENING = """\
@@ -81,30 +87,17 @@ def _rows(table: type[Struct]) -> Iterator[str]:
 def below_idle_keys() -> set[type]:
     """Tables below a key without an effect."""
     return {
-        found.cls
+        found
         for _, table in SECTIONS
         for field in _fields(table)
         if later.of_key(table.__name__, field.encode_name) is not None
-        for found in _structs(field.type)
+        for found in _below(field.type)
     }
 
 
-def _structs(kind: inspect.Type) -> Iterator[inspect.StructType]:
-    if isinstance(kind, inspect.StructType):
-        yield kind
-        for field in kind.fields:
-            yield from _structs(field.type)
-    elif isinstance(kind, inspect.VarTupleType):
-        yield from _structs(kind.item_type)
-    elif isinstance(kind, inspect.UnionType):
-        for choice in kind.types:
-            yield from _structs(choice)
-
-
-def _fields(table: type[Struct]) -> tuple[inspect.Field, ...]:
-    kind = inspect.type_info(table)
-    assert isinstance(kind, inspect.StructType)
-    return kind.fields
+def _below(kind: inspect.Type) -> Iterator[type[Struct]]:
+    for table, _ in _nearest(kind):
+        yield from (found for _, found in _sections("", table))
 
 
 def _default(field: inspect.Field) -> str:

@@ -64,7 +64,7 @@ def check_writers(file: str, service: Service, flaws: Flaws) -> None:
             flaws.add_checked(file, ("components", at, "update"), what, 'leave it out, or write update = "recreate"')
     if with_data and service.failover:
         what = "a service with volumes cannot fail over: its data would stay on the silent node"
-        flaws.add_checked(file, ("failover",), what, "remove failover; moving data is not built yet (holdfast migrate)")
+        flaws.add_checked(file, ("failover",), what, "remove failover; moving data is not built yet")
 
 
 def check_nesting(file: str, name: str, service: Service, flaws: Flaws) -> None:

@@ -1,6 +1,7 @@
 """Decode one file: bytes → text → TOML document. Strict about encoding and size; knows no keys."""
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import tomli
@@ -66,6 +67,12 @@ def parse(content: bytes) -> dict[str, Any]:
     if content.count(b"[") + content.count(b"{") + content.count(b".") > DEPTH_MAX and _is_deep(document):
         raise NotToml(_deepest_line(source), _TOO_DEEP[0], remedy=_TOO_DEEP[1])
     return document
+
+
+@lru_cache(maxsize=1)
+def fleet_document(content: bytes) -> dict[str, Any]:
+    """Of fleet.toml, which several parts of one command read: parsed once. Readers do not change it."""
+    return parse(content)
 
 
 def _lower_first(message: str) -> str:

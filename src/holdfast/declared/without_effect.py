@@ -1,4 +1,4 @@
-"""Decide which declared keys without an effect are refused and which are warned about. Pure.
+"""Decide which declared keys without an effect are refused and which are warned about.
 
 A key is refused where the applied revision does not have it with this value. Where it has it, a plan warns and compiles
 the same bytes as before. A value that equals the default declares nothing.
@@ -16,12 +16,14 @@ from holdfast.declared.later import BACKUP, OWN, TABLE, Later, Row
 from holdfast.declared.layout import FLEET_FILE
 from holdfast.declared.problem import Problems
 from holdfast.declared.services import path_of
+from holdfast.declared.sources import FILE_BYTES_MAX
 from holdfast.declared.words import Path, key_path
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, content
 from holdfast.model.fleet import Backups, Fleet, FleetDocument, Node, Service, Timeouts, Volume
 from holdfast.model.ids import FLEET
 from holdfast.planning.kinds.every import documents
+from holdfast.ports.fleet_directory import FleetDirectory
 
 T = TypeVar("T")
 PLACES_MAX = 5  # places that a warning names; the others are counted
@@ -79,6 +81,11 @@ def _had(address: str, uses: Sequence[Use], texts: Mapping[str, bytes], applied:
     if entry.applies_to is UNSET:  # no policy, or one whose binding is missing: an apply restores that
         return frozenset(uses)
     return frozenset(use for use in uses if use.value == entry.applies_to)
+
+
+def refusal(refused: Sequence[Use], directory: FleetDirectory) -> Problems:
+    files = sorted({use.file for use in refused})
+    return problems(refused, {file: directory.read(file, FILE_BYTES_MAX) for file in files})
 
 
 def problems(refused: Sequence[Use], contents: Mapping[str, bytes]) -> Problems:

@@ -1,5 +1,7 @@
 """Compare the hub's key with the key that the applied revision pins. Pure."""
 
+from shlex import quote
+
 from holdfast.errors import Corrupt
 from holdfast.hub import settings as hub_settings
 from holdfast.model import ssh_key
@@ -14,10 +16,10 @@ def check(applied: Applied | None, line: str | None, path: str, state_dir: str) 
     found = f"{path} is another key, {_fingerprint(line)}" if line is not None else f"{path} is missing"
     raise Corrupt(
         f"the applied revision pins the hub's key {_fingerprint(wanted)}, but {found}",
-        remedy=f"restore {path} from a backup of the hub; if it is lost: holdfast hub init --trust {applied.fleet_id} "
-        f"--state-dir {state_dir} prints the key that is there now (and makes one if there is none), write it into "
-        f"fleet.toml as [fleet] hub_key, holdfast apply --hub {state_dir}, and invite every node again "
-        "(holdfast node invite NAME --replace)",
+        remedy=f"restore {path} from a backup of the hub; if it is lost: `holdfast hub init --trust {applied.fleet_id} "
+        f"--state-dir {quote(state_dir)}` prints the key that is there now (and makes one if there is none), write it "
+        f"into fleet.toml as [fleet] hub_key, `holdfast apply --hub {quote(state_dir)}`, and invite every node again "
+        "(`holdfast node invite NAME --replace`)",
         code="hub_key_missing" if line is None else "hub_key_differs",
     )
 

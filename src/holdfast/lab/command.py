@@ -49,7 +49,7 @@ def run(
     given: str | None = None,
     env: Mapping[str, str] | None = None,
     timeout_s: float = 60,
-    remedy: str = "holdfast lab down, then holdfast lab up again",
+    remedy: str = "`holdfast lab down`, then `holdfast lab up` again",
 ) -> str:
     try:
         done = subprocess.run(words, input=given, env=env, capture_output=True, text=True, timeout=timeout_s)

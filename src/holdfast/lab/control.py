@@ -86,7 +86,7 @@ def start_hub(place: Place, blueprint: Blueprint, pace: str) -> None:
     if not processes.wait_for(lambda: not _listens(blueprint), LISTENING_S_MAX):
         raise Failed(
             f"another process already listens on {blueprint.hub.address}:{HUB_PORT}",
-            remedy="holdfast lab kill hub, then holdfast lab start hub",
+            remedy="`holdfast lab kill hub`, then `holdfast lab start hub`",
             code="address_in_use",
         )
     listen = f"{blueprint.hub.address}:{HUB_PORT}"
@@ -151,7 +151,7 @@ def await_healthy(place: Place, blueprint: Blueprint) -> None:
     bad = ", ".join(f"{name} is {status}" for name, status in waiting.items() if status != "healthy")
     raise Unreachable(
         f"not every node is healthy after {HEALTHY_S_MAX:.0f} s: {bad}",
-        remedy="holdfast lab status; holdfast lab heal if nodes are cut; read the logs in the lab's directory",
+        remedy="`holdfast lab status`; `holdfast lab heal` if nodes are cut; read the logs in the lab's directory",
         code="nodes_missing",
     )
 

@@ -149,7 +149,7 @@ class Laboratory:
         found = records.read(self._place)
         if found is None or found.phase != "up":
             state = "there is no lab" if found is None else "there is only an incomplete lab"
-            up = "holdfast lab up" if found is None else "holdfast lab down, then holdfast lab up"
+            up = "holdfast lab up" if found is None else "`holdfast lab down`, then `holdfast lab up`"
             raise Invalid(
                 f"{state} in {self._place.root}",
                 remedy=f"{up}; choose another directory with --dir or $HOLDFAST_LAB",

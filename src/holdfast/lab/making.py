@@ -70,7 +70,7 @@ def _complete(place: Place, found: Record, seats: tuple[roster.Seat, ...], say: 
         there = ",".join(f"{site.name}:{'+'.join(site.roles)}" for site in found.blueprint.sites)
         raise Conflict(
             f"a lab with other nodes is up in {place.root}: {there}",
-            remedy="holdfast lab down first, or choose another directory with --dir",
+            remedy="`holdfast lab down` first, or choose another directory with --dir",
             code="already_exists",
         )
     for site in sorted(found.blueprint.sites, key=lambda site: "hub" not in site.roles):
@@ -176,5 +176,5 @@ def start_node(place: Place, found: Record, site: Site, say: Say) -> None:
 def _is_bare() -> Invalid:
     return Invalid(
         "this lab has no hub: it was created with --bare",
-        remedy="holdfast lab down, then holdfast lab up without --bare",
+        remedy="`holdfast lab down`, then `holdfast lab up` without --bare",
     )

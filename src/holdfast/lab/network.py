@@ -71,9 +71,7 @@ def remove(blueprint: Blueprint) -> None:
             with suppress(Failed):
                 _ip(f"link delete {name}")
     if left := [name for name in os.listdir(LINKS) if name.startswith(blueprint.bridge)]:
-        raise Failed(
-            f"cannot delete the links {' '.join(left)}", remedy=f"ip link delete {left[0]}, then holdfast lab down"
-        )
+        raise Failed(f"cannot delete the links {' '.join(left)}", remedy=f"ip link delete {left[0]}; holdfast lab down")
     cut(blueprint, ())
 
 

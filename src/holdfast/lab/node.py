@@ -73,7 +73,7 @@ def _hold(place: Place, blueprint: Blueprint, site: Site, folders: Sequence[str]
     outer, init = processes.known(holder.pid), processes.children(holder.pid)
     inner = processes.known(init[0]) if init else None
     if outer is None or inner is None:
-        raise Failed(f"node {site.name} ended at once", remedy="holdfast lab down, then holdfast lab up again")
+        raise Failed(f"node {site.name} ended at once", remedy="`holdfast lab down`, then `holdfast lab up` again")
     record.note_part(place, f"{site.name}.node", inner)
     return inner.pid
 

@@ -91,11 +91,11 @@ def _ask(
     except (OSError, http.client.HTTPException) as trouble:
         raise Failed(
             f"the connection to the lab's registry broke: {trouble}",
-            remedy="holdfast lab down, then holdfast lab up again",
+            remedy="`holdfast lab down`, then `holdfast lab up` again",
         ) from trouble
     if answer.status != wanted:
         raise Failed(
             f"the lab's registry answered {answer.status} to {method} {target.partition('?')[0]}: {content[:200]!r}",
-            remedy="check for a full disk (df); then holdfast lab down and holdfast lab up again",
+            remedy="check for a full disk (df); then `holdfast lab down` and `holdfast lab up` again",
         )
     return answer

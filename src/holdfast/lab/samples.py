@@ -85,7 +85,7 @@ def _sources(folder: str, name: str) -> list[str]:
     if not found:
         raise Invalid(
             f"the lab compiles its sample images from {folder}, but there are no sources",
-            remedy="run holdfast from a checkout of its repository (pip install --editable .)",
+            remedy="run holdfast from a checkout of its repository (`pip install --editable .`)",
             code="no_sources",
         )
     return [os.path.join(folder, entry) for entry in sorted(found)]

@@ -31,7 +31,7 @@ def _unmount(place: Place) -> None:
         for target in reversed(mounts.below(path)):
             subprocess.run(["umount", "--lazy", target], capture_output=True)
     if left := [target for path in place.contents() for target in mounts.below(path)]:
-        raise Failed(f"{left[0]} is still mounted", remedy=f"umount {left[0]}, then holdfast lab down")
+        raise Failed(f"{left[0]} is still mounted", remedy=f"umount {left[0]}; holdfast lab down")
 
 
 def _remove(path: str) -> None:

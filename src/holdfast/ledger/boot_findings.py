@@ -24,19 +24,23 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     address: str = ""
 
 
-APPLY_AGAIN = "apply the fleet directory again (holdfast apply), which stores the content; then restart the hub"
+APPLY_AGAIN = "apply the fleet directory again (`holdfast apply`), which stores the content; then restart the hub"
 
 # code → (level, what to do). Every code a boot can report; the test walks this table.
 ROWS: dict[str, tuple[Level, str]] = {
-    "ledger_missing": ("fatal", "holdfast hub init --trust FINGERPRINT, then holdfast apply; or restore a backup"),
+    "ledger_missing": (
+        "fatal",
+        "restore a backup; or begin with `holdfast hub init --trust FINGERPRINT --state-dir DIR`, then "
+        "`holdfast apply --hub DIR`",
+    ),
     "ledger_unreadable": ("fatal", "restore the state directory from a backup"),
     "ledger_truncated": ("fatal", "restore the state directory from a backup"),
     "ledger_foreign": ("fatal", "check --state-dir: that file is not a Holdfast ledger"),
     "ledger_newer": ("fatal", "install the release that wrote this ledger, or a newer one"),
-    "ledger_recovery_pending": ("fatal", "run holdfast hub check --sweep --state-dir DIR; then start the hub"),
+    "ledger_recovery_pending": ("fatal", "run `holdfast hub check --sweep --state-dir DIR`; then start the hub"),
     "high_water_damaged": (
         "fatal",
-        "compare the head (holdfast history) with the head that other operators and the agents have; if it is not "
+        "compare the head (`holdfast history`) with the head that other operators and the agents have; if it is not "
         "older, remove the file high-water from the state directory: the next commit writes it again",
     ),
     "head_damaged": ("fatal", "restore the state directory from a backup"),
@@ -53,7 +57,7 @@ ROWS: dict[str, tuple[Level, str]] = {
     "manifest_missing": ("resource", APPLY_AGAIN),
     "manifest_damaged": ("resource", APPLY_AGAIN),
     "secret_missing": ("resource", APPLY_AGAIN),
-    "binding_missing": ("resource", "apply the fleet directory again (holdfast apply), which records applies_to"),
+    "binding_missing": ("resource", "apply the fleet directory again (`holdfast apply`), which records applies_to"),
     "high_water_behind": ("warning", "check the disk of the state directory; the next commit raises the mark"),
     "revision_behind": ("warning", "restart the hub: another process committed a newer revision to its ledger"),
 }
@@ -62,6 +66,7 @@ ROWS: dict[str, tuple[Level, str]] = {
 CONTENT_CODES = ("blob_missing", "blob_damaged")
 SECRET_LOST = "secret_missing"  # noqa: S105 (the name of a finding)
 MANIFEST_CODES = ("manifest_missing", "manifest_damaged")
+LOST_CODES = frozenset((*CONTENT_CODES, SECRET_LOST, *MANIFEST_CODES))
 
 # Without these the hub can serve nothing, so their damage is fatal.
 GLOBAL = (FLEET, TRUST)

@@ -89,7 +89,7 @@ def needed(applied: Applied) -> tuple[str, ...]:
 
 
 _PUT_BACK = (
-    "put its file back as it was applied (version control has it) and run holdfast apply, which stores the content "
+    "put its file back as it was applied (version control has it) and run `holdfast apply`, which stores the content "
     "again; then edit the file again"
 )
 
@@ -118,7 +118,7 @@ def _decode(content_bytes: bytes, kind: type[T], what: str) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise Corrupt(
             f"the content of {what} cannot be read: {trouble}",
-            remedy="holdfast hub check names what is damaged",
+            remedy="`holdfast hub check` names what is damaged",
             code="unreadable",
         ) from trouble
 

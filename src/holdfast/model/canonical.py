@@ -34,7 +34,7 @@ def decode(content: bytes, kind: type[T], what: str) -> T:
         value = msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise Corrupt(
-            f"{what} cannot be read: {trouble}", remedy="holdfast hub check lists the damage", code="unreadable"
+            f"{what} cannot be read: {trouble}", remedy="`holdfast hub check` lists the damage", code="unreadable"
         ) from trouble
     if _encoder.encode(value) != content:
         raise Corrupt(

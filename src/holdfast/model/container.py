@@ -126,7 +126,7 @@ class Container(Struct, frozen=True, omit_defaults=True):
     ports: tuple[Published, ...] = ()
     created_s: float = 0.0
     started_s: float = 0.0
-    exit_code: int = 0
+    exit_code: int = 0  # negative: its process is gone, and the runtime has not noted its code
     restarts: int = 0
 
     @property

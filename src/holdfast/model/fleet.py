@@ -8,106 +8,39 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from holdfast.model import duration
-from holdfast.model.ids import NAME_PATTERN
+from holdfast.model.schema import (
+    AbsolutePath,
+    AcmeUrl,
+    AlertCode,
+    AppriseUrl,
+    Cpu,
+    Duration,
+    EnvName,
+    Hostname,
+    HostVolume,
+    HubUrl,
+    ImageRef,
+    Memory,
+    Method,
+    NameText,
+    Port,
+    Protect,
+    Recipient,
+    SecretFile,
+    Table,
+    Text,
+    WebhookUrl,
+    form,
+)
 
-
-def _form(pattern: str, words: str, max_length: int | None = None) -> Meta:
-    """`$` alone would let a trailing newline through; the description is shown to people with a wrong value."""
-    return Meta(pattern=pattern + r"(?!\n)", description=words, max_length=max_length)
-
-
-NameText = Annotated[
-    str,
-    _form(NAME_PATTERN, "a name of at most 40 lower-case letters, digits and dashes that starts with a letter"),
-]
-Duration = Annotated[str, _form(duration.PATTERN, 'a duration such as "90s", "5m", "24h" or "7d"')]
-Port = Annotated[int, Meta(ge=1, le=65535)]
-Text = Annotated[str, Meta(max_length=4096)]
-Hostname = Annotated[
-    str,
-    _form(
-        r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$",
-        'a lower-case hostname such as "www.example.com"',
-        253,
-    ),
-]
-HubUrl = Annotated[
-    str,
-    _form(
-        r"^(https://(\[[0-9a-f:.]+\]|[a-z0-9]([a-z0-9.-]*[a-z0-9])?)(:[1-9][0-9]{0,4})?)?$",
-        'the address of the hub such as "https://hub.example.com:9555"',
-        300,
-    ),
-]
-WebhookUrl = Annotated[
-    str,
-    _form(
-        r"^https://(\[[0-9a-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)(:[1-9][0-9]{0,4})?(/[!-~]*)?$",
-        'an https:// address such as "https://chat.example.com/hooks/abc"',
-        2048,
-    ),
-]
-AcmeUrl = Annotated[
-    str,
-    _form(
-        r"^https://(\[[0-9a-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)(:[1-9][0-9]{0,4})?(/[!-~]*)?$",
-        'the directory of an ACME authority such as "https://acme.example.com/directory"',
-        2048,
-    ),
-]
-AlertCode = Annotated[str, _form(r"^[a-z][a-z0-9_]{0,39}$", 'the code of an alert such as "node_silent"')]
-AppriseUrl = Annotated[
-    str,
-    _form(r"^[A-Za-z][A-Za-z0-9+.-]{0,39}://[!-~]+$", 'an Apprise URL such as "ntfys://ntfy.example.com/fleet"', 2048),
-]
-AbsolutePath = Annotated[str, _form(r"^/[^\x00-\x1f]*$", 'an absolute path such as "/data"', 1024)]
-ImageRef = Annotated[
-    str,
-    _form(
-        r"^[a-z0-9]+([._:/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$",
-        'an image such as "registry.example.com/team/web:1.2", or with "@sha256:…" at its end',
-        512,
-    ),
-]
-EnvName = Annotated[
-    str,
-    _form(
-        r"^[A-Za-z_][A-Za-z0-9_]{0,127}$", "a name of letters, digits and underscores that does not start with a digit"
-    ),
-]
-Protect = Annotated[
-    str,
-    _form(
-        r"^(backup|none|own:[a-z][a-z0-9-]{0,39})$",
-        '"backup" (the whole volume is to be archived; nothing is archived yet), "own:NAME" (it is to be stored on the '
-        '[[storage]] target NAME; not built yet) or "none" (it may be lost)',
-    ),
-]
-HostVolume = Annotated[
-    str,
-    _form(r"^/[^:\x00-\x1f]*:/[^:\x00-\x1f]*$", 'HOST:CONTAINER, two absolute paths such as "/srv/web:/data"', 2049),
-]
-SecretFile = Annotated[
-    str,
-    _form(r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$", 'the name of a file below /run/secrets such as "tls.pem"'),
-]
-Cpu = Annotated[str, _form(r"^[0-9]{1,4}(\.[0-9]{1,3})?$", "a number of processors such as 2 or 0.5")]
-Memory = Annotated[str, _form(r"^[1-9][0-9]{0,9}(Ki|Mi|Gi)?B?$", 'an amount of memory such as "512Mi" or "2Gi"')]
-Recipient = Annotated[str, _form(r"^age1[0-9a-z]{10,90}$", 'an age recipient such as "age1qqp…"')]
-Method = Annotated[str, _form(r"^(grpc|cli|full|exec: .+)?$", '"grpc", "cli", "full" or "exec: COMMAND"', 512)]
 Role = Literal["hub", "worker", "edge", "provider", "builder"]
 Grade = Literal["apply", "destroy", "root"]
-
-
-class _Table(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Unknown keys are errors; omitted keys stay out of the canonical bytes."""
 
 
 # ---- services -------------------------------------------------------------------------------------------------------
 
 
-class Route(_Table, frozen=True):
+class Route(Table, frozen=True):
     name: NameText
     port: Port
     mode: Literal["l4", "l7"] = "l7"
@@ -116,19 +49,19 @@ class Route(_Table, frozen=True):
     protocol: Literal["http1", "h2c"] = "http1"
 
 
-class Volume(_Table, frozen=True):
+class Volume(Table, frozen=True):
     name: NameText
     path: AbsolutePath
     protect: Protect
     speed: Literal["fast", "slow"] = field(default="fast", name="class")
 
 
-class Resources(_Table, frozen=True):
+class Resources(Table, frozen=True):
     cpu: Cpu | UnsetType = UNSET
     memory: Memory | UnsetType = UNSET
 
 
-class Health(_Table, frozen=True):
+class Health(Table, frozen=True):
     type: Literal["http", "tcp", "grpc", "exec"]
     path: AbsolutePath | UnsetType = UNSET
     port: Port | UnsetType = UNSET
@@ -138,7 +71,7 @@ class Health(_Table, frozen=True):
     start_period: Duration = "30s"
 
 
-class SecretRef(_Table, frozen=True):
+class SecretRef(Table, frozen=True):
     """One secret of a component: a file below /run/secrets (by default with the secret's name), or a variable."""
 
     name: NameText
@@ -146,18 +79,18 @@ class SecretRef(_Table, frozen=True):
     file: SecretFile | UnsetType = UNSET
 
 
-class Hooks(_Table, frozen=True):
+class Hooks(Table, frozen=True):
     """Commands run once per deployment in the component's new image, before it starts and after it serves."""
 
     pre_deploy: tuple[Text, ...] = ()
     post_deploy: tuple[Text, ...] = ()
 
 
-class Component(_Table, frozen=True):
+class Component(Table, frozen=True):
     name: NameText
     image: ImageRef
     cmd: tuple[Text, ...] = ()
-    env: dict[EnvName, Text] = {}
+    env: dict[EnvName, Text] = field(default_factory=dict)
     volumes: tuple[Volume | HostVolume, ...] = ()
     routes: tuple[Route, ...] = ()
     resources: Resources | UnsetType = UNSET
@@ -168,13 +101,13 @@ class Component(_Table, frozen=True):
     hooks: Hooks | UnsetType = UNSET
 
 
-class Snapshot(_Table, frozen=True):
+class Snapshot(Table, frozen=True):
     method: Method = ""
     include: tuple[Text, ...] = ()
     exclude: tuple[Text, ...] = ()
 
 
-class Service(_Table, frozen=True):
+class Service(Table, frozen=True):
     components: Annotated[tuple[Component, ...], Meta(min_length=1, max_length=64)]
     name: NameText | UnsetType = UNSET
     tier: Literal["core", "worker"] = "worker"
@@ -189,7 +122,7 @@ class Service(_Table, frozen=True):
 # ---- fleet.toml -----------------------------------------------------------------------------------------------------
 
 
-class Settings(_Table, frozen=True):
+class Settings(Table, frozen=True):
     name: NameText
     hub: HubUrl = ""
     hub_key: Text = ""
@@ -201,14 +134,14 @@ class Settings(_Table, frozen=True):
     parallel: Annotated[int, Meta(ge=1, le=64)] = 4
 
 
-class Thresholds(_Table, frozen=True):
+class Thresholds(Table, frozen=True):
     apply: Annotated[int, Meta(ge=1, le=16)] = 1
     destroy: Annotated[int, Meta(ge=1, le=16)] = 1
     root: Annotated[int, Meta(ge=1, le=16)] = 1
-    id: Annotated[str, _form(r"^[0-9a-f]{16,64}$", "16 to 64 hexadecimal digits")] | UnsetType = UNSET
+    id: Annotated[str, form(r"^[0-9a-f]{16,64}$", "16 to 64 hexadecimal digits")] | UnsetType = UNSET
 
 
-class Operator(_Table, frozen=True):
+class Operator(Table, frozen=True):
     name: NameText
     key: Text
     grade: Grade
@@ -216,7 +149,7 @@ class Operator(_Table, frozen=True):
     scope: tuple[Text, ...] = ()
 
 
-class Node(_Table, frozen=True):
+class Node(Table, frozen=True):
     name: NameText
     roles: Annotated[tuple[Role, ...], Meta(min_length=1)]
     address: Text = ""
@@ -229,15 +162,15 @@ class Node(_Table, frozen=True):
     proxy: Literal["internal", "public", "none"] | UnsetType = UNSET
     peer_calls: Literal["declared", "relay", "off"] = "declared"
     direct: Literal["off", "on"] = "off"
-    labels: dict[EnvName, Text] = {}
+    labels: dict[EnvName, Text] = field(default_factory=dict)
 
 
-class StoragePolicy(_Table, frozen=True):
+class StoragePolicy(Table, frozen=True):
     schedule: Text = ""
     retain: Annotated[int, Meta(ge=1, le=10_000)] = 7
 
 
-class Storage(_Table, frozen=True):
+class Storage(Table, frozen=True):
     name: NameText
     type: Literal["local-dir", "usb", "nfs", "cifs", "pbs"]
     durable_id: Text
@@ -247,19 +180,19 @@ class Storage(_Table, frozen=True):
     state: Literal["attached", "disconnected", "decommissioned"] = "attached"
 
 
-class PolicyBinding(_Table, frozen=True):
+class PolicyBinding(Table, frozen=True):
     name: NameText
     file: Text
     applies_to: Annotated[tuple[Text, ...], Meta(min_length=1)]
 
 
-class Backups(_Table, frozen=True):
+class Backups(Table, frozen=True):
     interval: Duration = "24h"
     retain: Annotated[int, Meta(ge=1, le=10_000)] = 7
     drill_interval: Duration = "7d"
 
 
-class Timeouts(_Table, frozen=True):
+class Timeouts(Table, frozen=True):
     deploy: Duration = "5m"
     edge_route: Duration = "30s"
     health_check: Duration = "5s"
@@ -267,14 +200,14 @@ class Timeouts(_Table, frozen=True):
     snapshot: Duration = "10m"
 
 
-class AlertTarget(_Table, frozen=True):
+class AlertTarget(Table, frozen=True):
     name: NameText
     webhook: WebhookUrl | UnsetType = UNSET
     apprise: AppriseUrl | UnsetType = UNSET
     on: tuple[AlertCode, ...] = ()
 
 
-class Acme(_Table, frozen=True):
+class Acme(Table, frozen=True):
     """A public authority that edges order certificates from (RFC 8555, HTTP-01)."""
 
     directory: AcmeUrl
@@ -284,7 +217,7 @@ class Acme(_Table, frozen=True):
     domains: tuple[Hostname, ...] = ()
 
 
-class Dns(_Table, frozen=True):
+class Dns(Table, frozen=True):
     """The nodes that serve internal names to the fleet."""
 
     driver: Literal["dnsmasq", "none"] = "dnsmasq"
@@ -292,12 +225,12 @@ class Dns(_Table, frozen=True):
     upstream: tuple[Text, ...] = ()
 
 
-class Overlay(_Table, frozen=True):
+class Overlay(Table, frozen=True):
     driver: Literal["external"] = "external"
     encrypted: bool = False
 
 
-class FleetFile(_Table, frozen=True):
+class FleetFile(Table, frozen=True):
     fleet: Settings
     operators: Annotated[tuple[Operator, ...], Meta(min_length=1, max_length=256)]
     nodes: tuple[Node, ...] = ()

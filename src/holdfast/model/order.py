@@ -21,8 +21,10 @@ Arguments = Mapping[str, str]
 
 
 class ActionRule(Struct, frozen=True):
-    """The grade an action needs, and whether the hub may order it without a signature (closed list of design.md §3)."""
+    """What the gate decides about it, the grade it needs, and whether the hub may order it without a signature (closed
+    list of design.md §3)."""
 
+    act: str  # name of an act of gate/acts.py
     grade: Grade
     target: Literal["node", "service", "data"]
     about: str
@@ -33,22 +35,22 @@ class ActionRule(Struct, frozen=True):
 
 # All actions. CLI, hub and agent refuse any other.
 ACTIONS: Mapping[str, ActionRule] = {
-    "ping": ActionRule("apply", "node", "answer at once", hub_may=True),
-    "check-in": ActionRule("apply", "node", "send a whole report now", hub_may=True),
-    "renew-certificate": ActionRule("apply", "node", "issue the serving certificate again", True, 2),
-    "backup": ActionRule("apply", "service", "back up now", True, 2, built=False),
-    "verify": ActionRule("apply", "service", "read a backup back", True, 2, built=False),
-    "drill": ActionRule("apply", "service", "prove a backup by restoring it", True, 2, built=False),
-    "restart": ActionRule("apply", "service", "restart the containers"),
-    "stop": ActionRule("apply", "service", "stop and hold"),
-    "start": ActionRule("apply", "service", "lift a hold"),
-    "force-cleanup": ActionRule("apply", "service", "remove the containers; data stays"),
-    "exec": ActionRule("apply", "service", "run a command in a container", built=False),
-    "logs": ActionRule("apply", "service", "stream logs", built=False),
-    "purge": ActionRule("destroy", "data", "destroy a data directory"),
-    "restore": ActionRule("destroy", "data", "restore over existing data", built=False),
-    "decommission": ActionRule("destroy", "node", "forget the fleet, keep all data", built=False),
-    "break-glass": ActionRule("destroy", "node", "open direct mode for a while", built=False),
+    "ping": ActionRule("PING", "apply", "node", "answer at once", hub_may=True),
+    "check-in": ActionRule("CHECK_IN", "apply", "node", "send a whole report now", hub_may=True),
+    "renew-certificate": ActionRule("RENEW", "apply", "node", "issue the serving certificate again", True, 2),
+    "backup": ActionRule("BACK_UP", "apply", "service", "back up now", True, 2, built=False),
+    "verify": ActionRule("VERIFY", "apply", "service", "read a backup back", True, 2, built=False),
+    "drill": ActionRule("DRILL", "apply", "service", "prove a backup by restoring it", True, 2, built=False),
+    "restart": ActionRule("RESTART", "apply", "service", "restart the containers"),
+    "stop": ActionRule("STOP", "apply", "service", "stop and hold"),
+    "start": ActionRule("START", "apply", "service", "lift a hold"),
+    "force-cleanup": ActionRule("CLEAN_UP", "apply", "service", "remove the containers; data stays"),
+    "exec": ActionRule("EXEC", "apply", "service", "run a command in a container", built=False),
+    "logs": ActionRule("LOGS", "apply", "service", "stream logs", built=False),
+    "purge": ActionRule("DESTROY_DATA", "destroy", "data", "destroy a data directory"),
+    "restore": ActionRule("OVERWRITE_DATA", "destroy", "data", "restore over existing data", built=False),
+    "decommission": ActionRule("DECOMMISSION", "destroy", "node", "forget the fleet, keep all data", built=False),
+    "break-glass": ActionRule("BREAK_GLASS", "destroy", "node", "open direct mode for a while", built=False),
 }
 
 

@@ -1,6 +1,6 @@
 """What the ledger stores with each revision: signatures, approval, recovery. Values only."""
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.model.fleet import Grade
 from holdfast.model.revision import Header, decode_header
@@ -29,6 +29,8 @@ class RevisionRecord(Struct, frozen=True):
     committed_at_s: float
     approval: Approval
     changes: dict[str, int]  # kind of change → how many
+    addresses: tuple[str, ...] | UnsetType = UNSET  # the first of those that changed; UNSET before this field
+    message: str | UnsetType = UNSET  # of the operator; not signed
 
 
 class Pin(Struct, frozen=True):

@@ -101,6 +101,7 @@ class Candidate(Struct, frozen=True):
     table: bytes
     blobs: dict[str, bytes]  # digest → content, table, manifests and new resources
     signatures: tuple[str, ...] = ()
+    message: str | UnsetType = UNSET  # not signed
 
 
 def encode_header(header: Header) -> bytes:

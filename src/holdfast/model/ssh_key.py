@@ -10,7 +10,7 @@ from holdfast.errors import Invalid
 LINE_CHARS_MAX = 16 * 1024
 RSA_BITS_MIN, RSA_BITS_MAX = 2048, 16384
 _PASTE = "paste the one line that this prints: ssh-keygen -y -f PRIVATE_KEY_FILE"
-_MAKE_NEW = "make a supported key: ssh-keygen -t ed25519 (or -t ed25519-sk for a key that needs a touch)"
+_MAKE_NEW = "make a supported key: ssh-keygen -t ed25519; for one that needs a touch: ssh-keygen -t ed25519-sk"
 
 
 class PublicKey(msgspec.Struct, frozen=True):

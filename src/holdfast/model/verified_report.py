@@ -1,10 +1,15 @@
 """What one node reports, as far as it is proven. A value; trust/reports.py is its only maker."""
 
+from typing import TypeVar
+
+import msgspec
 from msgspec import Struct
 
 from holdfast.model.cadence import NORMAL
 from holdfast.model.checkin import NodeView
 from holdfast.model.report import Pulse, Report
+
+T = TypeVar("T")
 
 
 class VerifiedReport(Struct, frozen=True):
@@ -17,6 +22,13 @@ class VerifiedReport(Struct, frozen=True):
     key: str = ""  # proven
     doubt: str = ""  # why there is no proof
     window_s: float = NORMAL.window_s  # a node that runs has sent a pulse within this time
+
+    def section(self, kind: type[T]) -> T | None:
+        """The fields of one keeper, from the same signed bytes; None if they are not proven, or of another form."""
+        try:
+            return msgspec.json.decode(self.view.report, type=kind) if self.report is not None else None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
 
     @property
     def verified(self) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from holdfast.model import canonical
 from holdfast.model.applied import content
 from holdfast.model.fleet import FleetDocument, Service
 from holdfast.model.ids import FLEET
@@ -21,3 +22,7 @@ def removals_max(contents: Mapping[str, bytes], table: Table) -> int:
 def nameless(service: Service) -> Service:
     """The address is the name; a `name` key that repeats it must not make a second spelling."""
     return service if service.name is UNSET else replace(service, name=UNSET)
+
+
+def service_digest(service: Service) -> str:
+    return canonical.digest(canonical.encode(nameless(service)))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from holdfast.errors import Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Service
+from holdfast.model.nearest import hint
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, Table
@@ -67,10 +68,10 @@ def _hostnames(name: str, table: Table) -> list[str]:
 def marked(name: str, applied: Applied, drained: bool) -> dict[str, Entry]:
     address = f"node.{name}"
     if address not in applied.table.entries:
-        known = ", ".join(sorted(applied.table.of_kind("node"))) or "none"
+        known = sorted(applied.table.of_kind("node"))
         raise Invalid(
             f"the applied revision has no node {name!r}",
-            remedy=f"name one of: {known}",
+            remedy=hint(name, known) + f"applied nodes are: {', '.join(known) or 'none'}",
             code="unknown_node",
         )
     return {**applied.table.entries, address: replace(applied.table.entries[address], drained=drained)}

@@ -35,7 +35,7 @@ def _declared(node: Node, before: NodeIdentity | None, proven: NodeIdentity | No
         raise Conflict(
             f"node.{node.name} declares the key {short(key)}, which was revoked",
             remedy=f"remove `key` from [[nodes]] {node.name} in fleet.toml, invite the machine again "
-            f"(holdfast node invite {node.name}), then apply",
+            f"(`holdfast node invite {node.name}`), then apply",
             code="key_revoked",
         )
     if proven is not None and proven.key != key:

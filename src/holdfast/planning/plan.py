@@ -8,6 +8,7 @@ from holdfast.errors import Conflict, Invalid
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, head_of, table_of
 from holdfast.model.fleet import Fleet
+from holdfast.model.nearest import hint
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import NodeIdentity, Table
@@ -75,9 +76,6 @@ def _require_edges(table: Table, address: str) -> None:
 
 def declared_instead(address: str, table: Table) -> str:
     """A remedy: the nearest declared service, and all of them."""
-    from difflib import get_close_matches  # only after a mistake: a plan need not pay for its import
-
     known = sorted(known for known in table.entries if known.startswith("service."))
-    close = get_close_matches(address, known, n=1) or get_close_matches(f"service.{address}", known, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}declared services are: {', '.join(known[:20]) or 'none'}"
+    near = hint(address, known) or hint(f"service.{address}", known)
+    return f"{near}declared services are: {', '.join(known[:20]) or 'none'}"

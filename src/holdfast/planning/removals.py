@@ -1,8 +1,10 @@
 """The limits for removals: protection, removals_max and --allow-removals. Pure (C-08, I-37, W12)."""
 
 from holdfast.errors import Invalid, NotPermitted
-from holdfast.model.plan import Change
+from holdfast.model.applied import Applied, table_of
+from holdfast.model.plan import Change, Plan
 from holdfast.model.revision import Table
+from holdfast.planning.documents import removals_max
 
 
 def protected(removals: tuple[Change, ...], applied: Table) -> tuple[str, ...]:
@@ -15,6 +17,11 @@ def _counted(removals: tuple[Change, ...]) -> str:
     kinds = {change.address.partition(".")[0] for change in removals}
     kind = kinds.pop() if len(kinds) == 1 else "resource"
     return f"{len(removals)} {kind}{'s' * (len(removals) != 1)}"
+
+
+def check_planned(plan: Plan, applied: Applied | None, allowed: int | None) -> None:
+    limit = removals_max(applied.contents, applied.table) if applied is not None and plan.removals else 0
+    check(plan.removals, table_of(applied), limit, allowed)
 
 
 def check(removals: tuple[Change, ...], applied: Table, removals_max: int, allowed: int | None) -> None:

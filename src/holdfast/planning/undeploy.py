@@ -2,6 +2,7 @@
 
 from holdfast.errors import Conflict, Invalid
 from holdfast.model.applied import Applied, table_of
+from holdfast.model.nearest import hint
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Table
 from holdfast.planning.step import between
@@ -21,12 +22,12 @@ def _nothing_to_undeploy(address: str, table: Table) -> Conflict | Invalid:
     if stone is not None:
         return Conflict(
             f"{address} was removed in revision {stone.removed_in} already",
-            remedy="holdfast retired lists the data it left",
+            remedy="`holdfast retired` lists the data it left",
             code="not_applied",
         )
     known = sorted(known for known in table.entries if known.startswith("service."))
     return Invalid(
         f"{address} is not applied, so it cannot be undeployed",
-        remedy=f"name one of: {', '.join(known[:20]) or '(no service is applied yet)'}",
+        remedy=hint(address, known) + f"applied services are: {', '.join(known[:20]) or 'none'}",
         code="not_applied",
     )

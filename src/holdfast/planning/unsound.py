@@ -9,6 +9,6 @@ class Unsound(Corrupt):
     def __init__(self, why: str) -> None:
         super().__init__(
             f"this revision is not valid: {why}",
-            remedy="compile it again: holdfast plan -o change.plan, then sign and apply that file",
+            remedy="compile it again: `holdfast plan -o change.plan`, then sign and apply that file",
             code="revision_unsound",
         )

@@ -34,11 +34,28 @@ class HubReader(Protocol):
 
     def observations(self) -> Mapping[str, NodeObservation]: ...
 
+    def suspects_damage(self) -> bool:
+        """False: nothing is known to be damaged or missing, so that `damaged` need not be asked. Reads no content."""
+        ...
+
     def damaged(self) -> Sequence[str]:
-        """Digests that the applied table needs and the ledger does not have."""
+        """Digests that the applied table needs and the ledger does not have. Reads and hashes every content."""
         ...
 
     def status(self) -> HubStatus: ...
+
+
+@runtime_checkable
+class PlanReader(HubReader, Protocol):
+    """A hub that answers while the caller does other work."""
+
+    def expect_plan(self) -> None:
+        """`applied`, `observations` and `nodes` follow, in this order: ask for all of them now."""
+        ...
+
+    def expect_content(self, digest: str) -> None:
+        """After `applied`: this content follows after the nodes. A wrong guess costs a connection, nothing else."""
+        ...
 
 
 class HubLink(HubReader, Protocol):

@@ -1,4 +1,4 @@
-"""A ledger store: versioned keys, blobs and leases under one rising revision. Knows no product."""
+"""A ledger store: versioned keys and blobs under one rising revision. Knows no product."""
 
 from __future__ import annotations
 
@@ -25,19 +25,11 @@ class Record(Struct, frozen=True):
     modified: int
 
 
-class Change(Struct, frozen=True):
-    """One key became `value`, or was deleted (None), at `revision`."""
-
-    key: str
-    value: bytes | None
-    revision: int
-
-
 class Transaction(Struct, frozen=True):
     """All of it or nothing. `expect` maps a key to the `modified` it must still have; 0 says it must not exist.
 
     The store revision rises by one if a key was put or an existing key was deleted, and stays where it is otherwise:
-    blobs are named by their content and have no version. With `lease`, the keys put here live as long as that lease.
+    blobs are named by their content and have no version.
     """
 
     expect: Mapping[str, int]
@@ -45,21 +37,6 @@ class Transaction(Struct, frozen=True):
     delete: Sequence[str] = ()
     blobs: Mapping[str, bytes] = {}
     drop_blobs: Sequence[str] = ()
-    lease: str = ""
-
-
-class Lease(Struct, frozen=True):
-    """A name held for a limited time. A lease is not a lock: its holder may sleep past the expiry and then write.
-
-    Its writes must therefore be fenced: by `expect` in the same transaction, or by `token`, which is larger in
-    every later tenure of the name. Expiry is judged by the wall clock of the process that calls the store.
-    """
-
-    name: str
-    holder: str
-    token: int
-    ttl_s: float
-    expires_s: float
 
 
 class Moved(Conflict):
@@ -73,40 +50,6 @@ class Moved(Conflict):
         self.key = key
         self.expected = expected
         self.actual = actual
-
-
-class Compacted(Conflict):
-    """The requested history has been compacted."""
-
-    def __init__(self, after: int, kept_after: int) -> None:
-        super().__init__(
-            f"changes after revision {after} were requested, but the store keeps only those after {kept_after}",
-            remedy="scan the current state and watch from its revision",
-        )
-        self.kept_after = kept_after
-
-
-class Held(Conflict):
-    """Another holder has the lease."""
-
-    def __init__(self, lease: Lease, now_s: float) -> None:
-        left_s = lease.expires_s - now_s
-        super().__init__(
-            f"lease {lease.name} is held by {lease.holder} for {left_s:.0f}s more, until {lease.expires_s:.0f}",
-            remedy=f"wait until it expires, or stop {lease.holder}",
-        )
-        self.lease = lease
-
-
-class LeaseLost(Conflict):
-    """The lease expired, was released, or has a later holder."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"lease {name} is no longer held",
-            remedy="stop what the lease protected, acquire the lease again and read the current state",
-        )
-        self.name = name
 
 
 class Reading(Protocol):
@@ -129,21 +72,12 @@ class Reading(Protocol):
         """One answer per digest, in the order asked; the fast way to read many."""
         ...
 
-    def lease(self, name: str) -> Lease | None: ...
-
 
 class LedgerReader(Reading, Protocol):
     """Read access. Takes no lock that a writer waits for, waits for no writer, writes nothing (I-09)."""
 
     def reading(self) -> AbstractContextManager[Reading]:
         """A consistent view for several questions (O-34)."""
-        ...
-
-    def watch(self, prefix: str, after: int, timeout_s: float) -> Sequence[Change]:
-        """Every change after a revision, once, ordered by revision and key; empty when the time is up.
-
-        Waits in real time, as it holds a real thread. Raises Compacted when the history does not reach back.
-        """
         ...
 
     def close(self) -> None: ...
@@ -156,22 +90,6 @@ class LedgerStore(LedgerReader, Protocol):
 
     def submit(self, tx: Transaction) -> Future[int]:
         """The same without waiting; an invalid transaction is refused at once."""
-        ...
-
-    def compact(self, before: int) -> None:
-        """Drop the history of revisions smaller than `before`; current values stay."""
-        ...
-
-    def grant(self, name: str, holder: str, ttl_s: float) -> Lease:
-        """Begin a new tenure, with a larger token and without keys; raises Held while another holder lives."""
-        ...
-
-    def renew(self, lease: Lease) -> Lease:
-        """Raises LeaseLost once it expired, even if no other holder took it: its keys are gone."""
-        ...
-
-    def release(self, lease: Lease) -> None:
-        """Releasing a lease that is already lost does nothing."""
         ...
 
 

@@ -2,7 +2,8 @@
 
 from typing import Protocol
 
-from holdfast.model.ssh_key import PublicKey
+from holdfast.errors import NotPermitted
+from holdfast.model.ssh_key import PublicKey, fingerprint
 
 
 class Signer(Protocol):
@@ -14,3 +15,14 @@ class Signer(Protocol):
     def sign(self, message: bytes, namespace: str) -> str:
         """An armoured SSHSIG over the message. May prompt for a passphrase, a PIN or a touch."""
         ...
+
+
+class UnknownSigner(NotPermitted):
+    code = "unknown_signer"
+
+    def __init__(self, key: PublicKey, remedy: str = "") -> None:
+        super().__init__(
+            f"your key {fingerprint(key)} belongs to no operator of this fleet",
+            remedy=remedy
+            or "sign with an operator's key (--key FILE), or ask an operator of grade root to add it to fleet.toml",
+        )

@@ -1,12 +1,12 @@
 """Detect drift: differences between the wanted and the observed state, by kind. Deterministic, pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
 from holdfast.model import canonical
-from holdfast.model.container import Container, Guest, Part
+from holdfast.model.container import Guest, Part
 from holdfast.reconcile import rollout
 from holdfast.reconcile.here import Here, Seen
 from holdfast.reconcile.steps import AwaitHealthy, Certify, Step, Switch, Unlist, Unroute
@@ -18,14 +18,9 @@ Kind = Literal[
     "image_mismatch",
     "spec_changed",
     "unsettled",  # every container is as wanted, but the deployment has steps left
-    "dns",
     "routes",
-    "peers",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-
-Subsystem = Literal["containers", "dns", "routes", "peers"]
-SUBSYSTEMS: tuple[Subsystem, ...] = get_args(Subsystem)
 
 
 class Drift(Struct, frozen=True, order=True):
@@ -128,23 +123,7 @@ def digest(rows: Iterable[Any]) -> str:
     return canonical.digest(b"[" + b",".join(sorted(map(canonical.encode, rows))) + b"]")
 
 
-def subsystems(
-    wanted: Mapping[Subsystem, Iterable[Any]], found: Mapping[Subsystem, Iterable[Any]], proxy: bool
-) -> tuple[Subsystem, ...]:
-    """The subsystems that differ, in the order of the stages. A subsystem that could not be observed is not drift;
-    routes are not observed where there is no proxy (T-33)."""
-    compared = (name for name in SUBSYSTEMS if name in wanted and name in found and (proxy or name != "routes"))
-    return tuple(name for name in compared if digest(wanted[name]) != digest(found[name]))
-
-
-def wanted_rows(guests: Iterable[Guest]) -> Sequence[tuple[str, str, int, str, bool]]:
-    return [
-        (guest.service, part.spec.component, replica, part.digest, guest.active)
-        for guest in guests
-        for part in guest.parts
-        for replica in range(part.replicas)
-    ]
-
-
-def found_rows(found: Iterable[Container]) -> Sequence[tuple[str, str, int, str, bool]]:
-    return [(one.service, one.component, one.replica, one.spec, one.running) for one in found]
+def subsystems(found: Iterable[Drift]) -> list[str]:
+    """A service whose containers are right may have other steps left: that is a deployment, not drift."""
+    differing = {"routes" if one.kind == "routes" else "containers" for one in found if one.kind != "unsettled"}
+    return sorted(differing)

@@ -1,7 +1,7 @@
 """Decide who owns a container, and what to do with one that is not wanted. One table (C-05, T-15, D-17, I-35); pure.
 
 Removing a container that a person started is worse than a line in a report, so the default only reports; data is never
-touched here. A container of an applied service is not judged here: its rollout decides.
+touched here. A container that this agent made or adopted is not judged here: the rollout of its service decides.
 """
 
 from collections.abc import Callable
@@ -14,15 +14,11 @@ from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, Containe
 # ours: labelled with this fleet. other: with another fleet, whose agent owns it. none: no agent made it.
 Mark = Literal["ours", "other", "none", "infrastructure"]
 Switch = Literal["report", "stop", "remove"]
-Fate = Literal["keep", "adopt", "report", "stop", "remove"]
+Fate = Literal["keep", "report", "stop", "remove"]
 
 
 class Facts(Struct, frozen=True):
     mark: Mark
-    known: bool  # the journal records that this agent made it
-    exact: bool  # its name and its spec are those of a wanted container
-    applied: bool  # its service is in the manifest
-    tombstoned: bool  # its service was removed on purpose
     switch: Switch  # the node's `orphans`
     foreign: bool  # the node's `orphans_foreign`
     complete: bool  # the manifest of the current revision was read completely
@@ -53,9 +49,6 @@ def _always(fate: Fate) -> Callable[[Facts], Fate]:
 TABLE: tuple[tuple[Callable[[Facts], bool], Callable[[Facts], Fate]], ...] = (
     (lambda it: it.mark == "infrastructure", _always("keep")),  # I-35, D-17: agent, proxy, tunnel, hub
     (lambda it: not it.complete, _always("keep")),  # absence is not proven
-    (lambda it: it.mark == "ours" and it.known and it.applied, _always("keep")),  # its rollout decides
-    (lambda it: it.mark == "ours" and it.applied and it.exact, _always("adopt")),  # agent.db was lost
-    (lambda it: it.mark == "ours" and it.known and it.tombstoned, _always("remove")),  # undeployed, and recorded so
     (lambda it: it.mark == "ours", _as_switched),
     (lambda it: it.mark == "other", _always("report")),
     (lambda it: it.foreign, _as_switched),

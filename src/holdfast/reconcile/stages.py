@@ -1,4 +1,7 @@
-"""The seven stages of a pass (T-06): which service is handled in which stage, and why. Pure; the agent performs it."""
+"""The stages of a pass (T-06): which service is handled in which stage, and why. Pure; the agent performs it.
+
+Names and the proxy of a node are not part of a pass: they have keepers of their own.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
@@ -8,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.model.container import Guest
 from holdfast.reconcile import drift
-from holdfast.reconcile.drift import Drift, Kind, Subsystem
+from holdfast.reconcile.drift import Drift, Kind
 from holdfast.reconcile.here import Here
 
 Mode = Literal["converge", "observe"]
@@ -19,9 +22,7 @@ class Stage(IntEnum):
     START = 2
     DEPLOY = 3
     REDEPLOY = 4
-    DNS = 5
-    ROUTES = 6
-    PEERS = 7
+    ROUTES = 5
 
 
 STAGE_OF: Mapping[Kind, Stage] = {
@@ -31,9 +32,7 @@ STAGE_OF: Mapping[Kind, Stage] = {
     "image_mismatch": Stage.REDEPLOY,
     "spec_changed": Stage.REDEPLOY,
     "unsettled": Stage.REDEPLOY,
-    "dns": Stage.DNS,
     "routes": Stage.ROUTES,
-    "peers": Stage.PEERS,
 }
 
 
@@ -47,7 +46,7 @@ class Look(Struct, frozen=True):
 
 class Work(Struct, frozen=True):
     stage: Stage
-    service: str  # "" is the node itself
+    service: str
     kinds: tuple[Kind, ...]
 
 
@@ -56,21 +55,15 @@ class Agenda(Struct, frozen=True):
     work: tuple[Work, ...]
 
 
-def work(
-    looks: Iterable[Look],
-    node: Collection[Subsystem] = (),
-    busy: Collection[str] = frozenset(),
-    mode: Mode = "converge",
-) -> Agenda:
+def work(looks: Iterable[Look], busy: Collection[str] = frozenset(), mode: Mode = "converge") -> Agenda:
     """By stage, then by name. A busy service is in progress already and is not started twice (C-35); `observe` changes
     nothing."""
     quiet = [look for look in looks if look.service not in busy]
     found = {look.service: drift.service(look.service, look.target, look.here) for look in quiet}
-    findings = tuple(sorted((*(one for drifts in found.values() for one in drifts), *_node_drift(node))))
+    findings = tuple(sorted(one for drifts in found.values() for one in drifts))
     if mode == "observe":
         return Agenda(findings, ())
     items = [_work(look.service, found[look.service]) for look in quiet if drift.due(look.target, look.here)]
-    items += [Work(STAGE_OF[one.kind], "", (one.kind,)) for one in _node_drift(node)]
     return Agenda(findings, tuple(sorted(items, key=lambda item: (item.stage, item.service))))
 
 
@@ -79,9 +72,3 @@ def _work(service: str, drifts: Collection[Drift]) -> Work:
     stopped in stage 1."""
     kinds = tuple(sorted({one.kind for one in drifts}, key=drift.KINDS.index))
     return Work(max(STAGE_OF[kind] for kind in kinds), service, kinds)
-
-
-def _node_drift(node: Collection[Subsystem]) -> list[Drift]:
-    """Containers and routes belong to a service; names and peers to the node."""
-    kinds: tuple[Kind, ...] = ("dns", "peers")
-    return [Drift("", kind) for kind in kinds if kind in node]

@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.status.edges.settled import EdgeObserved
-from holdfast.status.services.settled import Awaited, Observed
-
 if TYPE_CHECKING:  # only types: a command starts sooner without these modules
     from holdfast.model.report import NodeFinding
     from holdfast.model.verified_report import VerifiedReport
@@ -50,23 +47,6 @@ class Concern(Struct, frozen=True):
     addresses: frozenset[str] = frozenset()
 
 
-def concerns(
-    services: Sequence[tuple[Awaited, Observed]], edges: Sequence[EdgeObserved], others: Collection[str]
-) -> list[Concern]:
-    """`others`: nodes that only have to sign or to update names. An edge that failed while its service is under way
-    counts too: it tries again, and its findings may be the reason."""
-    found = [Concern(node) for node in others]
-    for one, seen in services:
-        if not seen.is_settled:
-            found.append(Concern(one.node, frozenset({f"service.{one.service}", *map(_certificate, one.names)})))
-    found += [
-        Concern(edge.edge, frozenset({f"service.{edge.service}", _certificate(edge.hostname)}))
-        for edge in edges
-        if edge.edge and edge.phase in ("waiting", "failed", "skipped")
-    ]
-    return found
-
-
 def of(
     concerned: Sequence[Concern], heard: "Mapping[str, VerifiedReport]", accepts: "Callable[[VerifiedReport], bool]"
 ) -> tuple[Blocker, ...]:
@@ -87,5 +67,6 @@ def _of(node: str, addresses: Collection[str], findings: "Sequence[NodeFinding]"
             yield Blocker(node, own.code, own.message, own.remedy, own.address, own.since_s)
 
 
-def _certificate(name: str) -> str:
+def certificate(name: str) -> str:
+    """The address that findings about its certificate have."""
     return f"certificate.{name}"

@@ -11,9 +11,9 @@ from holdfast.model.hub_status import StatusFinding
 from holdfast.model.invite import decode_invite
 from holdfast.model.report import Report
 from holdfast.model.verified_report import VerifiedReport
+from holdfast.status.alarm_codes import OVER
 from holdfast.status.edges import findings as edge_findings
 from holdfast.status.services import findings as service_findings
-from holdfast.status.traffic_codes import OVER
 from holdfast.trust.enrolment import RECORD_S
 
 # Derived from reports; no node reports them itself.
@@ -35,7 +35,7 @@ def doubts(nodes: Mapping[str, VerifiedReport]) -> list[StatusFinding]:
 
 
 def _doubt(name: str, one: VerifiedReport) -> StatusFinding | None:
-    compare = f"compare with the machine itself: holdfast agent check on {name}"
+    compare = f"compare with the machine itself: `holdfast agent check` on {name}"
     age_s = round(one.age_s, 3)
     if one.withheld_s:
         text = (
@@ -51,7 +51,7 @@ def _doubt(name: str, one: VerifiedReport) -> StatusFinding | None:
         return StatusFinding("word_old", "warning", text, compare, f"node.{name}", age_s)
     if one.view.pulse is not None and not one.verified:
         text = f"the pulse that the hub shows for {name} is not proven: {one.doubt}"
-        remedy = f"holdfast node show {name}; if its key is new to you, holdfast node revoke {name}"
+        remedy = f"`holdfast node show {name}`; if its key is new to you, `holdfast node revoke {name}`"
         return StatusFinding("word_unverified", "warning", text, remedy, f"node.{name}", one.view.age_s or 0.0)
     return None
 

@@ -1,6 +1,5 @@
 """The rules of certificates: who may issue which names, when to renew, whether a peer is the hub. Pure."""
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 
@@ -32,6 +31,10 @@ def checked_name(name: str) -> str:
 
 def named(facts: CertificateFacts, host: str) -> bool:
     """The certificate names exactly the dialled host, as hostname or address."""
+    if host.strip("[]") in facts.addresses:  # written the same way; loading ipaddress takes 1.4 ms
+        return True
+    import ipaddress
+
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:

@@ -53,7 +53,7 @@ def verify_invite(signed: SignedInvite, fleet: str, trust: Trust, now_s: float |
         (f"node.{invite.node}",),
         trust,
         f"the invite of {invite.node}",
-        f"{again} --key KEY, with the key of an operator of grade destroy",
+        f"`{again} --key KEY`, with the key of an operator of grade destroy",
     )
     if now_s is not None:
         _check_moment(invite, now_s, again)
@@ -97,7 +97,7 @@ def check_succeeds(found: Proven, recorded: str, revoked_s: float | None, now_s:
     the one-time key can sign another joining at any time, with any date. Only the invite limits that: it names the key
     it replaces, must be younger than a revocation, and expires as a proof. `recorded` is the revision's key, or ""."""
     invite = found.invite
-    again = f"{_INVITE_AGAIN.format(node=invite.node)} --replace, then join with the new token"
+    again = f"`{_INVITE_AGAIN.format(node=invite.node)} --replace`, then join with the new token"
     if recorded and not replaces(invite, recorded):
         raise NotPermitted(
             f"the invite of {invite.node} was not made to replace the recorded key",
@@ -122,7 +122,7 @@ def replaces(invite: Invite, key: str) -> bool:
 def revoked_since(invite: Invite) -> NotPermitted:
     return NotPermitted(
         f"a key of {invite.node} was revoked after this invite was made; that ended the invite too",
-        remedy=f"{_INVITE_AGAIN.format(node=invite.node)}, then join with the new token",
+        remedy=f"`{_INVITE_AGAIN.format(node=invite.node)}`, then join with the new token",
         code="invite_outdated",
     )
 
@@ -142,7 +142,7 @@ def verify_revocation(signed: SignedRevocation, fleet: str, trust: Trust) -> Rev
         (f"node.{revocation.node}",),
         trust,
         f"the revocation of {revocation.node}",
-        f"holdfast node revoke {revocation.node} --key KEY, with the key of an operator of grade destroy",
+        f"`holdfast node revoke {revocation.node} --key KEY`, with the key of an operator of grade destroy",
     )
     return revocation
 
@@ -155,7 +155,7 @@ def _check_moment(invite: Invite, at_s: float, again: str) -> None:
     if at_s < invite.issued_s - SKEW_S:
         raise NotPermitted(
             f"the invite of {invite.node} is not valid yet: {int(invite.issued_s - at_s)} s too early by this clock",
-            remedy="set the clock of this machine (timedatectl set-ntp true), then try again",
+            remedy="set the clock of this machine (`timedatectl set-ntp true`), then try again",
             code="not_yet_valid",
         )
 
@@ -179,7 +179,7 @@ def _check_key(line: str, what: str) -> None:
     key = ssh_key.parse(line)
     if key.type != "ssh-ed25519" or ssh_key.line(key) != line:
         raise Corrupt(
-            f"{what} is not a plain ssh-ed25519 line", remedy="holdfast node invite NAME makes one", code="key_form"
+            f"{what} is not a plain ssh-ed25519 line", remedy="`holdfast node invite NAME` makes one", code="key_form"
         )
 
 
@@ -191,6 +191,6 @@ def _bound(content: bytes, what: str) -> None:
 def _broken(node: str, why: str) -> Corrupt:
     return Corrupt(
         f"the enrolment of {node} is not consistent: {why}",
-        remedy=f"{_INVITE_AGAIN.format(node=node)}, then join with the new token",
+        remedy=f"`{_INVITE_AGAIN.format(node=node)}`, then join with the new token",
         code="enrolment_broken",
     )

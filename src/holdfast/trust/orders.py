@@ -136,7 +136,7 @@ def draft(
         _arguments(again, spoken)
     except (Corrupt, NotPermitted) as trouble:
         raise Invalid(
-            trouble.message, remedy="holdfast order sign --help shows every action with its target", code=trouble.code
+            trouble.message, remedy="`holdfast order sign --help` shows every action with its target", code=trouble.code
         ) from trouble
     return content, spoken
 
@@ -233,7 +233,7 @@ def _arguments(order: Order, content: bytes) -> Arguments:
     if canonical.digest(content) != order.arguments:
         raise Corrupt(
             "these are not the arguments that were signed",
-            remedy="submit the order file unchanged, as `holdfast order sign` wrote it",
+            remedy="submit the order file unchanged, as it was signed",
             code="arguments_digest",
         )
     try:
@@ -245,7 +245,7 @@ def _arguments(order: Order, content: bytes) -> Arguments:
 def _malformed(why: str) -> Corrupt:
     return Corrupt(
         f"this order is malformed: {why}",
-        remedy="make it with `holdfast order sign`, and submit the file unchanged",
+        remedy="sign it again (`holdfast order sign --help`), and submit the file unchanged",
         code="order_malformed",
     )
 

@@ -15,8 +15,10 @@ STALE_DAYS = 21  # a certificate served with so little time left was not replace
 # A weaker key is not served; a kind that is not listed is unknown.
 KEY_BITS_MIN: Mapping[str, int] = {"rsa": 2048, "ec": 256, "ed25519": 256}
 
-_CHAIN_REMEDY = "configure the authority to send the full chain, leaf first, with its intermediates; then holdfast sync"
-_KEEP_TRYING = "wait: the node orders another one automatically; holdfast node show NAME lists what prevents it"
+_CHAIN_REMEDY = (
+    "configure the authority to send the full chain, leaf first, with its intermediates; then `holdfast sync`"
+)
+_KEEP_TRYING = "wait: the node orders another one automatically; `holdfast node show NAME` lists what prevents it"
 
 Rung = Literal["fresh", "due", "expiring", "stale", "expired"]
 

@@ -8,12 +8,16 @@ import binascii
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from holdfast.errors import Invalid, Unauthenticated
 from holdfast.model import ssh_key
-from holdfast.ports.identity_key import IdentityKey
+
+if TYPE_CHECKING:
+    from holdfast.ports.identity_key import IdentityKey
 
 WINDOW_S = 60
 NONCE_BYTES = 16
@@ -30,22 +34,28 @@ _B64 = r"[A-Za-z0-9+/]"
 _METHOD = re.compile(r"[A-Z]{1,16}")
 _PATH = r"[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2}"  # RFC 3986: readers may disagree about anything else
 _TARGET = re.compile(rf"(/(?:{_PATH})*)(\?(?:{_PATH}|\?)+)?")  # a bare question mark would sign as if there were none
-_FORM: Mapping[str, re.Pattern[str]] = {
-    FLEET: re.compile(rf"[0-9a-f]{{64}}|{NO_FLEET}"),
-    TO: re.compile(rf"SHA256:{_B64}{{43}}"),
-    DIGEST: re.compile(rf"sha-256=:({_B64}{{43}}=):"),
-    # 51 bytes of key blob and 16 of nonce have one length in base64 each
-    INPUT: re.compile(
-        rf'{LABEL}=\([ "@a-z-]{{1,120}}\);created=([1-9][0-9]{{0,11}});keyid="({_B64}{{68}})";alg="ed25519"'
-        rf'(?:;nonce="({_B64}{{22}}==)")?;tag="{TAG}"'
-    ),
-    SIGNATURE: re.compile(rf"{LABEL}=:({_B64}{{86}}==):"),
-    TIME: re.compile(r"[1-9][0-9]{0,11}"),
-    NONCE: re.compile(rf"{_B64}{{22}}=="),
-}
-_SPELT = {name.lower(): name for name in _FORM}
+_NAMES = (FLEET, TO, DIGEST, INPUT, SIGNATURE, TIME, NONCE)
+_SPELT = {name.lower(): name for name in _NAMES}
 _REQUEST = (FLEET, TO, DIGEST, INPUT, SIGNATURE)
 _ANSWER = (TIME, NONCE, INPUT, SIGNATURE)
+
+
+@cache
+def _forms() -> Mapping[str, re.Pattern[str]]:
+    """Compiled at the first use: a command only writes these headers."""
+    return {
+        FLEET: re.compile(rf"[0-9a-f]{{64}}|{NO_FLEET}"),
+        TO: re.compile(rf"SHA256:{_B64}{{43}}"),
+        DIGEST: re.compile(rf"sha-256=:({_B64}{{43}}=):"),
+        # 51 bytes of key blob and 16 of nonce have one length in base64 each
+        INPUT: re.compile(
+            rf'{LABEL}=\([ "@a-z-]{{1,120}}\);created=([1-9][0-9]{{0,11}});keyid="({_B64}{{68}})";alg="ed25519"'
+            rf'(?:;nonce="({_B64}{{22}}==)")?;tag="{TAG}"'
+        ),
+        SIGNATURE: re.compile(rf"{LABEL}=:({_B64}{{86}}==):"),
+        TIME: re.compile(r"[1-9][0-9]{0,11}"),
+        NONCE: re.compile(rf"{_B64}{{22}}=="),
+    }
 
 
 class Parsed(Struct, frozen=True):
@@ -70,7 +80,7 @@ class Parsed(Struct, frozen=True):
 
 
 def sign(
-    key: IdentityKey, method: str, target: str, body: bytes | None, fleet: str, to: str, created_s: int, nonce: str
+    key: "IdentityKey", method: str, target: str, body: bytes | None, fleet: str, to: str, created_s: int, nonce: str
 ) -> dict[str, str]:
     """The headers that make it a signed request; `fleet` is "" before the first revision."""
     said = {FLEET: fleet or NO_FLEET, TO: to}
@@ -81,7 +91,7 @@ def sign(
     return said | {INPUT: f"{LABEL}={params}", SIGNATURE: _signature(key, derived, params)}
 
 
-def sign_response(key: IdentityKey, status: int, time_s: int, nonce: str) -> dict[str, str]:
+def sign_response(key: "IdentityKey", status: int, time_s: int, nonce: str) -> dict[str, str]:
     """The headers by which a hub reports its time to a client with a wrong clock; the nonce names its request."""
     said = {TIME: str(time_s), NONCE: nonce}
     derived = _response(status, said)
@@ -89,7 +99,7 @@ def sign_response(key: IdentityKey, status: int, time_s: int, nonce: str) -> dic
     return said | {INPUT: f"{LABEL}={params}", SIGNATURE: _signature(key, derived, params)}
 
 
-def _signature(key: IdentityKey, derived: Mapping[str, str], params: str) -> str:
+def _signature(key: "IdentityKey", derived: Mapping[str, str], params: str) -> str:
     return f"{LABEL}=:{_encode(key.sign(_base(derived, params)))}:"
 
 
@@ -107,9 +117,9 @@ def read(method: str, target: str, headers: Mapping[str, str]) -> Parsed:
         nonce,
         said[FLEET],
         said[TO],
-        _decode(_FORM[DIGEST], said[DIGEST]) if DIGEST in said else None,
+        _decode(_forms()[DIGEST], said[DIGEST]) if DIGEST in said else None,
         _base(derived, params),
-        _decode(_FORM[SIGNATURE], said[SIGNATURE]),
+        _decode(_forms()[SIGNATURE], said[SIGNATURE]),
     )
 
 
@@ -140,12 +150,12 @@ def verify_response(status: int, headers: Mapping[str, str], line: str, nonce: s
     created_s, _, signer, params = _input(said[INPUT], tuple(derived), with_nonce=False)
     if ssh_key.parse(signer).blob != ssh_key.parse(line).blob or said[NONCE] != nonce or said[TIME] != str(created_s):
         raise _refused("this answer is from another hub, or for another request")
-    _prove(signer, _decode(_FORM[SIGNATURE], said[SIGNATURE]), _base(derived, params))
+    _prove(signer, _decode(_forms()[SIGNATURE], said[SIGNATURE]), _base(derived, params))
     return created_s
 
 
 def is_fleet(text: str) -> bool:
-    return _FORM[FLEET].fullmatch(text) is not None
+    return _forms()[FLEET].fullmatch(text) is not None
 
 
 # ---- the one form
@@ -184,7 +194,7 @@ def _said(headers: Mapping[str, str], names: tuple[str, ...], optional: str = ""
             continue
         if name in found:
             raise _refused(f"the header {name} occurs twice")
-        if not _FORM[name].fullmatch(value):
+        if not _forms()[name].fullmatch(value):
             raise _refused(f"the header {name} does not have the form that Holdfast writes")
         found[name] = value
     missing = [name for name in names if name not in found and name != optional]
@@ -194,7 +204,7 @@ def _said(headers: Mapping[str, str], names: tuple[str, ...], optional: str = ""
 
 
 def _input(text: str, covered: tuple[str, ...], *, with_nonce: bool) -> tuple[int, str, str, str]:
-    shape = _FORM[INPUT].fullmatch(text)
+    shape = _forms()[INPUT].fullmatch(text)
     assert shape is not None, "_said has looked at it"
     created_s, nonce = int(shape[1]), shape[3] or ""
     line = f"{_TYPE} {shape[2]}"
@@ -206,7 +216,7 @@ def _input(text: str, covered: tuple[str, ...], *, with_nonce: bool) -> tuple[in
     if text != f"{LABEL}={params}" or bool(nonce) != with_nonce:
         raise _refused("its signature does not cover the required parts in the required order")
     if nonce:
-        _decode(_FORM[NONCE], nonce)
+        _decode(_forms()[NONCE], nonce)
     return created_s, nonce, line, params
 
 

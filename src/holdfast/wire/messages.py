@@ -6,7 +6,7 @@ required one, and `wire` says which generation of fields the writer knew.
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.model.hub_status import HubStatus
 from holdfast.model.observation import NodeObservation
@@ -41,7 +41,11 @@ class AppliedRevision(Struct, frozen=True):
 
 
 class AppliedAnswer(Struct, frozen=True):
+    """`suspect` False: as far as the hub knows, no content of this revision is damaged or missing. None: an older hub,
+    which does not say."""
+
     revision: AppliedRevision | None
+    suspect: bool | None = None
     wire: Wire = GENERATION
 
 
@@ -104,6 +108,7 @@ class CommitRequest(Struct, frozen=True):
     blobs: dict[DigestText, bytes]
     signatures: tuple[str, ...]
     wire: Wire = GENERATION
+    message: str | UnsetType = UNSET  # hubs before this field ignore it
 
 
 class MendRequest(Struct, frozen=True):
@@ -177,11 +182,11 @@ class AuditPage(Struct, frozen=True):
 
 def commit_request(candidate: Candidate) -> CommitRequest:
     blobs = {digest: content for digest, content in candidate.blobs.items() if content != candidate.table}
-    return CommitRequest(candidate.header, candidate.table, blobs, candidate.signatures)
+    return CommitRequest(candidate.header, candidate.table, blobs, candidate.signatures, message=candidate.message)
 
 
 def candidate_of(request: CommitRequest) -> Candidate:
-    return Candidate(request.header, request.table, dict(request.blobs), request.signatures)
+    return Candidate(request.header, request.table, dict(request.blobs), request.signatures, request.message)
 
 
 def status_answer(status: HubStatus) -> StatusAnswer:

@@ -57,7 +57,7 @@ def logs_wanted(said: Mapping[str, str]) -> LogsWanted:
     except (KeyError, ValueError) as trouble:
         raise Invalid(
             f"the arguments of this order for logs are wrong: {trouble}",
-            remedy="use holdfast logs SERVICE, which makes and submits such an order",
+            remedy="use `holdfast logs SERVICE`, which makes and submits such an order",
             code="stream_arguments",
         ) from None
 

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from holdfast.agent.local_api.listener_switch import Opened
     from holdfast.agent.membership import Membership
     from holdfast.agent.traffic.certificates.node import NodeCertificates
-    from holdfast.cli.agent_home import Running
+    from holdfast.cli.agent.agent_home import Running
     from holdfast.model.audit import AuditHead
     from holdfast.ports.acceptance import Acceptance
     from holdfast.ports.fleet_link import FleetLink
     from holdfast.ports.identity_key import IdentityKey
     from holdfast.ports.journal import Journal
+    from holdfast.wiring.agent_parts import Ports
     from holdfast.wiring.cli import SystemToolbox
-    from holdfast.wiring.keepers import Ports
 
 NODE_KEY_FILE, IDENTITY_FILE, AGENT_DB = "node.key", "identity.json", "agent.db"
 AUDIT_FILE, AUDIT_HEAD_FILE, NONCES_FILE = "audit.jsonl", "audit.head", "nonces.db"
@@ -87,8 +87,8 @@ class SystemAgent:
 
     def agent_stores(self) -> "tuple[Journal, Acceptance]":
         from holdfast.adapters.acceptance.sqlite import SqliteAcceptance
-        from holdfast.adapters.journal.agent_file import AgentFile
         from holdfast.adapters.journal.sqlite import SqliteJournal
+        from holdfast.adapters.sqlite.agent_file import AgentFile
 
         file = AgentFile(self.path(AGENT_DB))
         return SqliteJournal(file), SqliteAcceptance(file)
@@ -142,9 +142,10 @@ class SystemAgent:
             closing = (ports.link.close, ports.runtime.close)
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 quiet = runner.run(daemon.live(agent, closing, notify, watchdog_s, _say))
-                if not quiet:  # a thread that is still deleting would keep the process; it goes on after the next start
+                # A thread that is still deleting, or a task that does not end, would keep the process: the next start
+                # goes on with it.
+                if not quiet or not runner.run(daemon.cancel_rest()):
                     os._exit(0)
-                runner.run(daemon.cancel_rest())
             ports.audit.close()
             ports.journal.close()
         return 0
@@ -200,17 +201,17 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
     from holdfast.adapters.handshake.tls import TlsHandshake
     from holdfast.adapters.identity_key import file
     from holdfast.adapters.machine.linux import LinuxMachine
-    from holdfast.adapters.name_server.dnsmasq import Dnsmasq
+    from holdfast.adapters.name_server.dnsmasq.server import Dnsmasq
     from holdfast.adapters.prober.network import NetworkProber
-    from holdfast.adapters.proxy.envoy import Envoy
-    from holdfast.adapters.public_authority.acme import AcmeAuthority
+    from holdfast.adapters.proxy.envoy.proxy import Envoy
+    from holdfast.adapters.public_authority.acme.authority import AcmeAuthority
     from holdfast.adapters.resolver.dnspython import DnspythonResolver
-    from holdfast.adapters.runtime.podman import Podman
+    from holdfast.adapters.runtime.podman.runtime import Podman
     from holdfast.adapters.sealing import age
     from holdfast.adapters.secret_files.directory import DirectorySecretFiles
     from holdfast.adapters.storage.directory import DirectoryStorage
     from holdfast.agent.services.secrets import Secrets
-    from holdfast.wiring.keepers import Ports
+    from holdfast.wiring.agent_parts import Ports
 
     path, node = home.path, member.node
     key = home.key(None)

@@ -199,7 +199,7 @@ class HubParts:
     def _state(self, state_dir: str | None) -> tuple[LedgerStore, Nonces, AuditLog]:
         """What a hub keeps beside its revisions; in memory if it serves a fleet directory."""
         if state_dir is None or self._served is None:
-            return MemoryStore(self._clock), MemoryNonces(self._clock), MemoryAuditLog(self._clock)
+            return MemoryStore(), MemoryNonces(self._clock), MemoryAuditLog(self._clock)
         nonces = SqliteNonces(os.path.join(state_dir, "nonces.db"), self._clock)
         self._ends_with(nonces.close)
         lines, head = os.path.join(state_dir, "audit.jsonl"), os.path.join(state_dir, "audit.head")

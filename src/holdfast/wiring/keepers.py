@@ -16,7 +16,7 @@ from holdfast.agent.acceptance.log import AcceptanceLog
 from holdfast.agent.acceptance.parked import ParkedNotes
 from holdfast.agent.agent import Agent
 from holdfast.agent.findings import Findings
-from holdfast.agent.keeper import Act, Keeper, Say, acts_of
+from holdfast.agent.keeper import Act, Keeper, acts_of
 from holdfast.agent.keeping import Keeping
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.link import report
@@ -39,7 +39,7 @@ from holdfast.agent.orders.refusing import Refusing
 from holdfast.agent.orders.running import Running
 from holdfast.agent.orders.stream_orders import StreamOrders
 from holdfast.agent.orders.streams import Streams
-from holdfast.agent.services.agenda import Agendas, DriftLog
+from holdfast.agent.services.agenda import Agendas
 from holdfast.agent.services.deployments import Deployments
 from holdfast.agent.services.keeper import Services
 from holdfast.agent.services.observe_mode import ObserveMode
@@ -51,7 +51,7 @@ from holdfast.agent.services.records import Records
 from holdfast.agent.services.rest import Rest
 from holdfast.agent.services.retired_data import Purge, Retired
 from holdfast.agent.services.rollout.attempts import Attempts
-from holdfast.agent.services.rollout.containers import Containers, SecretDelivery
+from holdfast.agent.services.rollout.containers import Containers
 from holdfast.agent.services.rollout.crash_loops import CrashLoops
 from holdfast.agent.services.rollout.driver import Rollouts
 from holdfast.agent.services.rollout.health_checks import HealthChecks
@@ -84,62 +84,7 @@ from holdfast.agent.traffic.internal_routes import InternalRoutes
 from holdfast.agent.traffic.keeper import ProxyKeeper
 from holdfast.agent.traffic.proxy_writer import ProxyWriter
 from holdfast.agent.wake import Wake
-from holdfast.ports.acceptance import Acceptance
-from holdfast.ports.audit_log import AuditLog
-from holdfast.ports.certificate_store import CertificateStore
-from holdfast.ports.certificates import Certificates
-from holdfast.ports.clock import Clock
-from holdfast.ports.fleet_link import FleetLink
-from holdfast.ports.handshake import Handshake
-from holdfast.ports.identity_key import IdentityKey
-from holdfast.ports.journal import Journal
-from holdfast.ports.machine import Machine
-from holdfast.ports.name_server import NameServer, Resolver
-from holdfast.ports.prober import Prober
-from holdfast.ports.proxy import Proxy
-from holdfast.ports.public_authority import PublicAuthority
-from holdfast.ports.random_source import RandomSource
-from holdfast.ports.runtime import Runtime
-from holdfast.ports.storage import Storage
-
-
-class Ports(Struct, frozen=True, kw_only=True):
-    """Everything outside of the agent, for the functions of this module only: no class of the agent gets it."""
-
-    link: FleetLink
-    journal: Journal
-    acceptance: Acceptance
-    storage: Storage
-    audit: AuditLog
-    machine: Machine
-    key: IdentityKey
-    clock: Clock
-    random: RandomSource
-    runtime: Runtime
-    proxy: Proxy
-    prober: Prober
-    secrets: SecretDelivery
-    issuer: Certificates
-    shelf: CertificateStore
-    authority: PublicAuthority
-    handshake: Handshake
-    name_server: NameServer
-    resolver: Resolver
-    data_dir: str
-    say: Say
-
-
-class Common(Struct, frozen=True):
-    """What this module builds first and hands to several classes."""
-
-    member: Membership
-    time: NodeTime
-    findings: Findings
-    keeping: Keeping
-    lanes: Lanes
-    pace: Pace
-    report: Wake  # called when something in the report changed
-    services: Wake  # called when the services are to be looked at
+from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 
 class Built(Struct, frozen=True):
@@ -177,17 +122,17 @@ def build(
     keeping = Keeping(findings, ports.say)
     common = Common(member, time, findings, keeping, Lanes(), Pace(ports.random), Wake(), Wake())
     traffic = _traffic(ports, common)
-    services, service_orders, inventory, images = _services(ports, common, traffic)
+    services = _services(ports, common, traffic)
     keepers: tuple[Keeper, ...] = (
         certificates,
-        services,
+        services.keeper,
         traffic.proxy,
         traffic.edges,
         traffic.certificates,
         traffic.dns,
     )
-    agent, reporter = _agent(ports, common, keepers, inventory, streams, confirmed)
-    return Built(agent, services, service_orders, inventory, images, reporter)
+    agent, reporter = _agent(ports, common, keepers, services.inventory, streams, confirmed)
+    return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter)
 
 
 # ---- traffic
@@ -268,9 +213,7 @@ def _parts(ports: Ports, common: Common) -> Parts:
     )
 
 
-def _services(
-    ports: Ports, common: Common, traffic: Traffic
-) -> tuple[Services, ServiceOrders, ContainerInventory, Images]:
+def _services(ports: Ports, common: Common, traffic: Traffic) -> ServiceSide:
     lanes, parts = common.lanes, _parts(ports, common)
     containers = _containers(ports, common, traffic, parts)
     here = _here(traffic, parts)
@@ -320,14 +263,14 @@ def _services(
         status=status,
         retired=retired,
         records=parts.records,
-        acts={**orders.acts, **Purge(ports.storage, ports.journal, ports.clock, retired).acts},
+        acts={**orders.acts, **Purge(ports.storage, ports.journal, ports.clock, retired, lanes).acts},
     )
     parts.changed.connect(status.changed)
     parts.felt.connect(status.changed, rest.felt)
     lanes.worked.connect(status.changed)
     lanes.freed.connect(status.tell_rest)
     common.services.connect(rest.wake)
-    return services, orders, parts.inventory, parts.images
+    return ServiceSide(services, orders, parts.inventory, parts.images, wanted, parts.records, containers)
 
 
 def _containers(ports: Ports, common: Common, traffic: Traffic, parts: Parts) -> Containers:
@@ -338,6 +281,7 @@ def _containers(ports: Ports, common: Common, traffic: Traffic, parts: Parts) ->
         secrets=ports.secrets,
         storage=ports.storage,
         dns=traffic.dns.servers,
+        lanes=common.lanes,
         fleet=common.member.fleet,
         data_dir=ports.data_dir,
     )
@@ -375,7 +319,9 @@ def _rollouts(
         runtime=ports.runtime,
         outcomes=parts.outcomes,
     )
-    data_steps = DataSteps(storage=ports.storage, journal=ports.journal, time=common.time, node=common.member.node)
+    data_steps = DataSteps(
+        storage=ports.storage, journal=ports.journal, time=common.time, lanes=common.lanes, node=common.member.node
+    )
     return Rollouts(
         performers={
             **ImageSteps(ports.runtime, parts.images, parts.networks).performers,
@@ -453,7 +399,7 @@ def _survey(
         deployments=deployments,
         pacing=parts.pacing,
         lanes=common.lanes,
-        drift=DriftLog(traffic.routes, ports.say),
+        say=ports.say,
     )
     return Survey(
         inventory=parts.inventory,

@@ -66,3 +66,88 @@ def test_no_more_lanes_at_once_than_places() -> None:
         assert await lanes.quiet(100) and most == 3
 
     run(scene)
+
+
+def test_an_operation_that_stops_something_waits_for_those_who_hold_its_lane_shared() -> None:
+    async def story() -> None:
+        lanes, said, ending = Lanes(), list[str](), asyncio.Event()
+
+        async def run(name: str) -> None:
+            async with lanes.shared("web"):
+                said.append(f"{name} begins")
+                await ending.wait()
+                said.append(f"{name} ends")
+
+        async def rollout() -> None:
+            said.append("rollout begins")
+            await lanes.alone("web")
+            said.append("stop")
+            await asyncio.sleep(0.01)
+            said.append("start")
+
+        first, second = asyncio.ensure_future(run("a")), asyncio.ensure_future(run("b"))
+        await asyncio.sleep(0)
+        lanes.put("web", rollout)
+        await asyncio.sleep(0.01)
+        assert said == ["a begins", "b begins", "rollout begins"] and lanes.is_awaited("web")
+        late = asyncio.ensure_future(run("c"))
+        await asyncio.sleep(0.01)
+        async with lanes.shared("db"):
+            assert "c begins" not in said, "it would begin between stop and start; another service is free"
+        ending.set()
+        await asyncio.wait_for(asyncio.gather(first, second, late), 5)
+        assert said[3:] == ["a ends", "b ends", "stop", "start", "c begins", "c ends"]
+        assert not lanes.is_awaited("web")
+
+    asyncio.run(story())
+
+
+def test_while_an_operation_waits_to_be_alone_other_lanes_have_its_place() -> None:
+    async def story() -> None:
+        lanes, done = Lanes(parallel=1), asyncio.Event()
+
+        async def waits() -> None:
+            await lanes.alone("web")
+
+        async def works() -> None:
+            done.set()
+
+        async with lanes.shared("web"):
+            lanes.put("web", waits)
+            lanes.put("db", works)
+            await asyncio.wait_for(done.wait(), 5)
+        assert await lanes.quiet(5)
+
+    asyncio.run(story())
+
+
+def test_an_operation_that_fails_or_is_cancelled_opens_its_lane_again() -> None:
+    async def story() -> None:
+        lanes = Lanes()
+
+        async def fails() -> None:
+            await lanes.alone("web")
+            raise RuntimeError
+
+        lanes.put("web", fails)
+        await lanes.quiet(5)
+        async with asyncio.timeout(5), lanes.shared("web"):
+            lanes.put("web", fails)
+            await asyncio.sleep(0.01)
+            for task in list(lanes.running):
+                task.cancel()
+            await asyncio.sleep(0.01)
+            async with lanes.shared("web"):
+                pass
+
+    asyncio.run(story())
+
+
+def test_outside_of_an_operation_nothing_is_closed() -> None:
+    async def story() -> None:
+        lanes = Lanes()
+        async with lanes.shared("web"):
+            await asyncio.wait_for(lanes.alone("web"), 5)
+        assert not lanes.is_awaited("web")
+
+    asyncio.run(story())

@@ -92,7 +92,7 @@ def test_what_does_not_open_fails_with_the_command_that_helps(content: bytes, no
     with pytest.raises(Failed) as caught:
         secrets(content, node=node).prepare("hf-web", (use(content, "db"),))
     assert caught.value.code == "secret_not_readable"
-    assert caught.value.remedy.startswith("holdfast secret rotate db --keep")
+    assert caught.value.remedy.startswith("`holdfast secret rotate db --keep`")
 
 
 def test_nothing_is_written_unless_everything_opens() -> None:

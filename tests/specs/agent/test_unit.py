@@ -5,6 +5,8 @@ import configparser
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from holdfast.agent import daemon
 from holdfast.agent.agent import Agent
 from tests.fleets.agents import Lone, PaperHub
@@ -68,20 +70,24 @@ def test_a_live_agent_says_so_three_times_in_each_watchdog_period() -> None:
     assert len(barks) >= 30 and max(b - a for a, b in pairwise(barks)) <= 20.0
 
 
-def test_a_task_that_loses_a_cancellation_does_not_keep_the_process() -> None:
+@pytest.mark.parametrize(("losses", "ends"), [(3, True), (daemon.CANCELS_MAX + 1, False)])
+def test_a_task_that_loses_a_cancellation_does_not_keep_the_process(losses: int, ends: bool) -> None:
     lost: list[int] = []
 
     async def stubborn() -> None:
-        while len(lost) < 3:
+        while len(lost) < losses:
             try:
                 await asyncio.sleep(3600)
             except asyncio.CancelledError:
                 lost.append(1)
 
-    async def main() -> asyncio.Task[None]:
+    async def main() -> None:
         task = asyncio.ensure_future(stubborn())
         await asyncio.sleep(0)
-        await daemon.cancel_rest()
-        return task
+        assert await daemon.cancel_rest() == task.done() == ends
+        while not task.done():
+            task.cancel()
+            await asyncio.sleep(0)
 
-    assert asyncio.run(main()).done() and len(lost) == 3
+    asyncio.run(main())
+    assert len(lost) == losses

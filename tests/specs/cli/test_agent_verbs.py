@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.cli import agent_journal, main
+from holdfast.cli import main
+from holdfast.cli.agent import agent_journal
 from holdfast.cli.terminal import Terminal
 from holdfast.model.invite import JoinToken, encode_token
 from holdfast.model.journal import JournalEntry, Operation

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from holdfast.adapters.certificates import issuer as issuing
 from holdfast.adapters.certificates import x509
-from holdfast.cli.ca_bundle import Bundle, bundle
-from holdfast.cli.issuers import fit_only
+from holdfast.cli.nodes.ca_bundle import Bundle, bundle
+from holdfast.cli.nodes.issuers import fit_only
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.certificate import CertificateFacts, Constraints

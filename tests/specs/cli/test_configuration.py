@@ -9,8 +9,12 @@ from msgspec.structs import replace
 
 from holdfast.adapters.disk.memory import MemoryDisk
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
-from holdfast.cli import agent_run, flags, hub_identity, hub_init, hub_run, session
-from holdfast.cli.watching import Limits, limits_of
+from holdfast.cli import flags
+from holdfast.cli.agent import agent_run
+from holdfast.cli.fleet import hub_identity, session
+from holdfast.cli.hub import hub_init, hub_run
+from holdfast.cli.waiting.awaiter import Limits
+from holdfast.cli.waiting.watching import limits_of
 from holdfast.model.cadence import NORMAL
 from holdfast.model.duration import milliseconds
 from holdfast.model.fleet import Backups, FleetDocument, Settings, Timeouts

@@ -1,16 +1,18 @@
 """Global flags stand before or after the verb; usage errors are ordinary errors."""
 
-import io
+import os
+import subprocess
+import sys
 from argparse import Namespace
-from types import SimpleNamespace
-from typing import cast
+from pathlib import Path
 
 import pytest
 
-from holdfast.cli import flags, main, session
-from holdfast.cli.terminal import Terminal
-from holdfast.cli.tools import Toolbox
-from holdfast.cli.verbs import LATER, LATER_PAIRS, VERBS, nouns
+from holdfast.cli import flags
+from holdfast.cli.fleet import session
+from holdfast.cli.noun import FOLDERS, LATER, LATER_PAIRS, rows_in, rows_of
+from holdfast.cli.shell import help
+from holdfast.cli.verbs import VERBS, nouns
 from holdfast.errors import Invalid
 
 
@@ -51,17 +53,15 @@ def test_verbs_of_the_contract_are_built_or_said_not_to_be() -> None:
     contract = (
         "init validate plan apply sign rollback history sync deploy ps status logs exec run restart stop start "
         "undeploy retired purge node ca edge backup restore drill migrate order audit secret need grant query graph "
-        "build image import hub agent lab token ui doctor completion"
+        "build image import hub agent lab token ui doctor completion schedule"
     )
-    added = {"force-cleanup"}  # by the issue that owns deploying
+    added = {"force-cleanup", "help", "version"}  # by later issues
     assert set(contract.split()) | added == firsts | LATER and not firsts & LATER
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_help_of_every_verb_has_an_example(verb: str) -> None:
-    from importlib import import_module
-
-    details: str = import_module("holdfast.cli." + VERBS[verb].module).DETAILS
+    details = flags.command(verb, VERBS[verb]).details
     assert "example" in details and f"holdfast {verb.split()[0]}" in details
 
 
@@ -69,7 +69,7 @@ def test_the_help_of_every_verb_has_an_example(verb: str) -> None:
 def test_a_second_word_that_is_not_built_yet_is_told_so_m_32(pair: str) -> None:
     verb, _ = flags.split_verb([*pair.split(), "x"], VERBS.keys() | LATER_PAIRS, nouns())
     assert verb == pair and pair not in VERBS
-    assert main._unknown(pair, ()).code == "not_built"
+    assert help.unknown(pair, ()).code == "not_built"
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_a_second_word_that_is_not_built_yet_is_told_so_m_32(pair: str) -> None:
 )
 def test_an_unknown_second_word_is_named_with_the_nearest_one(typed: str, meant: str) -> None:
     noun, word = typed.split()
-    refusal = main._unknown(noun, ("--json", word))
+    refusal = help.unknown(noun, ("--json", word))
     assert refusal.message == f'unknown command "{typed}"' and refusal.remedy.startswith(f'did you mean "{meant}"?')
-    assert "needs a verb" in main._unknown(noun, ("--json",)).message
+    assert "needs a verb" in help.unknown(noun, ("--json",)).message
 
 
 @pytest.mark.parametrize("hub", ["127.0.0.1:9555", "hub.example:9555", "[::1]:9555"])
@@ -90,11 +90,31 @@ def test_a_hub_without_its_scheme_is_asked_back(hub: str) -> None:
     assert session.hub_target(Namespace(hub="./ledger", fleet="."), None) == "./ledger"
 
 
-@pytest.mark.parametrize("noun", sorted(nouns() - VERBS.keys()))
-def test_a_noun_explains_its_verbs(noun: str) -> None:
-    out = io.StringIO()
-    box = SimpleNamespace(terminal=Terminal(out, io.StringIO(), io.StringIO()), environ={})
-    assert main.run([noun, "--help"], cast(Toolbox, box)) == 0
-    own = {name: verb.about for name, verb in VERBS.items() if name.startswith(noun + " ")}
-    shown = [line.split(None, 2) for line in out.getvalue().splitlines() if line.startswith("  ")]
-    assert own and {f"{first} {second}": about for first, second, about in shown} == own
+def test_each_folder_is_found_by_the_first_words_of_its_verbs() -> None:
+    for folder, words in FOLDERS.items():
+        own = rows_in(folder).verbs
+        assert list(dict.fromkeys(name.partition(" ")[0] for name in own)) == words.split(" "), folder
+        assert all(rows_of(name.partition(" ")[0]) is own for name in own)
+    assert rows_of("nothing") == {}
+
+
+def test_a_command_loads_the_rows_of_its_own_folder_only(tmp_path: Path) -> None:
+    script = (
+        "import sys; from holdfast.wiring.cli import command_line;"
+        f"command_line(['init', {str(tmp_path / 'f')!r}, '--yes', '-q']);"
+        "print(*(n for n in sys.modules if n.endswith('.verbs') and n.startswith('holdfast.cli.')))"
+    )
+    env = {**os.environ, "HOME": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env)
+    assert ran.stdout.splitlines()[-1] == "holdfast.cli.fleet.verbs"
+
+
+def test_the_rows_of_all_verbs_load_no_command_adr_0003() -> None:
+    script = "import sys, holdfast.cli.verbs; print(*(n for n in sys.modules if n.startswith('holdfast.cli.')))"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    rooms = {f"holdfast.cli.{verb.module.partition('.')[0]}" for verb in VERBS.values()} - {"holdfast.cli.logs"}
+    assert set(ran.stdout.split()) == {
+        *("holdfast.cli.verbs", "holdfast.cli.noun"),
+        *rooms,
+        *(f"{room}.verbs" for room in rooms),
+    }

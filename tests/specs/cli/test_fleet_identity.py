@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.disk.memory import MemoryDisk
-from holdfast.cli.seen_heads import Heads
+from holdfast.cli.fleet.seen_heads import Heads
 from holdfast.errors import Corrupt
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model.fleet import Fleet, Thresholds

@@ -4,8 +4,8 @@ import pytest
 
 from holdfast.adapters.disk.memory import MemoryDisk
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
-from holdfast.cli import hub_identity
-from holdfast.cli.hub_identity import Acquaintance
+from holdfast.cli.fleet import hub_identity
+from holdfast.cli.fleet.hub_identity import Acquaintance
 from holdfast.errors import Corrupt, Invalid
 from holdfast.model import ssh_key
 from tests.fleets.build import ALICE, ALICE_SIGNER

@@ -4,7 +4,7 @@ import io
 import json
 from argparse import Namespace
 
-from holdfast.cli import import_ledger
+from holdfast.cli.hub import import_ledger
 from holdfast.cli.terminal import Terminal
 from holdfast.hub.ledger.restore import Restored
 from holdfast.model.revision import Head

@@ -1,6 +1,5 @@
 """restart, stop, start, force-cleanup, purge: signed, handed in, waited for; the exit code is what became of it."""
 
-import io
 import json
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -9,24 +8,18 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from holdfast.cli import main
-from holdfast.cli.terminal import Terminal
 from holdfast.model.checkin import NodesAnswer
 from holdfast.model.deployment import ServiceState
 from holdfast.model.fleet import Operator, Thresholds
 from holdfast.model.order import OrderResult, SignedOrder, decode_order
 from holdfast.model.order_view import OrderView
 from holdfast.model.report import RetiredData
-from holdfast.ports.hub_link import HubLink, HubReader
-from holdfast.ports.signer import Signer
-from holdfast.wiring import cli as wiring
-from tests.fleets.build import ALICE, ALICE_SIGNER, operator_signer, small_fleet, small_service
-from tests.fleets.desks import OPERATOR, Puppet, Rig, key_of
+from tests.fleets.build import ALICE, operator_signer, small_fleet, small_service
+from tests.fleets.desks import OPERATOR, Puppet, Rig
+from tests.fleets.tools import Box
 from tests.fleets.virtual import VirtualLoop, run
 
 T = TypeVar("T")
-HUB = "https://hub.test:9555"
-HUB_KEY = key_of("hub").line
 BOB, BOB_SIGNER = operator_signer("bob", "apply")
 _, EVE_SIGNER = operator_signer("eve")
 SERVICE_VERBS = ("restart", "stop", "start", "force-cleanup")
@@ -46,7 +39,18 @@ class Wire:
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
-        for name in ("applied", "records", "links", "blob", "observations", "damaged", "commit", "mend", "status"):
+        for name in (
+            "applied",
+            "records",
+            "links",
+            "blob",
+            "observations",
+            "suspects_damage",
+            "damaged",
+            "commit",
+            "mend",
+            "status",
+        ):
             setattr(self, name, getattr(rig.hub, name))
 
     def nodes(self) -> NodesAnswer:
@@ -110,45 +114,6 @@ class Paced:
             worker.works()
 
 
-class Box(wiring.SystemToolbox):
-    def __init__(self, rig: Rig, home: Path, workers: Sequence[Worker]) -> None:
-        self.out, self.err = io.StringIO(), io.StringIO()
-        terminal = Terminal(self.out, self.err, io.StringIO(), environ_no_colour=True)
-        super().__init__(terminal, {"HOME": str(home), "HOLDFAST_STATE": str(home / "state")})
-        self.wire, self.home = Wire(rig), home
-        self.clock = Paced(rig, workers)
-        self.by: Signer = ALICE_SIGNER
-
-    def hub(self, target: str) -> HubReader | None:
-        return self.wire if target == HUB else super().hub(target)  # type: ignore[return-value]
-
-    def hub_for_writing(self, target: str) -> HubLink:
-        return self.wire  # type: ignore[return-value]
-
-    def signer(self, key: str | None, known: Callable[[bytes], bool]) -> Signer:
-        return self.by
-
-    def does(self, *words: str, code: int = 0) -> str:
-        for stream in (self.out, self.err):
-            stream.seek(0)
-            stream.truncate()
-        fleet = self.home / "fleet"
-        fleet.mkdir(exist_ok=True)
-        (fleet / "fleet.toml").write_text(f'[fleet]\nname = "small"\nhub_key = "{HUB_KEY}"\n')
-        found = main.run([*words, "--fleet", str(fleet), "--hub", HUB], self)
-        assert found == code, self.err.getvalue()
-        return self.out.getvalue()
-
-    def shows(self, *words: str) -> Any:
-        return json.loads(self.does(*words, "--json"))
-
-    def fails(self, code: int, *words: str) -> dict[str, str]:
-        self.does(*words, "--json", code=code)
-        trouble: dict[str, str] = json.loads(self.err.getvalue())
-        assert trouble["remedy"]
-        return trouble
-
-
 Story = Callable[[Rig, Box, Worker, Worker], None]
 
 
@@ -161,7 +126,7 @@ def scene(home: Path, story: Story, thresholds: Thresholds = Thresholds(), *more
             await worker.join()
             await worker.follows()
             await worker.says(heartbeat=True, **worker.word())
-        story(rig, Box(rig, home, workers), *workers)
+        story(rig, Box(home, Wire(rig), Paced(rig, workers)), *workers)
 
     run(main)
 
@@ -251,7 +216,7 @@ def test_what_is_not_there_is_named_with_what_is(tmp_path: Path) -> None:
         assert box.fails(2, "restart", "web", "-n", "w9")["code"] == "unknown_node"
         rig.commit(small_fleet({"web": replace(small_service("web"), node="w1")}, ("w1", "w2"), (ALICE, BOB)))
         assert box.fails(2, "restart", "web", "-n", "w2")["code"] == "not_placed"
-        box.wire = rig.hub  # type: ignore[assignment]  # a ledger directory: it has the revision, and delivers nothing
+        box.wire = rig.hub  # a ledger directory: it has the revision, and delivers nothing
         assert box.fails(2, "restart", "web")["code"] == "no_hub"
 
     scene(tmp_path, story)

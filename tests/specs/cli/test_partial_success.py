@@ -8,11 +8,12 @@ from typing import cast
 
 import pytest
 
-from holdfast.cli import commit_plan, outcome
-from holdfast.cli.outcome import Outcome
-from holdfast.cli.receipts import Receipts
+from holdfast.cli.fleet import commit_plan
 from holdfast.cli.terminal import Terminal
 from holdfast.cli.tools import Toolbox
+from holdfast.cli.waiting import outcome
+from holdfast.cli.waiting.outcome import Outcome
+from holdfast.cli.waiting.receipts import Receipts
 from holdfast.errors import Unreachable
 from holdfast.model.revision import Head
 from holdfast.planning.plan import plan
@@ -26,9 +27,8 @@ def reported(
 ) -> tuple[int, str, str]:
     """Exit code, what was printed, and what was complained about."""
     said = io.StringIO()
-    box = cast(
-        Toolbox, Namespace(terminal=Terminal(said, said, io.StringIO(), environ_no_colour=True), hub=lambda t: t)
-    )
+    terminal = Terminal(said, said, io.StringIO(), environ_no_colour=True)
+    box = cast(Toolbox, Namespace(terminal=terminal, hubs=Namespace(reader=lambda target: target)))
     monkeypatch.setattr(outcome, "wait", (lambda *_: Outcome(got)) if isinstance(got, Receipts) else got)
     args = Namespace(json=as_json, detach=False)
     try:

@@ -5,7 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.cli import fleet_view, main, ps
+from holdfast.cli import main
+from holdfast.cli.nodes import fleet_view
+from holdfast.cli.services import ps
 from holdfast.model.checkin import NodeView
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Component, Service
@@ -15,7 +17,7 @@ from holdfast.status.nodes import merged
 from holdfast.trust.reports import verify
 from tests.fleets.build import digest_pinned, small_fleet
 from tests.fleets.commands import Scene, changed, scene
-from tests.specs.hub_fleet.test_verbs import HUB
+from tests.fleets.tools import HUB
 
 START_S = 1_700_000_000.0
 KEYS = {"name", "component", "node", "status", "image", "epoch"}

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cli import verdict
-from holdfast.cli.outcome import Outcome
+from holdfast.cli.waiting import verdict
+from holdfast.cli.waiting.outcome import Outcome
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Service
 from holdfast.model.manifest import NodeManifest

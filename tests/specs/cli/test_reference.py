@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from holdfast.cli import lab_curl
+from holdfast.cli.lab import lab
 from holdfast.cli.reference import reference
 
 
@@ -15,4 +15,4 @@ def test_the_command_reference_is_up_to_date() -> None:
 
 def test_the_client_of_the_lab_says_how_public_and_internal_names_are_fetched() -> None:
     for words in ("https://hello.example.test/", "https://web.hello.svc.lab.test/", "--http2"):
-        assert words in lab_curl.DETAILS, words
+        assert words in lab.COMMANDS["lab curl"].details, words

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.cli import saved_plan
+from holdfast.cli.fleet import saved_plan
 from holdfast.errors import HoldfastError, Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.revision import decode_header, encode_header

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.identity_file import identity_path
-from holdfast.cli.secret_value import VALUE_BYTES_MAX
+from holdfast.cli.secrets.identity_file import identity_path
+from holdfast.cli.secrets.secret_value import VALUE_BYTES_MAX
 from holdfast.cli.terminal import Terminal
 from holdfast.model import canonical, sealed
 from holdfast.wiring import cli as wiring

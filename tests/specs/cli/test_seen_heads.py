@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.disk.memory import MemoryDisk
-from holdfast.cli.seen_heads import Heads, parse_lock
+from holdfast.cli.fleet.seen_heads import Heads, parse_lock
 from holdfast.errors import Conflict, Corrupt, Failed, HoldfastError
 from holdfast.hub.ledger import commit as committing
 from holdfast.hub.ledger.revisions import Revisions

@@ -1,26 +1,24 @@
 """What an operator signs stands for everything below it: `sign` takes a plan only on a revision he knows (I-12)."""
 
-import io
 import json
-from collections.abc import Callable
+from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from holdfast.cli import main, saved_plan
-from holdfast.cli.seen_heads import Heads
-from holdfast.cli.terminal import Terminal
+from holdfast.cli import main
+from holdfast.cli.fleet import saved_plan
+from holdfast.cli.fleet.seen_heads import Heads
 from holdfast.hub.ledger import commit as committing
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet
 from holdfast.planning.plan import plan
-from holdfast.ports.hub_link import HubReader
-from holdfast.ports.signer import Signer
 from holdfast.trust.approval import Approved
-from holdfast.wiring import cli as wiring
-from tests.fleets.build import ALICE, ALICE_SIGNER, commit, mailbox, next_candidate, operator_signer, small_fleet
+from holdfast.wiring.hubs import SystemHubs
+from tests.fleets.build import ALICE, commit, mailbox, next_candidate, operator_signer, small_fleet
+from tests.fleets.tools import Box
 
 URL = "https://hub.test:9555"
 CI, CI_SIGNER = operator_signer("ci", "apply")
@@ -30,21 +28,13 @@ def fleet(version: int = 1, nodes: tuple[str, ...] = ("w1", "w2")) -> Fleet:
     return small_fleet({"web": version}, nodes, operators=(ALICE, CI))
 
 
-class Desk(wiring.SystemToolbox):
+class Desk(Box):
     """Alice's machine: a fleet directory, her memory, and whatever hub she is told of."""
 
     def __init__(self, home: Path, hub: Revisions | None) -> None:
-        self.err = io.StringIO()
-        terminal = Terminal(io.StringIO(), self.err, io.StringIO(), environ_no_colour=True)
-        super().__init__(terminal, {"HOME": str(home), "HOLDFAST_STATE": str(home / "state")})
-        self.home = home
+        super().__init__(home)
         self.met = hub
-
-    def hub(self, target: str) -> HubReader | None:
-        return self.met
-
-    def signer(self, key: str | None, known: Callable[[bytes], bool]) -> Signer:
-        return ALICE_SIGNER
+        self.hubs = cast(SystemHubs, Namespace(reader=lambda target: self.met))
 
     @property
     def heads(self) -> Heads:

@@ -8,7 +8,10 @@ from typing import cast
 import msgspec
 import pytest
 
-from holdfast.cli import main, show_plan, status
+from holdfast.cli import main
+from holdfast.cli.fleet import show_plan
+from holdfast.cli.hub import status
+from holdfast.cli.sizes import counted
 from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed
@@ -127,7 +130,7 @@ def test_the_status_of_a_hub_is_shown_harmlessly() -> None:
     finding = StatusFinding(HOSTILE, "warning", HOSTILE, HOSTILE, HOSTILE, 0.0)
     found = HubStatus("1", "ledger", "f", NO_HEAD, NO_HEAD, {HOSTILE: 1}, (), (finding,))
     hub = Namespace(status=lambda: found, applied=lambda: None)
-    box = Namespace(terminal=place, hub=lambda target: hub, fleet_directory=lambda path: None)
+    box = Namespace(terminal=place, hubs=Namespace(reader=lambda target: hub), files=Namespace(fleet=lambda path: None))
     status.run(Namespace(hub="http://127.0.0.1:1", fleet=".", json=False), cast(Toolbox, box))
     assert not CONTROLS & set(screen.getvalue()) and "owned" in screen.getvalue()
 
@@ -140,3 +143,40 @@ def test_a_long_value_is_cut_where_it_changes() -> None:
     )
     text = show_plan.text(Plan(NO_HEAD, (change,), "apply", None), place)
     assert "8080" in text and "8081" in text
+
+
+@pytest.mark.parametrize(
+    ("address", "field", "shown"),
+    [
+        ("service.x", FieldChange("components[a].replicas", 4, None), "components[a].replicas: 4 → 1"),
+        ("service.x", FieldChange("components[a].replicas", None, 4), "components[a].replicas: 1 → 4"),
+        ("service.x", FieldChange("protect", True, None), "protect: true → false"),
+        ("service.x", FieldChange("components[a].env.A", "x", None), 'components[a].env.A: "x" removed'),
+        ("service.x", FieldChange("components[a].cmd", ["x"], None), 'components[a].cmd: ["x"] removed'),
+        ("service.x", FieldChange("components[a]", {"name": "a"}, None), 'components[a]: {"name":"a"} removed'),
+        ("fleet", FieldChange("settings.removals_max", 9, None), "settings.removals_max: 9 → 3"),
+        ("unheard.of", FieldChange("x", 1, None), "x: 1 removed"),
+    ],
+)
+def test_a_field_that_is_left_out_has_its_default(address: str, field: FieldChange, shown: str) -> None:
+    """N42: `replicas: 4 removed` was shown for 4 → 1."""
+    change = Change(address, "update", "w1", "apply", "", fields=(field,))
+    assert f"      {shown}" in show_plan.text(Plan(NO_HEAD, (change,), "apply", None), terminal()[0]).splitlines()
+
+
+def test_one_of_a_thing_is_singular() -> None:
+    assert (counted(0, "file"), counted(1, "file"), counted(2, "file")) == ("0 files", "1 file", "2 files")
+
+
+@pytest.mark.parametrize("default", [True, False])
+def test_the_end_of_input_is_no_answer_to_a_question_with_a_default(default: bool) -> None:
+    """Ctrl-D at `[Y/n]` must not mean yes."""
+    with pytest.raises(Failed) as refused:
+        terminal()[0].choose("Create one?", default, "run again with --yes")
+    assert (refused.value.code, refused.value.remedy) == ("declined", "run again with --yes")
+
+
+@pytest.mark.parametrize("typed, default, meant", [("\n", True, True), ("\n", False, False), ("n\n", True, False)])
+def test_enter_takes_the_default(typed: str, default: bool, meant: bool) -> None:
+    keyboard = Screen(typed)
+    assert Terminal(Screen(), Screen(), keyboard).choose("Create one?", default, "a remedy") is meant

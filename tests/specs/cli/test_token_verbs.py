@@ -2,6 +2,7 @@
 
 import io
 import json
+from argparse import Namespace
 from typing import Any, cast
 
 import pytest
@@ -24,7 +25,7 @@ class Desk:
 
     def __init__(self) -> None:
         clock = VirtualClock(NOW_S)
-        self.book = Tokens(MemoryStore(clock), clock, SeededRandom(3))
+        self.book = Tokens(MemoryStore(), clock, SeededRandom(3))
 
     def create_token(self, name: str, expires_in_s: int) -> NewToken:
         return self.book.create(Principal("operator", "alice"), name, expires_in_s)
@@ -40,8 +41,9 @@ class Box:
     def __init__(self) -> None:
         self.desk = Desk()
         self.environ: dict[str, str] = {}
+        self.hubs = Namespace(tokens=self._tokens)
 
-    def tokens(self, target: str) -> Desk:
+    def _tokens(self, target: str) -> Desk:
         assert target == "https://hub.example"
         return self.desk
 

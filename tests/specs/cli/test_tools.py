@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import init
+from holdfast.cli.fleet import init
 from holdfast.cli.terminal import Terminal
 from holdfast.errors import Failed, Invalid
 from holdfast.hub.ledger.legacy import directory_of
@@ -28,9 +28,9 @@ def terminal() -> tuple[Terminal, Screen]:
 
 def test_everything_opened_is_closed_and_trouble_in_closing_is_nobody_elses(tmp_path: Path) -> None:
     box = wiring.SystemToolbox(terminal()[0], {})
-    store = box.store(str(tmp_path / "ledger"), create=True)
+    store = box.ledgers.store(str(tmp_path / "ledger"), create=True)
     box._endings.append(lambda: 1 // 0)  # type: ignore[arg-type]
-    reader = box.store_for_reading(str(tmp_path / "ledger"))
+    reader = box.ledgers.reader(str(tmp_path / "ledger"))
     box.close()
     box.close()
     for closed in (store, reader):
@@ -53,7 +53,7 @@ def test_ctrl_d_at_a_passphrase_is_an_answer(monkeypatch: pytest.MonkeyPatch) ->
         raise EOFError
 
     monkeypatch.setattr(getpass, "getpass", ended)
-    with pytest.raises(Failed, match="no passphrase was given") as refused:
+    with pytest.raises(Failed, match="nothing was typed") as refused:
         terminal()[0].secret("Passphrase:")
     assert refused.value.code == "declined"
     assert refused.value.remedy

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from holdfast.cli.terminal import Terminal
 from holdfast.model.report import NodeFinding
+from holdfast.status.alarm_codes import OVER
 from holdfast.status.blockers import OF_NODE, OF_SERVICE
-from holdfast.status.traffic_codes import OVER
 from tests.fleets.build import START_S
 from tests.fleets.commands import Scene, changed, scene
 from tests.fleets.public import HOST
@@ -211,8 +211,10 @@ def test_traffic_that_keeps_a_deploy_waiting_is_told_of_worker_and_edge(tmp_path
 
 
 def test_every_alarm_of_traffic_can_be_a_reason() -> None:
-    """But for certificates that grow old: they are served."""
-    assert OVER.keys() - OF_NODE - OF_SERVICE == {"certificate_expiring", "certificate_stale"}
+    """But for certificates that grow old, which are served, and for runs beside the service."""
+    assert OVER.keys() - OF_NODE - OF_SERVICE == {
+        *("certificate_expiring", "certificate_stale"),
+    }
 
 
 def test_of_a_hub_that_lies_no_reason_is_believed(tmp_path: Path) -> None:

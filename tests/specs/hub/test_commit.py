@@ -49,7 +49,7 @@ from tests.fleets.build import (
 
 
 def store_with(revisions: int) -> tuple[MemoryStore, Revisions]:
-    store = MemoryStore(VirtualClock(START_S))
+    store = MemoryStore()
     return store, grown_mailbox(revisions, store)
 
 
@@ -92,6 +92,10 @@ REFUSED: dict[str, Callable[[Candidate], Candidate]] = {
     "a content left out": lambda c: replace(c, blobs={d: b for d, b in c.blobs.items() if b"registry" not in b}),
     "a header in another spelling": lambda c: sign(replace(c, header=c.header + b" ")),
     "no header": lambda c: replace(c, header=b""),
+    "a message that moves the cursor": lambda c: replace(c, message="\x1b[2J"),
+    "a message that turns the text around": lambda c: replace(c, message="a\u202eb"),
+    "a message of two lines": lambda c: replace(c, message="a\nb"),
+    "a message that is too long": lambda c: replace(c, message="x" * 201),
 }
 
 
@@ -158,7 +162,7 @@ class DyingStore(MemoryStore):
 @pytest.mark.parametrize("steps", range(6))
 def test_a_staged_commit_cut_anywhere_is_swept_by_the_next_one(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """I-08, O-21: old or new, or a record that blocks the boot until it is swept; re-running never re-arms."""
-    store = DyingStore(VirtualClock(START_S))
+    store = DyingStore()
     hub = grown_mailbox(2, store)
     staged(monkeypatch)
     wanted = small_fleet({"web": 3, "api": 1, "db": 1})
@@ -185,7 +189,7 @@ def test_a_staged_commit_cut_anywhere_is_swept_by_the_next_one(steps: int, monke
 
 
 def test_sweeping_an_abandoned_commit_removes_its_litter_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = DyingStore(VirtualClock(START_S))
+    store = DyingStore()
     hub = grown_mailbox(2, store)
     before = whole(store)
     staged(monkeypatch)
@@ -210,7 +214,7 @@ def test_a_staged_commit_swept_under_its_feet_fails_instead_of_naming_dropped_co
                 recoveries.sweep(mine)
             return super().commit(tx)
 
-    mine = Swept(VirtualClock(START_S))
+    mine = Swept()
     hub = grown_mailbox(2, mine)
     staged(monkeypatch)
     mine.left = 3
@@ -235,7 +239,7 @@ def test_a_staged_commit_that_loses_the_race_takes_its_own_record_back(monkeypat
                     commit(rival, small_fleet({"web": 8}))
             return super().commit(tx)
 
-    store = Racing(VirtualClock(START_S))
+    store = Racing()
     hub = grown_mailbox(2, store)
     rival = mailbox(store)
     slow = next_candidate(small_fleet({"web": 3, "api": 1}), hub.applied())
@@ -286,7 +290,7 @@ def test_a_head_moved_behind_the_hub_is_reported_and_not_followed_c_16() -> None
 
 def test_a_pinned_ledger_accepts_no_other_founder() -> None:
     """`hub init --trust` pins genesis."""
-    store = MemoryStore(VirtualClock(START_S))
+    store = MemoryStore()
     store.commit(Transaction(expect={}, put={keys.PIN: canonical.encode(Pin(keys.FORMAT, "f" * 64))}))
     with pytest.raises(Corrupt) as refused:
         commit(mailbox(store), small_fleet())
@@ -348,7 +352,7 @@ def test_a_policy_bound_before_bindings_were_recorded_is_filled_in_by_one_apply_
     table = decode_table(planned.candidate.table)
     bare = Table({a: replace(e, applies_to=UNSET) for a, e in table.entries.items()}, {})
     old = compile_revision(bare, None, planned.candidate.blobs).candidate
-    store = MemoryStore(VirtualClock(START_S))
+    store = MemoryStore()
     mailbox(store).commit(sign(old))
     hub = mailbox(store)
     assert hub.status().quarantined == ("policy.read",)

@@ -8,20 +8,22 @@ import pytest
 
 from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.ledger_store.memory import MemoryStore
-from holdfast.adapters.ledger_store.sqlite import SqliteStore
+from holdfast.adapters.ledger_store.sqlite.store import SqliteStore
 from holdfast.errors import Corrupt
+from holdfast.hub.ledger import reading
+from holdfast.hub.ledger.revision_reader import RevisionReader
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.model.applied import Applied, needed
 from holdfast.planning.manifests import compile_manifests
 from holdfast.ports.ledger_store import LedgerStore, Transaction
-from tests.fleets.build import START_S, commit, grown_mailbox, mailbox, small_fleet
+from tests.fleets.build import commit, grown_mailbox, mailbox, small_fleet
 
 
 class Watched(MemoryStore):
     """Remembers which contents were read, and what was written."""
 
     def __init__(self) -> None:
-        super().__init__(VirtualClock(START_S))
+        super().__init__()
         self.read: list[str] = []
         self.written: list[Transaction] = []
 
@@ -86,7 +88,7 @@ def test_what_is_healed_is_written_in_one_transaction_and_nothing_else_is_read()
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "ledger.db"
-    store = SqliteStore.open(str(path), VirtualClock(START_S), create=True)
+    store = SqliteStore.open(str(path), create=True)
     grown_mailbox(2, store)
     store.close()
     yield path
@@ -107,7 +109,7 @@ def flip_one_bit(ledger: Path, digest: str) -> None:
 def test_a_bit_that_flipped_in_a_file_is_healed_by_storing_again(
     ledger: Path, what: str, finding: tuple[str, str]
 ) -> None:
-    store = SqliteStore.open(str(ledger), VirtualClock(START_S), create=False)
+    store = SqliteStore.open(str(ledger), create=False)
     applied = applied_by(mailbox(store))
     manifest = compile_manifests(applied.fleet_id, applied.table)["w1"]
     digest = applied.header.manifests["w1"] if what == "manifest" else applied.table.entries["service.web"].digest
@@ -132,3 +134,43 @@ def test_a_lost_manifest_is_over_once_the_node_has_another() -> None:
     assert findings(hub) == [("manifest_missing", "node.w1")]
     commit(hub, small_fleet({"web": 2}))
     assert findings(hub) == [] and hub.damaged() == []
+
+
+# ---- what is known without a sweep
+
+
+def test_a_hub_that_booted_sound_suspects_nothing_and_reads_no_content_to_say_so() -> None:
+    store = Watched()
+    grown_mailbox(2, store)
+    hub = mailbox(store)
+    store.read.clear()
+    assert not hub.suspects_damage() and store.read == []
+
+
+def test_damage_found_at_boot_is_suspected_until_it_is_mended() -> None:
+    store = Watched()
+    digest = applied_by(grown_mailbox(2, store)).table.entries["service.web"].digest
+    content = lose(store, digest)
+    hub = mailbox(store)
+    assert hub.suspects_damage()
+    hub.mend({digest: content})
+    assert hub.damaged() == [] and not hub.suspects_damage()
+
+
+def test_damage_that_a_read_meets_is_suspected_until_a_sweep_finds_nothing() -> None:
+    store = Watched()
+    hub = grown_mailbox(2, store)
+    digest = applied_by(hub).table.entries["service.web"].digest
+    content = lose(store, digest)
+    assert not hub.suspects_damage()
+    assert hub.blob(digest) is None and hub.suspects_damage()
+    assert hub.damaged() == [digest] and hub.suspects_damage()
+    hub.mend({digest: content})
+    assert hub.damaged() == [] and not hub.suspects_damage()
+
+
+def test_a_ledger_that_no_boot_has_checked_is_suspected() -> None:
+    store = Watched()
+    grown_mailbox(2, store)
+    hub = RevisionReader(store, VirtualClock(0.0), reading.load(store))
+    assert hub.suspects_damage() and hub.damaged() == [] and not hub.suspects_damage()

@@ -10,7 +10,7 @@ from holdfast.adapters.acceptance.memory import MemoryAcceptance
 from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.agent.link.salvage import hand_over
-from holdfast.cli.seen_heads import verify_since
+from holdfast.cli.fleet.seen_heads import verify_since
 from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.hub.ledger.ledger_check import examine
 from holdfast.hub.ledger.restore import Restored, restore

@@ -10,7 +10,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.adapters.agent_link.memory import MemoryAgentLink, MemoryDoor
-from holdfast.adapters.clock.virtual import VirtualClock
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.errors import HoldfastError
 from holdfast.hub.nodes.call_node import Dialling
@@ -25,7 +24,7 @@ from holdfast.model.trust import Trust
 from holdfast.ports.agent_link import WrongNode
 from holdfast.ports.hub_link import HubReader
 from holdfast.ports.ledger_store import Transaction
-from tests.fleets.build import START_S, small_fleet
+from tests.fleets.build import small_fleet
 from tests.fleets.desks import key_of
 
 ISSUER = b"DER of its issuing certificate"
@@ -59,7 +58,7 @@ class Hub:
 class Bench:
     def __init__(self, now: Applied | None, reported: bytes = ISSUER) -> None:
         self.link = MemoryAgentLink(HUB)
-        store = MemoryStore(VirtualClock(START_S))
+        store = MemoryStore()
         report = msgspec.json.encode(Report("f" * 64, "w1", "0", issuer=reported))
         kept = Kept(SignedPulse(b"", ""), report)
         written: Future[int] = store.submit(

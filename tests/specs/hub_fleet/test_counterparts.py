@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.agent.local_api import api
 from holdfast.cli import main
+from holdfast.cli.noun import LATER
 from holdfast.cli.terminal import Terminal
-from holdfast.cli.verbs import LATER, VERBS
+from holdfast.cli.verbs import VERBS
 from holdfast.errors import Invalid
 from holdfast.hub.http import permissions
 from holdfast.hub.http.routes import ROUTES, match

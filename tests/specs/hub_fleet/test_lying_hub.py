@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
-from holdfast.cli import order_file, receipts
+from holdfast.cli.orders import order_file
+from holdfast.cli.waiting import receipts
 from holdfast.errors import Conflict, Corrupt
 from holdfast.model import canonical
 from holdfast.model.audit import NO_ENTRIES, AuditEntry, AuditHead, Event, encode, follow
@@ -31,7 +32,8 @@ from holdfast.planning.plan import Inputs, plan
 from holdfast.trust import own_signature, reports
 from tests.fleets.build import ALICE, ALICE_SIGNER, commit, mailbox, signed, small_fleet
 from tests.fleets.desks import OPERATOR, Puppet, Rig
-from tests.specs.hub_fleet.test_verbs import APPLY_ONLY, Box, Wire, at_once, only, scene
+from tests.fleets.tools import Box
+from tests.specs.hub_fleet.test_verbs import APPLY_ONLY, Wire, at_once, only, scene
 
 FLEET = {"nodes": ("w1", "w2"), "operators": (ALICE, APPLY_ONLY)}
 
@@ -121,7 +123,7 @@ def test_a_receipt_for_another_branch_does_not_count(tmp_path: Path) -> None:
         ways: list[Callable[[int, int], Sequence[Link]]] = [rig.hub.links, other.links, lambda first, last: []]
         for links in ways:
             box.wire = Branched(rig, links)
-            found = receipts.wait(box.wire, before, head, box, 0.0)  # type: ignore[arg-type]
+            found = receipts.wait(box.wire, before, head, box, 0.0)
             assert (found.accepted, found.missing) == ((), ("w1",))
         with pytest.raises(Corrupt) as forked:  # … or the operator is shown the other one after his commit
             shown = Branched(rig, other.links)
@@ -138,14 +140,14 @@ def test_a_receipt_for_a_revision_on_top_of_ours_counts(tmp_path: Path) -> None:
         before = rig.hub.applied()
         head = rig.commit(small_fleet({"web": 5}, **FLEET))  # type: ignore[arg-type]
         ours = rig.hub.applied()
-        box.wire.applied = lambda: ours  # type: ignore[attr-defined]
+        box.wire.applied = lambda: ours
         for version in (6, 7):
             w1.seen = rig.commit(small_fleet({"web": version}, **FLEET))  # type: ignore[arg-type]
         await w1.beat(w1.a_report())
-        found = receipts.wait(box.wire, before, head, box, 0.0)  # type: ignore[arg-type]
+        found = receipts.wait(box.wire, before, head, box, 0.0)
         assert (found.accepted, found.missing) == (("w1",), ())
-        box.wire.applied = rig.hub.applied  # type: ignore[attr-defined]
-        assert receipts.wait(box.wire, before, head, box, 0.0) == receipts.NONE, "theirs to wait for"  # type: ignore[arg-type]
+        box.wire.applied = rig.hub.applied
+        assert receipts.wait(box.wire, before, head, box, 0.0) == receipts.NONE, "theirs to wait for"
 
     scene(tmp_path, story)
 
@@ -287,7 +289,7 @@ def test_a_result_is_verified_only_by_the_word_of_its_node(tmp_path: Path) -> No
             w1.pulse(results={"0" * 32: "done"}),
             liar.pulse(results={id: "done"}),
         ):
-            box.wire.lie = lambda view, pulse=pulse: replace(view, pulse=pulse) if view.name == "w1" else view  # type: ignore[misc]
+            box.wire.lie = lambda view, pulse=pulse: replace(view, pulse=pulse) if view.name == "w1" else view
             assert box.shows("order", "list")["orders"][0]["result"]["verified"] is False
         box.wire.lie = lambda view: view
 
@@ -380,7 +382,7 @@ def test_the_token_is_piped_where_it_is_shown_in_use(tmp_path: Path) -> None:
     """A command line is seen by everybody on a machine."""
 
     async def story(rig: Rig, box: Box, puppets: list[Puppet]) -> None:
-        from holdfast.cli import node_invite
+        from holdfast.cli.nodes import node_invite
 
         assert "| ssh root@w2 holdfast agent join -" in node_invite.DETAILS and "$(holdfast" not in node_invite.DETAILS
         box.does("node", "invite", "w2")

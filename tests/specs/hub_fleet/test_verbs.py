@@ -1,8 +1,6 @@
 """The verbs that show the fleet: what they print is what nodes signed, whatever the hub says."""
 
 import asyncio
-import io
-import json
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
-from holdfast.cli import main, receipts
-from holdfast.cli.terminal import Terminal
+from holdfast.cli.waiting import receipts
 from holdfast.model import canonical
 from holdfast.model.checkin import JoinRequest, NodesAnswer, NodeView
 from holdfast.model.invite import (
@@ -24,18 +21,13 @@ from holdfast.model.invite import (
     decode_token,
 )
 from holdfast.model.report import ContainerState, Parked
-from holdfast.ports.clock import Clock
-from holdfast.ports.hub_link import HubLink, HubReader
-from holdfast.ports.signer import Signer
 from holdfast.trust import own_signature
-from holdfast.wiring import cli as wiring
-from tests.fleets.build import ALICE_SIGNER, operator_signer, small_fleet
-from tests.fleets.desks import OPERATOR, Puppet, Rig, key_of
+from tests.fleets.build import operator_signer, small_fleet
+from tests.fleets.desks import OPERATOR, Puppet, Rig
+from tests.fleets.tools import HUB, HUB_KEY, Box
 from tests.fleets.virtual import VirtualLoop, run
 
 T = TypeVar("T")
-HUB = "https://hub.test:9555"
-HUB_KEY = key_of("hub").line
 APPLY_ONLY, APPLY_SIGNER = operator_signer("bob", "apply")
 
 
@@ -54,7 +46,17 @@ class Wire:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.lie: Callable[[NodeView], NodeView] = lambda view: view
-        for name in ("applied", "records", "links", "blob", "observations", "damaged", "commit", "mend"):
+        for name in (
+            "applied",
+            "records",
+            "links",
+            "blob",
+            "observations",
+            "suspects_damage",
+            "damaged",
+            "commit",
+            "mend",
+        ):
             setattr(self, name, getattr(rig.hub, name))
 
     def status(self) -> Any:
@@ -75,48 +77,6 @@ class Wire:
         return self.rig.desk.audit_entries(node or None)
 
 
-class Box(wiring.SystemToolbox):
-    def __init__(self, wire: Wire, home: Path, clock: Clock) -> None:
-        self.out, self.err = io.StringIO(), io.StringIO()
-        terminal = Terminal(self.out, self.err, io.StringIO(), environ_no_colour=True)
-        super().__init__(terminal, {"HOME": str(home), "HOLDFAST_STATE": str(home / "state")})
-        self.wire = wire
-        self.home = home
-        self.clock = clock
-        self.by: Signer = ALICE_SIGNER
-
-    def hub(self, target: str) -> HubReader | None:
-        return self.wire if target == HUB else super().hub(target)  # type: ignore[return-value]
-
-    def hub_for_writing(self, target: str) -> HubLink:
-        return self.wire  # type: ignore[return-value]
-
-    def signer(self, key: str | None, known: Callable[[bytes], bool]) -> Signer:
-        return self.by
-
-    def does(self, *words: str, code: int = 0) -> str:
-        """Run a command; what it printed."""
-        self.out.seek(0)
-        self.out.truncate()
-        self.err.seek(0)
-        self.err.truncate()
-        fleet = self.home / "fleet"
-        fleet.mkdir(exist_ok=True)
-        (fleet / "fleet.toml").write_text(f'[fleet]\nname = "small"\nhub_key = "{HUB_KEY}"\n')
-        found = main.run([*words, "--fleet", str(fleet), "--hub", HUB], self)
-        assert found == code, self.err.getvalue()
-        return self.out.getvalue()
-
-    def shows(self, *words: str) -> Any:
-        return json.loads(self.does(*words, "--json"))
-
-    def fails(self, code: int, *words: str) -> dict[str, str]:
-        self.does(*words, "--json", code=code)
-        trouble: dict[str, str] = json.loads(self.err.getvalue())
-        assert trouble["remedy"]
-        return trouble
-
-
 def scene(home: Path, story: Callable[[Rig, Box, list[Puppet]], Coroutine[Any, Any, None]], *names: str) -> None:
     async def main(loop: VirtualLoop) -> None:
         fleet = small_fleet(("web",), names or ("w1", "w2"))
@@ -125,7 +85,7 @@ def scene(home: Path, story: Callable[[Rig, Box, list[Puppet]], Coroutine[Any, A
         for puppet in puppets:
             await puppet.follows()
             await puppet.beat(puppet.a_report(address="100.64.0.1"))
-        await story(rig, Box(Wire(rig), home, rig.clock), puppets)
+        await story(rig, Box(home, Wire(rig), rig.clock), puppets)
 
     run(main)
 
@@ -345,7 +305,7 @@ def test_an_apply_is_done_when_the_nodes_it_touches_have_signed_for_it(tmp_path:
         before = rig.hub.applied()
         fleet = small_fleet({"web": 2, "blog": 1}, ("w1", "w2"))
         head = rig.commit(replace(fleet, operators=(*fleet.operators, APPLY_ONLY)))
-        found = receipts.wait(box.wire, before, head, box)  # type: ignore[arg-type]
+        found = receipts.wait(box.wire, before, head, box)
         assert found.missing == ("w1",) and found.not_joined == ("w2",) and clock.passed_s >= 30
         trouble = receipts.missing(found, "revision 2 is applied, but ")
         assert trouble.exit_code == 6 and "w1" in trouble.message
@@ -355,7 +315,7 @@ def test_an_apply_is_done_when_the_nodes_it_touches_have_signed_for_it(tmp_path:
             at_once(w1.beat(w1.a_report()))
 
         clock.passed_s, clock.then = 0.0, [lambda: None, accepts]
-        found = receipts.wait(box.wire, before, head, box)  # type: ignore[arg-type]
+        found = receipts.wait(box.wire, before, head, box)
         assert found.accepted == ("w1",) and not found.missing and clock.passed_s < 0.3
 
         def hub_says_so(view: NodeView) -> NodeView:
@@ -364,7 +324,7 @@ def test_an_apply_is_done_when_the_nodes_it_touches_have_signed_for_it(tmp_path:
             return replace(view, pulse=liar.pulse(), joined=False) if view.name == "w1" else view
 
         box.wire.lie = hub_says_so
-        assert receipts.wait(box.wire, before, head, box, 1.0).missing == ("w1",)  # type: ignore[arg-type]
+        assert receipts.wait(box.wire, before, head, box, 1.0).missing == ("w1",)
 
     scene(tmp_path, story)
 
@@ -402,10 +362,19 @@ def test_a_ledger_directory_has_met_no_node(tmp_path: Path) -> None:
     async def story(rig: Rig, box: Box, puppets: list[Puppet]) -> None:
         class Offline:
             def __init__(self) -> None:
-                for name in ("applied", "records", "links", "blob", "observations", "damaged", "status"):
+                for name in (
+                    "applied",
+                    "records",
+                    "links",
+                    "blob",
+                    "observations",
+                    "suspects_damage",
+                    "damaged",
+                    "status",
+                ):
                     setattr(self, name, getattr(rig.hub, name))
 
-        box.wire = Offline()  # type: ignore[assignment]
+        box.wire = Offline()
         assert {node["status"] for node in box.shows("node", "list")["nodes"]} == {"unknown"}
         assert box.shows("ps")["services"][0]["status"] == "unknown"
         assert box.shows("status")["copies"] == []

@@ -265,3 +265,12 @@ def test_the_four_tables_of_m_61_are_facts_with_one_place_each_d_01() -> None:
     assert (entry.node, entry.hostnames) == ("w2", ())
     assert "node.w2" in state.table.entries
     assert UNSET is state.table.entries["node.w2"].node
+
+
+def test_the_address_of_a_node_is_shown_once_with_what_is_in_force() -> None:
+    """N42: the declared and the effective address were both called `address`."""
+    start = fleet(web=service())
+    known = after(plan(start, None, Inputs(addresses={"w1": "100.64.0.9"})))
+    moved = replace(start, nodes={**start.nodes, "w1": Node("w1", ("worker",), address="100.64.0.7")})
+    (change,) = [one for one in plan(moved, known).changes if one.address == "node.w1"]
+    assert [(f.path, f.before, f.after) for f in change.fields] == [("address", "100.64.0.9", "100.64.0.7")]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.cli import saved_plan, show_plan
+from holdfast.cli.fleet import saved_plan, show_plan
 from holdfast.errors import HoldfastError, Invalid, SignatureRequired
 from holdfast.hub.nodes.node_contents import named
 from holdfast.model import canonical

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.model.container import Guest
-from holdfast.ports.proxy import ProxyRoute
 from holdfast.reconcile import drift
-from holdfast.reconcile.drift import TABLE, Drift, Fit, Kind, Subsystem
+from holdfast.reconcile.drift import TABLE, Drift, Fit, Kind
 from holdfast.reconcile.here import Here
 from tests.specs.reconcile.guests import down, guest, here, made, part, seen
 
@@ -99,34 +98,11 @@ def test_other_rows_have_another_hash(one: list[tuple[str, int]], other: list[tu
     assert (drift.digest(one) == drift.digest(other)) is (sorted(one) == sorted(other))
 
 
-def test_subsystems_are_compared_by_hash_in_order_and_what_nobody_looked_at_is_no_drift() -> None:
-    a, b = ("a.zone", "10.0.0.1"), ("b.zone", "10.0.0.2")
-    assert drift.subsystems({"dns": [a, b]}, {"dns": [b, a]}, proxy=True) == ()
-    assert drift.subsystems({"dns": [a, b]}, {"dns": [a]}, proxy=True) == ("dns",)
-    assert drift.subsystems({"dns": [a]}, {}, proxy=True) == ()
-    everything = {name: [a] for name in drift.SUBSYSTEMS}
-    nothing: dict[Subsystem, list[tuple[str, str]]] = {name: [] for name in drift.SUBSYSTEMS}
-    assert drift.subsystems(everything, nothing, proxy=True) == ("containers", "dns", "routes", "peers")
-
-
-def test_a_node_without_a_proxy_does_not_look_at_routes_at_all() -> None:
-    """T-33"""
-    route = ProxyRoute("shop", "web", "http", "l7", (), False, ())
-    assert drift.subsystems({"routes": [route]}, {"routes": []}, proxy=False) == ()
-    assert drift.subsystems({"routes": [route]}, {"routes": []}, proxy=True) == ("routes",)
-
-
-def test_rows_of_containers_match_exactly_when_everything_is_as_it_must_be() -> None:
-    target = guest(replace(WEB1, replicas=2), JOB)
-    one = [seen(WEB1, "a"), seen(WEB1, "b", replica=1), seen(JOB, "j")]
-    for picture, same in (
-        (one, True),
-        (one[1:], False),
-        ([*one, seen(JOB, "k")], False),
-        ([*one[:2], down(JOB, "j")], False),
-    ):
-        found = drift.found_rows(each.container for each in picture)
-        assert (drift.digest(found) == drift.digest(drift.wanted_rows([target]))) is same
+def test_a_difference_belongs_to_the_containers_or_to_the_routes() -> None:
+    named = {kind: drift.subsystems([Drift("shop", kind)]) for kind in drift.KINDS}
+    assert named.pop("routes") == ["routes"] and named.pop("unsettled") == []
+    assert set(map(tuple, named.values())) == {("containers",)}
+    assert drift.subsystems([Drift("b", "routes"), Drift("a", "missing")]) == ["containers", "routes"]
 
 
 def test_findings_name_the_place_and_come_sorted() -> None:

@@ -10,13 +10,13 @@ from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, Containe
 from holdfast.reconcile.orphans import TABLE, Facts, Fate, Mark, Switch, fate, mark_of
 
 BOTH = (True, False)
-ALL = [Facts(*row) for row in itertools.product(get_args(Mark), BOTH, BOTH, BOTH, BOTH, get_args(Switch), BOTH, BOTH)]
-OURS = Facts("ours", True, False, False, False, "report", False, True)
-FOREIGN = Facts("none", False, False, False, False, "report", False, True)
+ALL = [Facts(*row) for row in itertools.product(get_args(Mark), get_args(Switch), BOTH, BOTH)]
+OURS = Facts("ours", "report", foreign=False, complete=True)
+FOREIGN = replace(OURS, mark="none")
 
 
 def test_every_set_of_facts_has_a_fate_and_every_row_decides_some() -> None:
-    assert len(ALL) == 4 * 2**4 * 3 * 2**2
+    assert len(ALL) == 4 * 3 * 2**2
     rows = [next(at for at, (holds, _) in enumerate(TABLE) if holds(facts)) for facts in ALL]
     assert set(rows) == set(range(len(TABLE)))
     assert {fate(facts) for facts in ALL} == set(get_args(Fate))
@@ -32,10 +32,8 @@ def test_nothing_is_touched_unless_the_manifest_was_read_completely() -> None:
     assert {fate(facts) for facts in ALL if not facts.complete} == {"keep"}
 
 
-def test_by_default_only_what_was_undeployed_here_is_removed() -> None:
-    for facts in ALL:
-        if facts.switch == "report" and fate(facts) in ("stop", "remove"):
-            assert facts.mark == "ours" and facts.known and facts.tombstoned and not facts.applied
+def test_by_default_nothing_is_stopped_or_removed() -> None:
+    assert {fate(facts) for facts in ALL if facts.switch == "report"} == {"keep", "report"}
 
 
 def test_what_is_not_labelled_is_only_reported_unless_the_node_says_otherwise_twice() -> None:
@@ -52,26 +50,13 @@ def test_the_containers_of_another_fleet_are_reported_and_never_touched() -> Non
     assert {fate(facts) for facts in ALL if facts.mark == "other"} == {"keep", "report"}
 
 
-def test_a_container_of_an_applied_service_is_kept_or_adopted_if_it_can_be_ours() -> None:
-    for facts in ALL:
-        if facts.mark == "ours" and facts.applied and facts.complete and (facts.known or facts.exact):
-            assert fate(facts) == ("keep" if facts.known else "adopt")
-
-
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        (replace(OURS, applied=True), "keep"),
-        (replace(OURS, tombstoned=True), "remove"),
-        (replace(OURS, tombstoned=True, applied=True), "keep"),
         (OURS, "report"),
         (replace(OURS, switch="stop"), "stop"),
         (replace(OURS, switch="remove"), "remove"),
-        (replace(OURS, known=False, applied=True, exact=True), "adopt"),
-        (replace(OURS, known=False, applied=True), "report"),
-        (replace(OURS, known=False, tombstoned=True), "report"),
-        (replace(OURS, known=False, exact=True), "report"),
-        (replace(OURS, tombstoned=True, complete=False), "keep"),
+        (replace(OURS, switch="remove", complete=False), "keep"),
         (FOREIGN, "report"),
         (replace(FOREIGN, switch="stop"), "report"),
         (replace(FOREIGN, switch="stop", foreign=True), "stop"),

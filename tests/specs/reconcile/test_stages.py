@@ -1,17 +1,15 @@
-"""The seven stages of a pass and what is done in each (T-05, T-06, T-33, C-17, C-35, I-25)."""
+"""The stages of a pass and what is done in each (T-05, T-06, T-33, C-17, C-35, I-25)."""
 
 from msgspec.structs import replace
 
 from holdfast.model.container import Guest
 from holdfast.reconcile import drift, stages
-from holdfast.reconcile.drift import Subsystem
 from holdfast.reconcile.here import Here
-from holdfast.reconcile.stages import STAGE_OF, Look, Stage, Work
+from holdfast.reconcile.stages import STAGE_OF, Look, Stage
 from tests.specs.reconcile.guests import down, guest, here, part, seen
 
 WEB1, WEB2, JOB = part(version="1"), part(version="2"), part("job")
 V1 = guest(WEB1)
-DNS: tuple[Subsystem, ...] = ("dns",)
 FINE = here(seen(WEB1, "a"), serving=V1)
 
 
@@ -19,12 +17,9 @@ def stage(target: Guest | None, picture: Here) -> list[tuple[int, tuple[str, ...
     return [(int(item.stage), item.kinds) for item in stages.work([Look("shop", target, picture)]).work]
 
 
-def test_there_are_seven_stages_in_a_fixed_order_and_each_kind_of_drift_has_one() -> None:
+def test_there_are_five_stages_in_a_fixed_order_and_each_kind_of_drift_has_one() -> None:
     """T-06"""
-    assert [one.name for one in sorted(Stage)] == [
-        "ORPHANS", "START", "DEPLOY", "REDEPLOY", "DNS", "ROUTES", "PEERS",
-    ]  # fmt: skip
-    assert [int(one) for one in sorted(Stage)] == [1, 2, 3, 4, 5, 6, 7]
+    assert [one.name for one in sorted(Stage)] == ["ORPHANS", "START", "DEPLOY", "REDEPLOY", "ROUTES"]
     assert set(STAGE_OF) == set(drift.KINDS) and set(STAGE_OF.values()) == set(Stage)
 
 
@@ -33,7 +28,7 @@ def test_each_trouble_is_worked_on_in_its_stage() -> None:
     assert stage(V1, here(down(WEB1, "a"), serving=V1)) == [(2, ("wrong_state",))]
     assert stage(V1, here()) == [(3, ("missing",))]
     assert stage(V1, here(seen(WEB2, "a"))) == [(4, ("image_mismatch",))]
-    assert stage(V1, here(seen(WEB1, "a"), serving=V1, routed=())) == [(6, ("routes",))]
+    assert stage(V1, here(seen(WEB1, "a"), serving=V1, routed=())) == [(5, ("routes",))]
     assert stage(V1, FINE) == []
 
 
@@ -55,16 +50,11 @@ def test_work_comes_in_order_of_stage_then_of_name_whatever_order_it_was_found_i
         Look("z", None, here(seen(WEB1, "a"))),
         Look("r", V1, here(seen(WEB1, "a"), serving=V1, routed=())),
     ]
-    order = [(1, "z"), (2, "a"), (3, "b"), (3, "c"), (4, "d"), (5, ""), (6, "r"), (7, "")]
+    order = [(1, "z"), (2, "a"), (3, "b"), (3, "c"), (4, "d"), (5, "r")]
     for found in (looks, looks[::-1]):
-        agenda = stages.work(found, node=("peers", "dns"))
+        agenda = stages.work(found)
         assert [(int(item.stage), item.service) for item in agenda.work] == order
-        assert agenda == stages.work(looks, node=("dns", "peers"))
-
-
-def test_containers_and_routes_are_some_services_work_and_not_the_nodes() -> None:
-    assert stages.work([], node=("containers", "routes")).work == ()
-    assert stages.work([], node=DNS).work == (Work(Stage.DNS, "", ("dns",)),)
+        assert agenda == stages.work(looks)
 
 
 def test_a_busy_service_is_left_to_whoever_works_on_it() -> None:
@@ -77,10 +67,10 @@ def test_a_busy_service_is_left_to_whoever_works_on_it() -> None:
 
 def test_a_node_that_only_observes_finds_everything_and_does_nothing() -> None:
     looks = [Look("shop", V1, here()), Look("old", None, here(seen(WEB1, "a")))]
-    agenda = stages.work(looks, node=DNS, mode="observe")
+    agenda = stages.work(looks, mode="observe")
     assert agenda.work == ()
-    assert agenda.findings == stages.work(looks, node=DNS).findings
-    assert [one.kind for one in agenda.findings] == ["dns", "missing", "orphaned"]
+    assert agenda.findings == stages.work(looks).findings
+    assert [one.kind for one in agenda.findings] == ["missing", "orphaned"]
 
 
 def test_what_is_in_back_off_is_found_and_not_worked_on() -> None:

@@ -23,7 +23,7 @@ ALICE = Principal("operator", "alice", "ssh-ed25519 AAAA", grade="root")
 class Place:
     def __init__(self) -> None:
         self.clock = VirtualClock(float(NOW_S))
-        self.store = MemoryStore(self.clock)
+        self.store = MemoryStore()
         self.desk = Tokens(self.store, self.clock, SeededRandom(7))
 
     def made(self, name: str = "ci", expires_in_s: int = 3600) -> NewToken:

@@ -49,12 +49,13 @@ def test_a_release_that_did_not_know_the_generation_is_understood(message: msgsp
 
 def test_a_signed_revision_travels_whole_and_its_table_only_once() -> None:
     hub = mailbox()
-    sent = next_candidate(small_fleet(("web", "api")), None)
+    sent = msgspec.structs.replace(next_candidate(small_fleet(("web", "api")), None), message="why")
     request = messages.commit_request(sent)
     assert sent.table in sent.blobs.values()
     assert sent.table not in request.blobs.values()
     arrived = messages.candidate_of(codec.read(codec.write(request), messages.CommitRequest))
     assert hub.commit(arrived) == commit(mailbox(), small_fleet(("web", "api")))
+    assert hub.records(0, 1)[0].message == "why"
 
 
 def test_the_status_is_flat_and_survives() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from holdfast.adapters.acceptance.order import check_forward
-from holdfast.adapters.journal.agent_file import AgentFile
+from holdfast.adapters.sqlite.agent_file import AgentFile
 from holdfast.errors import Corrupt
 from holdfast.model import canonical
 from holdfast.model.record import Link

@@ -73,7 +73,7 @@ def _wrong(callee: Callee, where: str, why: Exception) -> WrongNode:
     reason = getattr(why, "verify_message", "") or str(why)
     return WrongNode(
         f"the machine at {where} is not proven to be {callee.node}: {reason}; nothing was sent to it",
-        remedy=f"check what listens there; if {callee.node} has a new issuing certificate: holdfast apply pins it",
+        remedy=f"check what listens there; if {callee.node} has a new issuing certificate: `holdfast apply` pins it",
     )
 
 

@@ -68,6 +68,6 @@ def _ended(text: bytes) -> bytes:
 def _trouble(path: str, trouble: OSError) -> Failed:
     return Failed(
         f"cannot use {path}: {trouble.strerror or trouble}",
-        remedy="check the agent's state directory (df, mount, ls -l), then: holdfast sync",
+        remedy="check the agent's state directory (df, mount, `ls -l`), then: holdfast sync",
         code="disk_failed",
     )

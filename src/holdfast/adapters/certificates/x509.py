@@ -29,7 +29,10 @@ Key = Ed25519PrivateKey | EllipticCurvePrivateKey
 def make_hub_certificate(private: Ed25519PrivateKey, names: Sequence[str], now_s: float) -> bytes:
     """PEM of a certificate self-signed with the hub's own key; `names` are hostnames and addresses."""
     if not names:
-        raise Invalid("a hub certificate needs a hostname or an address", remedy="holdfast hub init --name HOST")
+        raise Invalid(
+            "a hub certificate needs a hostname or an address",
+            remedy="holdfast hub init --trust FINGERPRINT --name HOST",
+        )
     subject = common_name(names[0])
     built = (
         begun(subject, subject, private.public_key(), now_s, HUB_DAYS)

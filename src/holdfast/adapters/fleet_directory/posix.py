@@ -23,7 +23,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # the path that the operator typed may be a symlink
 
-_NO_RIGHT = ("cannot be opened: permission denied", "give yourself read access (chmod u+r)")
+_NO_RIGHT = ("cannot be opened: permission denied", "give yourself read access (`chmod u+r FILE`)")
 _REFUSALS: Mapping[int, tuple[str, str]] = {
     errno.EACCES: _NO_RIGHT,
     errno.EPERM: _NO_RIGHT,

@@ -99,7 +99,7 @@ class FileHighWater:
         if content and newest(slots) is None:
             raise Corrupt(
                 f"{self.path}, which records the newest committed revision, is damaged",
-                remedy="compare the ledger's head with the revision that the agents report (holdfast hub check); "
+                remedy="compare the ledger's head with the revision that the agents report (`holdfast hub check`); "
                 f"if the ledger is not older, delete {self.path}: the next commit writes it again",
                 code="high_water_damaged",
             )

@@ -24,7 +24,7 @@ def recipient(path: str, disk: Disk) -> str:
     except (pyrage.IdentityError, ValueError):
         raise Invalid(
             f"{path} contains no age identity",
-            remedy=f"move {path} away and run holdfast init again",
+            remedy=f"move {path} away and repeat the command",
             code="identity_damaged",
         ) from None
 

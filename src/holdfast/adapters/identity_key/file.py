@@ -9,16 +9,18 @@ from __future__ import annotations
 import binascii
 import os
 import stat
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Corrupt, Failed, NotPermitted
 from holdfast.model import ssh_key
 from holdfast.model.ssh_key import PublicKey
-from holdfast.ports.disk import Disk
-from holdfast.ports.random_source import RandomSource
 
 if TYPE_CHECKING:  # the import takes 30 ms, which code that only reads the public key avoids
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from holdfast.ports.disk import Disk
+    from holdfast.ports.random_source import RandomSource
 
 FILE_BYTES_MAX = 4096
 _TYPE = "ssh-ed25519"
@@ -63,7 +65,7 @@ def load(path: str) -> FileIdentityKey | None:
         if about.st_mode & 0o077:
             raise NotPermitted(
                 f"other users may read {path}, a private key",
-                remedy=f"chmod 600 {path}; if another user may have read it, revoke this node and join it again",
+                remedy=f"chmod 600 {quote(path)}; if another user may have read it, revoke this node and join it again",
                 code="key_exposed",
             )
         return read(os.read(handle, FILE_BYTES_MAX + 1), path)

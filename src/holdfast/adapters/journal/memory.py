@@ -75,9 +75,6 @@ class MemoryJournal:
     def used_counter(self, counter: int) -> bool:
         return counter in self._counters
 
-    def used_nonce(self, nonce: str) -> bool:
-        return nonce in self._nonces
-
     def highest_counter(self) -> int:
         return self._highest
 

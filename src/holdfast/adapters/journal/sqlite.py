@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.adapters.journal.agent_file import AgentFile
+from holdfast.adapters.sqlite.agent_file import AgentFile
 from holdfast.errors import Corrupt
 from holdfast.model.journal import JournalEntry, Operation, OrderUse, Outcome, StepRecord
 from holdfast.model.order import COUNTER_WINDOW, OrderResult
@@ -108,9 +108,6 @@ class SqliteJournal:
 
     def used_counter(self, counter: int) -> bool:
         return bool(self._file.rows("SELECT 1 FROM uses WHERE counter = ?", (counter,)))
-
-    def used_nonce(self, nonce: str) -> bool:
-        return bool(self._file.rows("SELECT 1 FROM uses WHERE nonce = ?", (nonce,)))
 
     def highest_counter(self) -> int:
         return int(self._file.rows("SELECT coalesce(max(counter), 0) FROM uses")[0][0])

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from holdfast.ports.ledger_store import Lease, Reading, Record
+    from holdfast.ports.ledger_store import Reading, Record
 
 
 class SingleReads(ABC):
@@ -43,7 +43,3 @@ class SingleReads(ABC):
     def read_blobs(self, digests: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         with self.reading() as look:
             yield from look.read_blobs(digests)
-
-    def lease(self, name: str) -> Lease | None:
-        with self.reading() as look:
-            return look.lease(name)

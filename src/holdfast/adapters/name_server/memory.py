@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from holdfast.adapters.name_server import zone_file
-from holdfast.adapters.name_server.questions import silent
+from holdfast.adapters.name_server.dnsmasq import zone_file
+from holdfast.adapters.name_server.dnsmasq.questions import silent
 from holdfast.errors import HoldfastError, TryLater
 from holdfast.ports.name_server import Serving
 

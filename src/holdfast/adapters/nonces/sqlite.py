@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from holdfast.adapters.ledger_store.group_commit import GroupCommit, Ticket
-from holdfast.adapters.ledger_store.sqlite_schema import sync_folder
-from holdfast.adapters.ledger_store.sqlite_trouble import ends_writing, trouble
+from holdfast.adapters.sqlite.folder import sync_folder
+from holdfast.adapters.sqlite.group_commit import GroupCommit, Ticket
+from holdfast.adapters.sqlite.trouble import ends_writing, trouble
 from holdfast.errors import Corrupt, Failed, HoldfastError, TryLater
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.adapters.certificates.memory import Written, write
-from holdfast.adapters.public_authority.terms import check_terms
+from holdfast.adapters.public_authority.acme.terms import check_terms
 from holdfast.errors import Failed, HoldfastError
 from holdfast.model.certificate import BACKDATED_S, DAY_S, LEAF_DAYS
 from holdfast.model.fleet import Acme

@@ -71,6 +71,6 @@ def from_identity_file(content: bytes, path: str) -> Opener:
     except (pyrage.IdentityError, ValueError):
         raise Invalid(
             f"{path} contains no age identity",
-            remedy="give the file that contains yours: --identity FILE (`holdfast init` and age-keygen create one)",
+            remedy="give the file that contains yours: --identity FILE (init and age-keygen create one)",
             code="identity_damaged",
         ) from None

@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Callable
 from functools import cached_property
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Corrupt, Invalid, NotPermitted
@@ -16,6 +17,9 @@ from holdfast.trust import sshsig
 FILE_BYTES_MAX = 64 * 1024
 ATTEMPTS_MAX = 3
 _MAGIC = b"openssh-key-v1\0"
+_PLAIN = _MAGIC + ssh_key.pack(b"none", b"none", b"") + (1).to_bytes(4, "big")  # without a cipher, and one key
+_CHECK_BYTES = 8  # twice the same four
+_PUBLIC = (b"ssh-", b"ecdsa-", b"sk-")
 _BEGIN, _END = b"-----BEGIN OPENSSH PRIVATE KEY-----", b"-----END OPENSSH PRIVATE KEY-----"
 
 if TYPE_CHECKING:  # `cryptography` takes 70 ms to load, and identifying a key does not need it
@@ -46,7 +50,7 @@ class KeyfileSigner:
         if _public_of(private).blob != self.public_key.blob:
             raise Corrupt(
                 f"{self._path}.pub is not the public half of {self._path}",
-                remedy=f"write it again: ssh-keygen -y -f {self._path} > {self._path}.pub",
+                remedy=f"write it again: ssh-keygen -y -f {quote(self._path)} > {quote(self._path)}.pub",
             )
         return private
 
@@ -56,9 +60,11 @@ class KeyfileSigner:
         if public.type.startswith("sk-"):
             raise Invalid(
                 f"{self._path} belongs to a security key",
-                remedy=f"write its public half again: ssh-keygen -y -f {self._path} > {self._path}.pub",
+                remedy=f"write its public half again: ssh-keygen -y -f {quote(self._path)} > {quote(self._path)}.pub",
             )
-        return _load(content, None, self._path) if cipher == b"none" else self._unlocked(content)
+        if cipher != b"none":
+            return self._unlocked(content)
+        return _plain_ed25519(content) or _load(content, None, self._path)
 
     def _unlocked(self, content: bytes) -> "PrivateKey":
         for _ in range(ATTEMPTS_MAX):
@@ -70,7 +76,7 @@ class KeyfileSigner:
                     raise
         raise NotPermitted(
             f"{ATTEMPTS_MAX} wrong passphrases for {self._path}",
-            remedy=f"test the passphrase: ssh-keygen -y -f {self._path}",
+            remedy=f"test the passphrase: ssh-keygen -y -f {quote(self._path)}",
         )
 
 
@@ -99,7 +105,7 @@ def public_half(path: str) -> PublicKey:
     try:
         return ssh_key.parse(text)
     except Invalid as trouble:
-        remedy = f"write it again: ssh-keygen -y -f {path} > {path}.pub"
+        remedy = f"write it again: ssh-keygen -y -f {quote(path)} > {quote(path)}.pub"
         raise Invalid(f"{path}.pub: {trouble.message}", remedy=remedy) from None
 
 
@@ -107,7 +113,9 @@ def _read_private(path: str) -> bytes:
     try:
         return _read(path, private=True)
     except FileNotFoundError:
-        raise Invalid(f"there is no key file {path}", remedy=f"create one: ssh-keygen -t ed25519 -f {path}") from None
+        raise Invalid(
+            f"there is no key file {path}", remedy=f"create one: ssh-keygen -t ed25519 -f {quote(path)}"
+        ) from None
 
 
 def _read(path: str, private: bool = False) -> bytes:
@@ -116,24 +124,28 @@ def _read(path: str, private: bool = False) -> bytes:
             mode = os.fstat(file.fileno()).st_mode
             content = file.read(FILE_BYTES_MAX + 1) if stat.S_ISREG(mode) else b""
     except PermissionError:
-        raise NotPermitted(f"you may not read {path}", remedy=f"sudo chown $USER {path}") from None
+        raise NotPermitted(f"you may not read {path}", remedy=f"sudo chown $USER {quote(path)}") from None
     except IsADirectoryError:
         mode, content = 0, b""
     if not content or len(content) > FILE_BYTES_MAX:
         raise Invalid(f"{path} is not a key file", remedy="give a private key file, such as ~/.ssh/id_ed25519")
-    if private and mode & 0o077 and content.startswith((b"ssh-", b"ecdsa-", b"sk-")):
-        private_half = path.removesuffix(".pub") if path.endswith(".pub") else "FILE"
-        raise NotPermitted(f"{path} is the public half of a key", remedy=f"give the private half: --key {private_half}")
+    if private and mode & 0o077 and content.startswith(_PUBLIC):
+        raise NotPermitted(f"{path} is the public half of a key", remedy=_private_half(path))
     if private and mode & 0o077:
-        raise NotPermitted(f"other users may read or write {path}, a private key", remedy=f"chmod 600 {path}")
+        raise NotPermitted(f"other users may read or write {path}, a private key", remedy=f"chmod 600 {quote(path)}")
     return content
+
+
+def _private_half(path: str) -> str:
+    return f"give the private half: --key {quote(path.removesuffix('.pub')) if path.endswith('.pub') else 'FILE'}"
 
 
 def _open_part(content: bytes, path: str) -> tuple[bytes, PublicKey]:
     """The cipher and the public key, which an OpenSSH key file holds unencrypted."""
     text = content.strip()
     if not text.startswith(_BEGIN) or not text.endswith(_END):
-        remedy = f"convert it to the OpenSSH format: ssh-keygen -p -f {path}"
+        remedy = f"convert it to the OpenSSH format: ssh-keygen -p -f {quote(path)}"
+        remedy = _private_half(path) if text.startswith(_PUBLIC) else remedy
         raise Invalid(f"{path} is not an OpenSSH private key file", remedy=remedy)
     try:
         blob = binascii.a2b_base64(text.removeprefix(_BEGIN).removesuffix(_END))
@@ -147,6 +159,30 @@ def _open_part(content: bytes, path: str) -> tuple[bytes, PublicKey]:
     except ValueError as trouble:
         raise _damaged(path, str(trouble)) from None
     return cipher, ssh_key.from_blob(public)
+
+
+def _plain_ed25519(content: bytes) -> "ed25519.Ed25519PrivateKey | None":
+    """The usual key, read without the library's parser, which takes 15 ms to load. None: the library reads or refuses
+    it."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    try:
+        blob = binascii.a2b_base64(content.strip().removeprefix(_BEGIN).removesuffix(_END))
+        if not blob.startswith(_PLAIN):
+            return None
+        public, secret = ssh_key.strings(blob[len(_PLAIN) :])
+        kind, point = ssh_key.strings(public)
+        pair, at = ssh_key.take(secret, _CHECK_BYTES + len(public))
+        _, at = ssh_key.take(secret, at)  # the comment
+    except ValueError:
+        return None
+    check, padding = secret[: _CHECK_BYTES // 2], secret[at:]
+    begins = check + check + public
+    is_sound = secret.startswith(begins) and padding == bytes(range(1, len(padding) + 1)) and len(secret) % 8 == 0
+    if kind != b"ssh-ed25519" or len(pair) != 64 or pair[32:] != point or not is_sound:
+        return None
+    private = Ed25519PrivateKey.from_private_bytes(pair[:32])
+    return private if private.public_key().public_bytes_raw() == point else None
 
 
 def _load(content: bytes, passphrase: bytes | None, path: str) -> "PrivateKey":
@@ -164,10 +200,17 @@ def _load(content: bytes, passphrase: bytes | None, path: str) -> "PrivateKey":
 
 
 def _damaged(path: str, why: str) -> Corrupt:
-    return Corrupt(f"{path} is damaged: {why}", remedy=f"restore it from your backup; to test: ssh-keygen -y -f {path}")
+    return Corrupt(
+        f"{path} is damaged: {why}", remedy=f"restore it from your backup; to test: ssh-keygen -y -f {quote(path)}"
+    )
 
 
 def _public_of(private: "PrivateKey") -> PublicKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    if isinstance(private, Ed25519PrivateKey):
+        blob = ssh_key.pack(b"ssh-ed25519", private.public_key().public_bytes_raw())
+        return ssh_key.from_blob(blob)
     from cryptography.hazmat.primitives import serialization
 
     form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
@@ -175,11 +218,13 @@ def _public_of(private: "PrivateKey") -> PublicKey:
 
 
 def _signature_blob(private: "PrivateKey", key_type: str, data: bytes) -> bytes:
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, utils
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    if isinstance(private, ed25519.Ed25519PrivateKey):
+    if isinstance(private, Ed25519PrivateKey):
         return ssh_key.pack(key_type.encode(), private.sign(data))
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+
     if isinstance(private, rsa.RSAPrivateKey):
         return ssh_key.pack(b"rsa-sha2-512", private.sign(data, padding.PKCS1v15(), hashes.SHA512()))
     digest = {256: hashes.SHA256(), 384: hashes.SHA384(), 521: hashes.SHA512()}[private.key_size]

@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from functools import cached_property
+from shlex import quote
 
 from holdfast.adapters.signer.keyfile import public_half
 from holdfast.errors import Corrupt, Failed, NotPermitted, Unreachable
@@ -54,7 +55,9 @@ class SshKeygenSigner:
             raise Failed("ssh-keygen is not installed", remedy="apt install openssh-client") from None
         if done.returncode != 0:
             words = (done.stderr or b"see above").decode(errors="replace").strip()[-300:]
-            remedy = f"plug the security key in and test it: echo test | ssh-keygen -Y sign -n test -f {self._path}"
+            remedy = (
+                f"plug the security key in and test it: echo test | ssh-keygen -Y sign -n test -f {quote(self._path)}"
+            )
             raise Failed(f"ssh-keygen did not sign with {self._path}: {words}", remedy=remedy)
 
     def _check(self, message: bytes, armoured: str, namespace: str) -> None:

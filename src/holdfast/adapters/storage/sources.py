@@ -76,6 +76,6 @@ def _refuse_agents_own(root_path: str, inside: str, path: str) -> None:
 def _missing(service: str, path: str) -> Failed:
     return Failed(
         f"{service} mounts {path}, but this node has no such file or directory",
-        remedy=f"create it (mkdir -p {path}), or correct the path in the volumes of {service}",
+        remedy=f"create it (`mkdir -p {path}`), or correct the path in the volumes of {service}",
         code="no_such_path",
     )

@@ -14,7 +14,7 @@ from holdfast.model.stream import PROTOCOL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.adapters.hub_link.asking import Asking
+    from holdfast.adapters.hub_link.http.asking import Asking
     from holdfast.adapters.stream_link.inner_tls import Inner
     from holdfast.ports.clock import Clock
     from holdfast.ports.stream_link import CallerKey, Pinned

@@ -114,5 +114,5 @@ def _forged(whose: str, why: str) -> StreamForged:
 def cut(whose: str) -> StreamCut:
     return StreamCut(
         f"the stream to {whose} was cut: the hub, {whose} or the line between them is gone",
-        remedy="repeat the command; holdfast node list shows who is there",
+        remedy="repeat the command; `holdfast node list` shows who is there",
     )

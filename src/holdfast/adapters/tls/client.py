@@ -52,7 +52,7 @@ def issued_context(issuer: bytes) -> ssl.SSLContext:
     except (ssl.SSLError, ValueError) as trouble:
         raise Invalid(
             f"a pinned issuing certificate cannot be read: {trouble}",
-            remedy="holdfast node show NAME; holdfast apply pins the one it has now",
+            remedy="`holdfast node show NAME`; `holdfast apply` pins the one it has now",
             code="certificate_unreadable",
         ) from None
     return context
@@ -137,6 +137,6 @@ def unpinned(host: str, why: str) -> WrongHub:
     """There is no pinned key to compare with; the caller needs one first."""
     return WrongHub(
         f"the machine at {host} did not prove to be the hub: {why}, and no key of it is pinned; nothing was sent to it",
-        remedy='add hub_key = "ssh-ed25519 …" to [fleet] in fleet.toml, as `holdfast hub init`, `hub run` and '
-        "`hub check` print it on the hub's machine, or export it as HOLDFAST_HUB_KEY",
+        remedy='add hub_key = "ssh-ed25519 …" to [fleet] in fleet.toml, as '
+        "`holdfast hub check` prints it on the hub's machine, or export it as HOLDFAST_HUB_KEY",
     )

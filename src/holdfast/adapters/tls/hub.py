@@ -29,7 +29,11 @@ class HubTls:
         self._disk = disk
         key = x509.private_key(private)
         if not isinstance(key, Ed25519PrivateKey):
-            raise Invalid("a hub's key is an Ed25519 key", remedy="holdfast hub init makes one", code="key_type")
+            raise Invalid(
+                "a hub's key is an Ed25519 key",
+                remedy="`holdfast hub init --trust FINGERPRINT` makes one",
+                code="key_type",
+            )
         self._key = key
         kept = self._kept()
         before = (*kept[1].names, *kept[1].addresses) if kept is not None else ()

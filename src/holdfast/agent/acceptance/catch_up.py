@@ -142,7 +142,7 @@ class CatchUp:
         since_s = self._withheld.setdefault(digest, now_s)
         if not must and now_s - since_s >= WITHHELD_S:
             return
-        remedy = "holdfast hub check names contents that are missing"
+        remedy = "`holdfast hub check` names contents that are missing"
         if vouched:
             remedy += f"; a new token starts later: holdfast node invite {self._node} --replace"
         raise TryLater(f"the hub did not hand out {what}", remedy=remedy, code="content_missing")

@@ -62,7 +62,7 @@ def _is(address: str, kind: str) -> bool:
 def _misshapen(why: str) -> Corrupt:
     return Corrupt(
         f"the manifest signed for this node is not one that Holdfast makes: {why}",
-        remedy="do not trust this hub: compare `holdfast history` with a colleague's, then holdfast rollback",
+        remedy="do not trust this hub: compare `holdfast history` with a colleague's, then `holdfast rollback`",
         code="manifest_misshapen",
     )
 

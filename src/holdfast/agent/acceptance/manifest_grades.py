@@ -25,8 +25,8 @@ from holdfast.planning.table import tombstones
 from holdfast.trust.approval import missing
 
 REMEDY = (
-    "if it is not wanted: holdfast rollback, and find out who committed it; if it is wanted, an operator of grade "
-    "{grade} signs a revision that changes {address} itself: holdfast rollback, then holdfast apply --key KEY"
+    "if it is not wanted: `holdfast rollback`, and find out who committed it; if it is wanted, an operator of grade "
+    "{grade} signs a revision that changes {address} itself: `holdfast rollback`, then `holdfast apply --key KEY`"
 )
 UNSAID = "it is not signed well enough"
 _held_service = msgspec.json.Decoder(Service).decode

@@ -42,7 +42,7 @@ class Joining:
         if not answer.accepted:
             raise Conflict(
                 f"the hub did not admit {me.node} to the fleet",
-                remedy=f"holdfast node invite {me.node}, then holdfast agent join TOKEN",
+                remedy=f"`holdfast node invite {me.node}`, then `holdfast agent join TOKEN`",
                 code="not_registered",
             )
         self._confirmed()

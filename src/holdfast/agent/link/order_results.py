@@ -37,7 +37,7 @@ class OrderResults:
         if len(self.unsent) >= UNSENT_MAX:
             raise Limited(
                 f"the hub has stored none of {UNSENT_MAX} results, so no further order is run",
-                remedy="holdfast hub check on the hub's machine; check that this is the right hub",
+                remedy="`holdfast hub check` on the hub's machine; check that this is the right hub",
             )
 
     def keep(self, result: OrderResult, attempt: int) -> None:

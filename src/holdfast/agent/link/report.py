@@ -69,7 +69,7 @@ def _report_cut() -> NodeFinding:
     return NodeFinding(
         "report_cut",
         f"the report of this node is longer than {REPORT_BYTES_MAX:,} bytes; the rest is left out",
-        "holdfast agent journal and podman ps --all on the node show all of it",
+        "`holdfast agent journal` and `podman ps --all` on the node show all of it",
     )
 
 

@@ -186,7 +186,7 @@ class LocalApi:
         content = self._node.manifest()
         if content is None:
             raise Invalid(
-                "this node has accepted no revision yet", remedy="holdfast apply, then ask again", code="not_found"
+                "this node has accepted no revision yet", remedy="`holdfast apply`, then ask again", code="not_found"
             )
         status = self._node.status()
         return codec.write(ManifestAnswer(status.accepted, status.manifest, msgspec.Raw(content)))

@@ -78,7 +78,7 @@ class CrashRecovery:
                 "failed",
                 "interrupted",
                 message,
-                "check it (holdfast agent journal on the node), then order it again if it is still wanted",
+                "check it (`holdfast agent journal` on the node), then order it again if it is still wanted",
                 self._clock.now_s(),
             )
         event = Event("agent", operation.kind, operation.lane, "failed", message, operation.order)

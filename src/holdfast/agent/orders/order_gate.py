@@ -64,7 +64,7 @@ class OrderGate:
             return replayed
         if order.action not in self._built and not opens_stream:
             return Refusal(
-                "not_built", f"this release cannot {order.action} yet", "holdfast --help lists what is built"
+                "not_built", f"this release cannot {order.action} yet", "`holdfast --help` lists what is built"
             )
         return self._gate(order.action, order.target, by_order(proof))
 

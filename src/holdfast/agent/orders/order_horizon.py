@@ -45,7 +45,7 @@ class OrderHorizon:
         if self._born_s is None:
             raise TryLater(
                 "the clock of this node and the hub's never agreed, so it is not known which orders are older than it",
-                remedy="timedatectl set-ntp true, on the machine whose clock is wrong",
+                remedy="on the machine whose clock is wrong: timedatectl set-ntp true",
                 code="birth_unknown",
             )
         if order.not_before_s >= self._born_s - SLACK_S:

@@ -74,7 +74,7 @@ class Streams:
             named = f"{service}/{wanted.component}" if wanted.component else service
             raise Conflict(
                 f"no container of {named} is on {order.node}",
-                remedy="holdfast ps shows what runs where; holdfast deploy starts it",
+                remedy=f"`holdfast ps` shows what runs where; `holdfast deploy {service}` starts it",
                 code="not_running",
             )
         shown = self._shown()

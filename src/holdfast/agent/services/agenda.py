@@ -1,7 +1,5 @@
 """Look at every service of this node and list the work that is due, and which subsystems differ."""
 
-from collections.abc import Sequence
-
 from holdfast.agent.keeper import Say
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.services import adoption
@@ -12,9 +10,7 @@ from holdfast.agent.services.records import Records
 from holdfast.agent.services.rollout.here import HereBuilder
 from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.agent.services.rollout.progress import target_of
-from holdfast.agent.traffic.internal_routes import InternalRoutes
 from holdfast.reconcile import drift, leaving, stages
-from holdfast.reconcile.drift import Subsystem
 from holdfast.reconcile.stages import Agenda, Look
 
 
@@ -28,7 +24,7 @@ class Agendas:
         deployments: Deployments,
         pacing: Pacing,
         lanes: Lanes,
-        drift: "DriftLog",
+        say: Say,
     ) -> None:
         self._here = here
         self._inventory = inventory
@@ -36,7 +32,8 @@ class Agendas:
         self._deployments = deployments
         self._pacing = pacing
         self._lanes = lanes
-        self._drift = drift
+        self._say = say
+        self._told: list[str] = []
 
     def adopt(self, wanted: Desired) -> None:
         adoption.adopt(wanted, self._inventory, self._records)
@@ -47,8 +44,13 @@ class Agendas:
         busy |= self._deployments.unnoted(wanted) | self._pacing.waiting(now_s)
         looks = [await self._look_at(wanted, name) for name in names if name not in busy]
         agenda = stages.work(looks, busy=busy, mode=wanted.node.reconcile)
-        self._drift.note(looks if agenda.work or agenda.findings else ())  # hashing costs; at rest nothing differs
+        self._log_drift(drift.subsystems(agenda.findings))
         return agenda
+
+    def _log_drift(self, subsystems: list[str]) -> None:
+        if subsystems != self._told:
+            self._told = subsystems
+            self._say("drift", {"subsystems": subsystems})
 
     def unnoted(self, wanted: Desired) -> set[str]:
         return self._deployments.unnoted(wanted)
@@ -74,30 +76,3 @@ class Agendas:
         guest = wanted.guests.get(name)
         here = await self._here.of(name, guest)
         return Look(name, target_of(guest, self._records.of(name)), here)
-
-
-class DriftLog:
-    """Writes a log event when another set of subsystems differs (T-09…T-12)."""
-
-    def __init__(self, routes: InternalRoutes, say: Say) -> None:
-        self._routes = routes
-        self._say = say
-        self._told: tuple[Subsystem, ...] = ()
-
-    def note(self, looks: Sequence[Look]) -> None:
-        found = self._differing(looks)
-        if found != self._told:
-            self._told = found
-            self._say("drift", {"subsystems": list(found)})
-
-    def _differing(self, looks: Sequence[Look]) -> tuple[Subsystem, ...]:
-        targets = [look.target for look in looks if look.target is not None]
-        served = [look for look in looks if not look.here.held]  # a stopped service keeps its names
-        told = [route for look in served for route in self._routes.board.of(look.service)]
-        expected = [route for look in served for route in self._routes.wanted(look.target, look.here)]
-        found = drift.found_rows(seen.container for look in looks for seen in look.here.containers)
-        return drift.subsystems(
-            {"containers": drift.wanted_rows(targets), "routes": expected},
-            {"containers": found, "routes": told},
-            self._routes.has_proxy,
-        )

@@ -79,7 +79,7 @@ class Deployments:
         if wanted is None or service not in wanted.guests:
             raise Failed(
                 f"service.{service} is not applied on this node",
-                remedy="holdfast ps shows where it is",
+                remedy="`holdfast ps` shows where it is",
                 code="not_found",
             )
         self.note(wanted)

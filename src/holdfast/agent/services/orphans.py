@@ -53,10 +53,6 @@ class Orphans:
     def _facts(self, one: Container, wanted: Desired) -> Facts:
         return Facts(
             mark=orphans.mark_of(one, self._fleet),
-            known=False,
-            exact=False,  # a container that is exactly what is wanted was adopted before
-            applied=one.service in wanted.guests,
-            tombstoned=False,
             switch=wanted.node.orphans,
             foreign=wanted.node.orphans_foreign,
             complete=wanted.complete,

@@ -156,7 +156,7 @@ class Passes:
         reason = self._pacing.stalled([(one.name, one.phase, one.running) for one in ours], agenda.work)
         if reason is not None:
             names = ", ".join(sorted(left))
-            remedy = "holdfast agent journal on the node; holdfast status"
+            remedy = "`holdfast agent journal` on the node; `holdfast status`"
             self._findings.add(NO_PROGRESS, f"{names}: {reason}", remedy)
         return self._pacing.back_off()
 

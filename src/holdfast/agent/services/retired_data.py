@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from holdfast.agent.keeper import Act, OrderRun, Revision
+from holdfast.agent.lanes import Lanes
 from holdfast.model.order import VerifiedOrder
 from holdfast.model.report import RetiredData
 from holdfast.ports.clock import Clock
@@ -63,11 +64,12 @@ class Purge:
     """Destroys retired data by a signed order: moved aside, written down, deleted. Interrupted anywhere and begun
     again, it does not touch data that was made meanwhile."""
 
-    def __init__(self, storage: Storage, journal: Journal, clock: Clock, retired: Retired) -> None:
+    def __init__(self, storage: Storage, journal: Journal, clock: Clock, retired: Retired, lanes: Lanes) -> None:
         self._storage = storage
         self._journal = journal
         self._clock = clock
         self._retired = retired
+        self._lanes = lanes
         self.acts: Mapping[str, Act] = {
             "purge": Act(
                 self._purge, "resume", "half destroyed data is of no use; the condemned part is known by the order's id"
@@ -78,6 +80,7 @@ class Purge:
         proof = run.proof
         assert proof is not None, "the gate permits no purge without an order"
         name = proof.order.target.removeprefix("data.")
+        await self._lanes.alone(name)
         if not run.did(CONDEMNED):
             self._condemn(run, name, proof)
         if self._storage.condemned(name, proof):

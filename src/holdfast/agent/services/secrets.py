@@ -48,7 +48,7 @@ class Secrets:
         if sealed is None or canonical.digest(sealed) != use.digest:
             raise Failed(
                 f"the secret {use.name} is not here as the revision that names it says",
-                remedy="holdfast hub check names contents that are missing; then holdfast apply",
+                remedy="`holdfast hub check` names contents that are missing; then `holdfast apply`",
                 code="secret_missing",
             )
         try:
@@ -56,7 +56,7 @@ class Secrets:
         except CannotOpen:
             raise Failed(
                 f"the secret {use.name} cannot be opened with this node's key",
-                remedy=f"holdfast secret rotate {use.name} --keep, then holdfast apply",
+                remedy=f"`holdfast secret rotate {use.name} --keep`, then `holdfast apply`",
                 code="secret_not_readable",
             ) from None
 
@@ -66,7 +66,7 @@ def _as_variable(use: SecretUse, value: bytes) -> bytes:
     if b"\0" in value:
         raise Failed(
             f"the secret {use.name} holds a NUL byte, so it cannot be the variable {use.env}",
-            remedy=f'give it as a file: {{ name = "{use.name}", file = "…" }}, then holdfast apply',
+            remedy=f'give it as a file: {{ name = "{use.name}", file = "…" }}, then `holdfast apply`',
             code="secret_not_text",
         )
     return value

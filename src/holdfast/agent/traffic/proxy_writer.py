@@ -46,7 +46,7 @@ class ProxyWriter:
         if not self._knows and not await self._proxy.version():
             raise TryLater(
                 "the proxy of this node does not run yet, so its routes are not known",
-                remedy="it is started automatically; if it stays away: holdfast node show NAME, and its agent's log",
+                remedy="it is started automatically; if it stays away: `holdfast node show NAME`, and its agent's log",
                 code="proxy_down",
             )
         if not self._knows:

@@ -20,7 +20,7 @@ from holdfast.model.hub_status import StatusFinding
 from holdfast.ports.clock import Clock
 from holdfast.ports.ledger_store import LedgerStore, Transaction
 from holdfast.ports.notifier import Notifier
-from holdfast.status.traffic_codes import OVER
+from holdfast.status.alarm_codes import OVER
 
 log = logging.getLogger("holdfast.alarms")
 
@@ -185,7 +185,7 @@ class Alarms:
             if line.trouble or line.lost:
                 lost = f"; {line.lost} were given up" if line.lost else ""
                 text = f"alerts do not reach {line.notifier.name}: {line.trouble or 'they did before'}{lost}"
-                remedy = "check [[alerts]] in fleet.toml and how the hub reaches it; then holdfast apply"
+                remedy = "check [[alerts]] in fleet.toml and how the hub reaches it; then `holdfast apply`"
                 age_s = max(0.0, now_s - line.since_s) if line.since_s else 0.0
                 yield StatusFinding("alert_undelivered", "warning", text, remedy, _address(name), round(age_s, 3))
 

@@ -17,7 +17,7 @@ from holdfast.ledger import keys
 from holdfast.model.alert import Alert
 from holdfast.model.report import NodeFinding
 from holdfast.ports.ledger_store import Reading
-from holdfast.status.traffic_codes import OVER
+from holdfast.status.alarm_codes import OVER
 
 LASTS_S_MIN = 5.0
 LOOK_S_MAX = 60.0
@@ -119,7 +119,7 @@ def _recovery(place: Place) -> Alert:
     node, code, address = place
     about = f" ({plain(address)})" if address else ""
     text = f"{node} no longer reports {code}{about}"
-    return Alert(OVER[code], "recovery", "", _where(place), text, "nothing to do: holdfast edge status", 0.0)
+    return Alert(OVER[code], "recovery", "", _where(place), text, "nothing to do", 0.0)
 
 
 def _alarm(place: Place, newest: NodeFinding | None) -> Alert:

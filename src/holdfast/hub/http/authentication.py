@@ -117,7 +117,7 @@ class Authentication:
             raise Unauthenticated(
                 "the request is refused: this request was received before, and each request is valid once",
                 remedy="repeat the command, which signs a new request; if you did not run it, a recorded request was "
-                "sent again: holdfast audit shows from where",
+                "sent again: `holdfast audit` shows from where",
                 code="replayed",
             )
 
@@ -133,7 +133,7 @@ class Authentication:
         if parsed.to != self._to:
             raise Unauthenticated(
                 f"the request is refused: it is meant for the machine with key {parsed.to}, this one has {self._to}",
-                remedy="compare [fleet] hub_key in fleet.toml with the key that holdfast hub run and hub check print",
+                remedy="compare hub_key in fleet.toml with the key `holdfast hub check` prints on the hub's machine",
                 code="other_recipient",
             )
 

@@ -39,7 +39,7 @@ def is_no_web_page(visit: Visit) -> HoldfastError | None:
         return None
     return NotPermitted(
         "this request was sent by a web page; web pages may not use this hub",
-        remedy="use the command line (holdfast --help) or a program that is no browser",
+        remedy="use the command line (`holdfast --help`) or a program that is no browser",
         code="cross_site",
     )
 

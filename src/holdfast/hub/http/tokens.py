@@ -51,7 +51,7 @@ class Tokens:
         record = self._store.get(keys.token(token_id)) if token_id.isalnum() and len(token_id) <= 64 else None
         if record is None:
             raise Invalid(
-                f"there is no token {token_id[:64]!r}", remedy="holdfast token list shows them", code="not_found"
+                f"there is no token {token_id[:64]!r}", remedy="`holdfast token list` shows them", code="not_found"
             )
         found = _decode(record.value)
         if found.revoked_s:
@@ -75,7 +75,7 @@ class Tokens:
         if len(found) - len(over) >= TOKENS_MAX:
             raise Conflict(
                 f"there are {TOKENS_MAX} tokens already",
-                remedy="revoke some (holdfast token revoke ID); ended ones are forgotten after 30 days",
+                remedy="revoke some (`holdfast token revoke ID`); ended ones are forgotten after 30 days",
                 code="too_many_tokens",
             )
         return over

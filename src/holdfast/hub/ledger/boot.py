@@ -1,11 +1,14 @@
 """Boot from the applied revision only: load, verify, quarantine. Takes no lock, writes nothing (O-34)."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
-from holdfast.errors import Corrupt
+from holdfast.errors import Corrupt, HoldfastError
 from holdfast.hub.ledger import reading
 from holdfast.ledger.boot_findings import (
     Finding,
+    as_refusal,
     content_findings,
     from_error,
     head_findings,
@@ -18,7 +21,7 @@ from holdfast.model.record import Link
 from holdfast.model.revision import Head, digest_of
 from holdfast.model.trust import Trust
 from holdfast.ports.high_water import HighWater
-from holdfast.ports.ledger_store import LedgerReader
+from holdfast.ports.ledger_store import LedgerReader, LedgerStore
 from holdfast.trust.chain import Anchor, step
 
 EMPTY = reading.Loaded(None, 0)
@@ -68,6 +71,29 @@ def boot(store: LedgerReader, high_water: HighWater, strict: bool) -> Booted:
     if trouble is not None:
         raise trouble
     return booted
+
+
+def boot_in_order(
+    *,
+    reader: Callable[[], LedgerReader],
+    high_water: HighWater,
+    lock: Callable[[], None],
+    store: Callable[[], LedgerStore],
+    strict: bool,
+) -> tuple[Booted, LedgerStore]:
+    """Verify read-only first; the ledger is opened for writing only once it is fit to be served."""
+    try:
+        opened = reader()
+    except HoldfastError as trouble:
+        raise as_refusal(trouble) from trouble
+    try:
+        booted = boot(opened, high_water, strict)
+    finally:
+        opened.close()
+    # Not the ledger's lock, which an `apply` may hold: two hubs would each write the one audit log. Only now,
+    # because a boot that is refused leaves the state directory as it is.
+    lock()
+    return booted, store()
 
 
 def _trust(link: Link) -> Trust:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.errors import Conflict, Corrupt, SignatureRequired
 from holdfast.hub.ledger import reading
 from holdfast.ledger import keys
-from holdfast.model import canonical
+from holdfast.model import canonical, message
 from holdfast.model.applied import Applied, head_of, table_of
 from holdfast.model.revision import (
     Candidate,
@@ -39,6 +39,7 @@ class Preview(Struct, frozen=True):
     judged: Judged
     approved: Approved
     blobs: Mapping[str, bytes]
+    message: str | UnsetType = UNSET
 
 
 def preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Preview:
@@ -54,6 +55,8 @@ def preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Pre
 
 def _preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Preview:
     header = decode_header(candidate.header)
+    if candidate.message is not UNSET:
+        message.check(candidate.message)
     applied = loaded.applied
     _check_base(store, applied, header)
     blobs = _checked_blobs(candidate, header)
@@ -71,7 +74,7 @@ def _preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Pr
     approved = approve_keys(keys_signed, judged.grade, addresses, current, incoming)
     head = Head(header.number, digest_of(candidate.header))
     stored = {head.digest: candidate.header, **_wanted(blobs, header, table), **_fresh(manifests, applied)}
-    return Preview(head, header, table, trust, judged, approved, stored)
+    return Preview(head, header, table, trust, judged, approved, stored, candidate.message)
 
 
 def _check_base(store: Reading, applied: Applied | None, header: Header) -> None:
@@ -84,7 +87,7 @@ def _check_base(store: Reading, applied: Applied | None, header: Header) -> None
     if store.scan(keys.SALVAGED_LINKS):  # a second revision 1 would fork every node that holds the first
         raise Conflict(
             "nodes hold revisions of this fleet that this ledger lost",
-            remedy="holdfast import ledger --state-dir DIR on the hub's machine rebuilds it; then apply",
+            remedy="`holdfast import ledger --state-dir DIR` on the hub's machine rebuilds it; then apply",
             code="ledger_lost",
         )
     if header.trust != header.fleet:

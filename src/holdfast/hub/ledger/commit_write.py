@@ -18,6 +18,7 @@ from holdfast.ports.random_source import RandomSource
 STAGED_ABOVE_BLOBS = 2_000
 STAGED_ABOVE_BYTES = 8 * 1024 * 1024
 STAGE_BLOBS = 1_000
+ADDRESSES_KEPT = 5  # in a record; the tables of two revisions have all of them
 
 
 def write(
@@ -74,7 +75,9 @@ def _record(ready: Preview, signatures: tuple[str, ...], now_s: float) -> Revisi
     for change in ready.judged.changes:
         kinds[change.kind] = kinds.get(change.kind, 0) + 1
     approval = Approval(ready.approved.grade, ready.approved.signers, ready.judged.removals)
-    return RevisionRecord(ready.head.number, ready.head.digest, signatures, now_s, approval, kinds)
+    addresses = tuple(change.address for change in ready.judged.changes[:ADDRESSES_KEPT])
+    head = ready.head
+    return RevisionRecord(head.number, head.digest, signatures, now_s, approval, kinds, addresses, ready.message)
 
 
 def _json(value: object) -> bytes:

@@ -20,8 +20,8 @@ from holdfast.model.revision import NO_HEAD, Candidate, Head
 from holdfast.model.trust import of
 
 MIGRATE = (
-    "run holdfast hub init, then holdfast plan and holdfast apply in the same fleet directory, "
-    "then start the hub with --state-dir instead of --config"
+    "run `holdfast hub init --trust FINGERPRINT`, then `holdfast plan` and `holdfast apply` in the same fleet "
+    "directory, then start the hub with --state-dir instead of --config"
 )
 
 
@@ -88,6 +88,9 @@ class LegacySource:
 
     def commit(self, candidate: Candidate) -> Head:
         _refuse()
+
+    def suspects_damage(self) -> bool:
+        return False
 
     def damaged(self) -> list[str]:
         return []

@@ -109,7 +109,7 @@ def head_of(store: Reading) -> Head:
 def record_of(store: Reading, number: int) -> RevisionRecord:
     record = store.get(keys.revision(number))
     if record is None:
-        what, remedy = f"revision {number} is not in the ledger", "holdfast history lists the revisions there are"
+        what, remedy = f"revision {number} is not in the ledger", "`holdfast history` lists the revisions there are"
         if 0 < number <= head_of(store).number:
             raise Corrupt(what, remedy=remedy, code="chain_broken")
         raise Invalid(what, remedy=remedy, code="not_found")

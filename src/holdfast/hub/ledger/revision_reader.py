@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from holdfast import __version__
 from holdfast.hub.ledger import reading
-from holdfast.ledger.boot_findings import Finding, finding, quarantined
+from holdfast.ledger.boot_findings import LOST_CODES, Finding, finding, quarantined
+from holdfast.model import canonical
 from holdfast.model.applied import Applied, head_of, needed
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.ids import kind_of
@@ -19,14 +20,16 @@ class RevisionReader:
     """Serves what it loaded; a head that another process moved is reported, not followed (C-16)."""
 
     def __init__(
-        self, store: LedgerReader, clock: Clock, loaded: reading.Loaded, findings: Sequence[Finding] = ()
+        self, store: LedgerReader, clock: Clock, loaded: reading.Loaded, findings: Sequence[Finding] | None = None
     ) -> None:
+        """`findings` of the boot, which has read every content; None: the contents were not checked."""
         self._store = store
         self._clock = clock
         self._loaded = reading.rebound(loaded, store)  # the boot may have read with another handle
-        self._findings = tuple(findings)
+        self._findings = tuple(findings or ())
         self._since_s = clock.monotonic_s()
         self._coming: Head | None = None  # being written by this very object
+        self._suspect = findings is None  # or a content could not be read as its digest says; ends with a sweep
 
     def applied(self) -> Applied | None:
         return self._loaded.applied
@@ -40,7 +43,10 @@ class RevisionReader:
         return reading.links(self._store, first, last)
 
     def blob(self, digest: str) -> bytes | None:
-        return self._store.blob(digest)
+        found = self._store.blob(digest)
+        if found is None or canonical.digest(found) != digest:
+            self._suspect = True
+        return found
 
     def observations(self) -> Mapping[str, NodeObservation]:
         return reading.observations(self._store)
@@ -68,9 +74,15 @@ class RevisionReader:
             if loaded is self._loaded:
                 return loaded.applied, head, head not in (head_of(loaded.applied), coming)
 
+    def suspects_damage(self) -> bool:
+        return self._suspect or any(found.code in LOST_CODES for found in self._findings)
+
     def damaged(self) -> list[str]:
         applied = self._loaded.applied
-        return self._damaged(needed(applied)) if applied else []
+        self._suspect = False  # before the sweep: a read beside it may find more
+        found = self._damaged(needed(applied)) if applied else []
+        self._suspect = self._suspect or bool(found)
+        return found
 
     def _damaged(self, digests: Sequence[str]) -> list[str]:
         return [digest for digest, stored in reading.stored_digests(self._store, digests) if stored != digest]

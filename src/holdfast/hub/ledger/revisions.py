@@ -27,7 +27,7 @@ class Revisions(RevisionReader):
         random: RandomSource,
         high_water: HighWater,
         loaded: reading.Loaded,
-        findings: Sequence[Finding] = (),
+        findings: Sequence[Finding] | None = None,
     ) -> None:
         super().__init__(store, clock, loaded, findings)
         self._writable = store

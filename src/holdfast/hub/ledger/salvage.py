@@ -41,7 +41,9 @@ class Salvage:
             return SalvageAnswer(False, NO_HEAD)
         if part.fleet != pinned.fleet:
             raise Invalid(
-                "this hub is pinned to another fleet", remedy="check --trust of holdfast hub init", code="other_fleet"
+                "this hub is pinned to another fleet",
+                remedy="check the fleet id that --trust named",
+                code="other_fleet",
             )
         if not is_name(part.node):
             raise Invalid("that is no node's name", remedy="hand over as the node that accepted it")

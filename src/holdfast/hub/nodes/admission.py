@@ -38,7 +38,7 @@ def admit(registry: Registry, store: Reading, principal: Principal, request: Joi
     if applied is None:
         raise Conflict(
             "this hub has no revision yet, so it has no nodes",
-            remedy="holdfast apply with the node under [[nodes]] in fleet.toml; then join again",
+            remedy="`holdfast apply` with the node under [[nodes]] in fleet.toml; then join again",
             code="nothing_applied",
         )
     if principal.kind == "node":  # in force already, and says where it is now: that needs no invite (M-23)
@@ -50,7 +50,7 @@ def admit(registry: Registry, store: Reading, principal: Principal, request: Joi
     if principal.key != key:
         raise NotPermitted(
             "the request is signed by another key than the one it wants to enrol",
-            remedy="holdfast agent join TOKEN signs with the node's own key",
+            remedy="`holdfast agent join TOKEN` signs with the node's own key",
             code="key_mismatch",
         )
     member = registry.member_called(request.name, proven.joining.node)
@@ -108,7 +108,7 @@ def _was_spent(store: Reading, invite: str, member: Member, key: str) -> bool:
 def used(node: str) -> NotPermitted:
     return NotPermitted(
         f"this invite of {node} was used already",
-        remedy=f"holdfast node invite {node} --replace, if this machine replaces it",
+        remedy=f"`holdfast node invite {node} --replace`, if this machine replaces it",
         code="invite_used",
     )
 
@@ -116,7 +116,7 @@ def used(node: str) -> NotPermitted:
 def _taken(node: str) -> Conflict:
     return Conflict(
         f"{node} has joined already with another key",
-        remedy=f"holdfast node invite {node} --replace lets a new machine replace it",
+        remedy=f"`holdfast node invite {node} --replace` lets a new machine replace it",
         code="already_joined",
     )
 
@@ -128,7 +128,7 @@ def _check_room(registry: Registry, member: Member, invite: Invite, in_revision:
     if member.key and not any(key and chain.replaces(invite, key) for key in (member.key, in_revision)):
         raise Conflict(
             f"this invite was not made to replace the key that {member.name} has now",
-            remedy=f"holdfast node invite {member.name} --replace makes one that does",
+            remedy=f"`holdfast node invite {member.name} --replace` makes one that does",
             code="invite_outdated",
         )
     revoked_s = registry.revoked_s(member.name)

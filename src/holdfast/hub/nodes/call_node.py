@@ -67,4 +67,4 @@ def callee(applied: Applied, node: str, claimed: str, issuer: bytes) -> Callee:
 
 
 def _unpinned(why: str) -> Conflict:
-    return Conflict(why, remedy="the next holdfast apply records it", code="not_pinned")
+    return Conflict(why, remedy="the next `holdfast apply` records it", code="not_pinned")

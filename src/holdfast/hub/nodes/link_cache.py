@@ -51,7 +51,7 @@ def _manifest(node: str, applied: Applied) -> bytes:
     if digest is None:
         raise Corrupt(
             f"revision {applied.head.number} has no manifest of {node}",
-            remedy="holdfast hub check names what is damaged",
+            remedy="`holdfast hub check` names what is damaged",
             code="manifest_missing",
         )
     return content(applied.contents, digest, f"the manifest of {node}")

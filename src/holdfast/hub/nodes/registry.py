@@ -144,7 +144,7 @@ class Registry:
         if member is None:
             raise NotPermitted(
                 f"there is no node {name} in the applied revision",
-                remedy=f'add [[nodes]] name = "{name}" to fleet.toml, holdfast apply, then holdfast node invite {name}',
+                remedy=f'add [[nodes]] name = "{name}" to fleet.toml, `holdfast apply`, then invite it again',
                 code="unknown_node",
             )
         return member

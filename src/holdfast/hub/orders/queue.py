@@ -68,7 +68,7 @@ def accept(
     if applied is None or member is None:
         raise Invalid(
             f"there is no node {order.node[:60]!r} in the applied revision",
-            remedy="holdfast node list shows every node; sign the order for one of them",
+            remedy="`holdfast node list` shows every node; sign the order for one of them",
             code="unknown_node",
         )
     signed_orders.verify(signed, applied.fleet_id, order.node, applied.trust, now_s)

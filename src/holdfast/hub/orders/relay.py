@@ -180,7 +180,7 @@ class Relay:
         if meeting.names[end] != who.name:
             raise NotPermitted(
                 f"stream {order[:12]}… is for another {end}, not for {who}",
-                remedy="holdfast audit shows who ordered it",
+                remedy="`holdfast audit` shows who ordered it",
             )
         return meeting, end
 

@@ -34,25 +34,25 @@ class Moment(Struct, frozen=True):
 ROWS: Mapping[str, tuple[str, str]] = {
     "node_unhealthy": (
         "warning",
-        "look at the machine and its network; holdfast agent check on {node} shows more. Nothing on it was stopped",
+        "look at the machine and its network; `holdfast agent check` on {node} shows more. Nothing on it was stopped",
     ),
     "node_unknown": ("warning", "wait for its next check-in (at most a minute); else start its agent on {node}"),
-    "node_not_joined": ("warning", "holdfast node invite {node}, then holdfast agent join TOKEN on that machine"),
+    "node_not_joined": ("warning", "`holdfast node invite {node}`, then `holdfast agent join TOKEN` on that machine"),
     "node_revoked": (
         "warning",
-        "holdfast node invite {node} --replace for a new machine, or remove it from fleet.toml",
+        "`holdfast node invite {node} --replace` for a new machine, or remove it from fleet.toml",
     ),
     "clock_skew": ("warning", "set the clock of {node}: timedatectl set-ntp true"),
     "node_ahead": ("warning", "this hub lost revisions that {node} has: holdfast import ledger"),
-    "node_behind": ("warning", "holdfast node show {node} shows what it parked and why"),
+    "node_behind": ("warning", "`holdfast node show {node}` shows what it parked and why"),
     "node_degraded": ("warning", "holdfast node show {node}"),
     "audit_broken": (
         "warning",
-        "keep the log of {node} as evidence; holdfast audit --node {node} shows the hub's copy",
+        "keep the log of {node} as evidence; `holdfast audit --node {node}` shows the hub's copy",
     ),
-    "placement_stale": ("warning", "holdfast node show {node}; holdfast deploy {service} starts it again"),
+    "placement_stale": ("warning", "`holdfast node show {node}`; `holdfast deploy {service}` starts it again"),
     "orphan": ("warning", "declare it in services/ and apply, or remove it on {node} by hand"),
-    "still_moving": ("warning", "holdfast ps shows its new node; holdfast deploy {service} tries again"),
+    "still_moving": ("warning", "`holdfast ps` shows its new node; `holdfast deploy {service}` tries again"),
 }
 
 BEHIND_S = 60.0

@@ -149,16 +149,16 @@ def fields(step: Step) -> Iterator[FieldChange]:
     before, after = step.before, step.after
     if before is None or after is None:
         return
+    effective = [name for name in ("address", "proxy", "dns") if getattr(before, name) != getattr(after, name)]
     if step.is_other_content:
-        yield from differences(plain(step.content_before()), plain(step.content_after()))
+        declared = differences(plain(step.content_before()), plain(step.content_after()))
+        yield from (field for field in declared if field.path not in effective)  # once, with what is in force
     if before.identity != after.identity:
         yield from differences({"identity": _identity(before)}, {"identity": _identity(after)})
     if before.drained != after.drained:
         yield FieldChange("drained", before.drained, after.drained)
-    for name in ("address", "proxy", "dns"):
-        was, becomes = getattr(before, name), getattr(after, name)
-        if was != becomes:
-            yield FieldChange(name, was or None, becomes or None)
+    for name in effective:
+        yield FieldChange(name, getattr(before, name) or None, getattr(after, name) or None)
 
 
 def _identity(entry: Entry) -> dict[str, str]:

@@ -19,14 +19,14 @@ WAITS_S = 30.0
 
 # code → remedy, unless the edge reports one
 ROWS: Mapping[str, str] = {
-    "edge_route_missing": "wait until {node} adds it; holdfast node show {node} says what prevents it",
-    "edge_route_failed": "fix what it names; {node} tries again automatically; holdfast deploy {service} waits for it",
-    "edge_route_waiting": "wait: it continues automatically; holdfast ps {service} shows whether its service runs",
+    "edge_route_missing": "wait until {node} adds it; `holdfast node show {node}` says what prevents it",
+    "edge_route_failed": "fix what it names; {node} tries again; `holdfast deploy {service}` waits for it",
+    "edge_route_waiting": "wait: it continues automatically; `holdfast ps {service}` shows whether its service runs",
     "edge_route_leaving": "wait: it is removed once its backend is gone, or when [timeouts] undeploy is over",
-    "backend_unreachable": "holdfast ps {service} shows whether it runs, holdfast status whether its node is healthy",
+    "backend_unreachable": "`holdfast ps {service}` shows whether it runs, `holdfast status` whether its node does",
     "dns_differs": "holdfast node show {node}",
     "public_dns_differs": "change the public record of {hostname} where it is made, or public_address of {node}",
-    "certificate_expiring": "holdfast node show {node} says why it is not renewed",
+    "certificate_expiring": "`holdfast node show {node}` says why it is not renewed",
     "certificate_failed": "holdfast node show {node}",
 }
 

@@ -16,8 +16,8 @@ from holdfast.model.report import Report
 
 # code → remedy, unless the node reports one
 ROWS: Mapping[str, str] = {
-    "rollout_failed": "holdfast logs {service} shows its output; holdfast rollback goes back to what worked",
-    "rollout_settling": "wait; holdfast logs {service} shows its output meanwhile",
+    "rollout_failed": "`holdfast logs {service}` shows its output; `holdfast rollback` goes back to what worked",
+    "rollout_settling": "wait; `holdfast logs {service}` shows its output meanwhile",
     "step_failed": "holdfast logs {service}",
     "service_held": "holdfast start {service}",
     "service_unhealthy": "holdfast logs {service}; holdfast restart {service}",

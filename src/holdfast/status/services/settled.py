@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # only a type: a command starts sooner without this module
 Phase = Literal["settling", "converged", "failed", "held", "retired", "parked", "unknown"]
 
 
-class Awaited(Struct, frozen=True):
+class ServiceAwaited(Struct, frozen=True):
     """`deployment` "" means that nothing of the service may be left there."""
 
     service: str
@@ -49,7 +49,7 @@ class Observed(Struct, frozen=True, omit_defaults=True):
         return self.phase == "failed" or (self.phase == "converged" and any(s.outcome == "failed" for s in self.steps))
 
 
-def awaited(before: Table, after: Table) -> tuple[Awaited, ...]:
+def awaited(before: Table, after: Table) -> tuple[ServiceAwaited, ...]:
     """Every service whose entry changed; and its former node, if the service left it."""
     found = []
     for address in sorted(before.entries.keys() | after.entries.keys()):
@@ -60,20 +60,20 @@ def awaited(before: Table, after: Table) -> tuple[Awaited, ...]:
         if was == becomes:
             continue
         if becomes is not None and becomes.node is not UNSET:
-            found.append(Awaited(name, becomes.node, deployment_of(becomes), becomes.names))
+            found.append(ServiceAwaited(name, becomes.node, deployment_of(becomes), becomes.names))
         if was is not None and was.node is not UNSET and (becomes is None or becomes.node != was.node):
-            found.append(Awaited(name, was.node))
+            found.append(ServiceAwaited(name, was.node))
     return tuple(found)
 
 
-def applied_now(table: Table, only: str | None = None) -> tuple[Awaited, ...]:
+def applied_now(table: Table, only: str | None = None) -> tuple[ServiceAwaited, ...]:
     """Every applied service, or the one at this address: for a command that finds nothing to change."""
     empty = Table({})
     wanted = {a: e for a, e in table.entries.items() if only is None or a == only}
     return awaited(empty, Table(wanted))
 
 
-def judge(one: Awaited, verified: "VerifiedReport | None", has_accepted: bool) -> Observed:
+def judge(one: ServiceAwaited, verified: "VerifiedReport | None", has_accepted: bool) -> Observed:
     """`has_accepted`: the node signed for the revision in question, or for one after it."""
     if verified is None or not verified.key:
         return _unknown(one, f"no machine joined as {one.node} yet", f"holdfast node invite {one.node}")
@@ -95,21 +95,21 @@ def says_nothing(verified: "VerifiedReport | None") -> bool:
     )
 
 
-def unwatched(one: Awaited) -> Observed:
+def unwatched(one: ServiceAwaited) -> Observed:
     text = f"{one.node} reports no services: its agent has no container runtime"
     return _unknown(one, text, f"holdfast node show {one.node}")
 
 
-def unheard(one: Awaited, for_s: float) -> Observed:
+def unheard(one: ServiceAwaited, for_s: float) -> Observed:
     text = f"no contact with {one.node} for {for_s:.0f} s, so the state of {one.service} there is unknown"
     return _unknown(one, text, "look at the machine and its network; holdfast status")
 
 
-def _unknown(one: Awaited, message: str, remedy: str) -> Observed:
+def _unknown(one: ServiceAwaited, message: str, remedy: str) -> Observed:
     return Observed(one.service, one.node, "unknown", code="not_observed", message=message, remedy=remedy)
 
 
-def _left(one: Awaited, state: ServiceState | None, report: Report) -> Observed:
+def _left(one: ServiceAwaited, state: ServiceState | None, report: Report) -> Observed:
     left = [container for container in report.containers if container.service == one.service]
     steps = next((gone.steps for gone in report.left if gone.service == one.service), ())
     if state is None and not left and not _running(steps):
@@ -117,7 +117,7 @@ def _left(one: Awaited, state: ServiceState | None, report: Report) -> Observed:
     return _parked(one, report) or Observed(one.service, one.node, "settling", _running(steps), steps=steps)
 
 
-def _deployed(one: Awaited, state: ServiceState | None, report: Report) -> Observed:
+def _deployed(one: ServiceAwaited, state: ServiceState | None, report: Report) -> Observed:
     if state is None or state.applied != one.deployment:
         return _parked(one, report) or Observed(one.service, one.node, "settling")
     if state.phase == "settling":
@@ -127,7 +127,7 @@ def _deployed(one: Awaited, state: ServiceState | None, report: Report) -> Obser
     return replace(_seen(one, state, state.step or _failed_step(state)), serves=serving(state))
 
 
-def _seen(one: Awaited, state: ServiceState, step: str) -> Observed:
+def _seen(one: ServiceAwaited, state: ServiceState, step: str) -> Observed:
     return Observed(
         service=one.service,
         node=one.node,
@@ -140,7 +140,7 @@ def _seen(one: Awaited, state: ServiceState, step: str) -> Observed:
     )
 
 
-def _parked(one: Awaited, report: Report) -> Observed | None:
+def _parked(one: ServiceAwaited, report: Report) -> Observed | None:
     for parked in report.parked:
         if parked.address == f"service.{one.service}":
             return Observed(one.service, one.node, "parked", "", "needs_operator", parked.reason, parked.remedy)

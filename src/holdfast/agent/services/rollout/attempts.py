@@ -1,5 +1,6 @@
 """The steps of a rollout while it runs, for reports; the journal keeps them for good."""
 
+import asyncio
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -8,6 +9,7 @@ from holdfast.model.deployment import StepResult
 from holdfast.model.journal import StepRecord
 
 STEPS_MAX = 64  # in a report
+SAY_S = 2.0  # between reports of how far a step is: each costs a signed pulse
 
 
 class Attempt:
@@ -17,6 +19,7 @@ class Attempt:
         self.now_s = now_s
         self._changed = changed
         self.steps: list[StepResult] = []
+        self._due: asyncio.TimerHandle | None = None  # a report of how far the step is
 
     @property
     def step(self) -> str:
@@ -29,10 +32,14 @@ class Attempt:
         self._changed()
 
     def say(self, message: str) -> None:
-        """How far the step under way has come."""
+        """How far the step under way has come: reported 2 s later, so that a short step costs no report."""
         if self.steps and self.steps[-1].outcome == "running":
             self.steps[-1] = replace(self.steps[-1], message=message[:200])
-            self._changed()
+            self._due = self._due or asyncio.get_running_loop().call_later(SAY_S, self._tell)
+
+    def _tell(self) -> None:
+        self._due = None
+        self._changed()
 
     def done(self) -> None:
         self._end("done", "")
@@ -47,6 +54,9 @@ class Attempt:
         took_s = round(max(self.now_s() - step.at_s, 0.0), 3)
         ended = StepResult(step.name, "failed" if outcome == "failed" else "done", step.at_s, took_s, message[:2000])
         self.steps[-1] = ended
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
         self._changed()
 
     def told(self) -> tuple[StepResult, ...]:

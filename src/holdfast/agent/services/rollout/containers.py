@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from holdfast.agent.lanes import Lanes
 from holdfast.agent.services.rollout.health_checks import HealthChecks
 from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.errors import HoldfastError
@@ -60,6 +61,7 @@ class Containers:
         secrets: SecretDelivery,
         storage: Storage,
         dns: Callable[[], tuple[str, ...]],
+        lanes: Lanes,
         fleet: str,
         data_dir: str,
     ) -> None:
@@ -69,6 +71,7 @@ class Containers:
         self._secrets = secrets
         self._storage = storage
         self._dns = dns
+        self._lanes = lanes
         self._fleet = fleet
         self._data_dir = data_dir
 
@@ -111,12 +114,17 @@ class Containers:
     # ---- acting
 
     async def create(self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish) -> None:
-        self._prepare_mounts(spec)
-        mounts, secret_env = self._secrets.prepare(name, spec.secrets)
-        made = CreateContainer(name, spec, labels, mounts, secret_env, publish, dns=self._dns())
-        id = await self._runtime.create(made)
+        id = await self._runtime.create(self.prepared(name, spec, labels, publish))
         ports = tuple(Published(*port) for port in publish)
         self._inventory.add(Container(id, name, "created", labels=labels, image=spec.reference, ports=ports))
+
+    def prepared(
+        self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish = (), restart: bool = True
+    ) -> CreateContainer:
+        """Its directories exist and its secrets are opened; `forget_secrets` once it is gone."""
+        self._prepare_mounts(spec)
+        mounts, secret_env = self._secrets.prepare(name, spec.secrets)
+        return CreateContainer(name, spec, labels, mounts, secret_env, publish, restart, self._dns())
 
     async def start(self, container: Container, spec: ContainerSpec | None) -> None:
         """`spec` prepares mounts and secrets again: a service could have put a link where a mount was."""
@@ -126,6 +134,7 @@ class Containers:
         await self._runtime.start(container.id)
 
     async def stop(self, container: Container) -> None:
+        await self._lanes.alone(container.service)
         await self._runtime.stop(container.id, GRACE_S)
         self._health_checks.stopped(container.id)
         await self._inventory.refresh(container.id)
@@ -133,20 +142,19 @@ class Containers:
     async def remove(self, container: Container) -> None:
         await self._runtime.remove(container.id)
         self._health_checks.forget(container.id)
-        self._secrets.forget(container.name)
+        self.forget_secrets(container.name)
         await self._inventory.refresh(container.id)
 
     async def run_once(self, name: str, spec: ContainerSpec, at_most_s: float) -> Finished:
         """Until it ends; the container is gone afterwards."""
-        self._prepare_mounts(spec)
-        mounts, secret_env = self._secrets.prepare(name, spec.secrets)
         labels = {LABEL_FLEET: self._fleet, LABEL_SERVICE: spec.service, LABEL_INFRASTRUCTURE: "hook"}
         try:
-            return await self._runtime.run(
-                CreateContainer(name, spec, labels, mounts, secret_env, restart=False, dns=self._dns()), at_most_s
-            )
+            return await self._runtime.run(self.prepared(name, spec, labels, restart=False), at_most_s)
         finally:
-            self._secrets.forget(name)
+            self.forget_secrets(name)
+
+    def forget_secrets(self, name: str) -> None:
+        self._secrets.forget(name)
 
     def forget_gone_secrets(self) -> None:
         self._secrets.forget_all_but([one.name for one in self._inventory.all()])

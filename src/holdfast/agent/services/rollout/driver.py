@@ -152,4 +152,4 @@ def _and_then(remedy: str, service: str) -> str:
     """A failed deployment is not begun again automatically, nor by a deploy that finds nothing changed."""
     if "deploy again" in remedy:
         return remedy
-    return f"{remedy}; then holdfast restart {service}, or holdfast deploy {service} if its file changed"
+    return f"{remedy}; then `holdfast restart {service}`, or `holdfast deploy {service}` if its file changed"

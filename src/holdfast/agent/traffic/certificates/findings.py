@@ -92,7 +92,7 @@ class CertificateNotes:
             self._findings.clear(HANDSHAKE, address(name))
             return True
         note.handshake_trouble = trouble or f"a handshake for {name} showed {_other(digest, held)}"
-        remedy = "it is applied again automatically; if it stays: holdfast node show NAME, and the log of its agent"
+        remedy = "it is applied again automatically; if it stays: `holdfast node show NAME`, and the log of its agent"
         if self._findings.add(HANDSHAKE, note.handshake_trouble, remedy, address(name)):
             self._say(HANDSHAKE, {"name": name, "message": note.handshake_trouble})  # M-06: never silent
         return False
@@ -111,7 +111,7 @@ class CertificateNotes:
         why = self._notes[name].trouble or "no other one was requested yet"
         verb = "has expired" if reached == "expired" else "expires"
         message = f"the certificate for {name} {verb} at {moment(facts.not_after_s)} and is not renewed: {why}"
-        remedy = "fix what keeps it from being issued (holdfast edge status); then it is renewed automatically"
+        remedy = "fix what keeps it from being issued (`holdfast edge status`); then it is renewed automatically"
         if self._findings.add(EXPIRING, message, remedy, address(name)):
             self._say(EXPIRING, {"name": name, "message": message})
 
@@ -120,7 +120,7 @@ class CertificateNotes:
             self._findings.clear(STALE, address(name))
             return
         message = f"the certificate that clients are shown for {name} ends at {moment(shown.not_after_s)}"
-        remedy = "holdfast sync applies it again; if it stays: holdfast edge status"
+        remedy = "`holdfast sync` applies it again; if it stays: `holdfast edge status`"
         if self._findings.add(STALE, message, remedy, address(name)):
             self._say(STALE, {"name": name, "message": message})
 

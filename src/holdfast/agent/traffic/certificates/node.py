@@ -68,7 +68,7 @@ class NodeCertificates:
         if not self._names:
             raise NotPermitted(
                 "no revision is accepted yet, so this node has no name to serve under",
-                remedy="holdfast apply a fleet that names it, then wait until it checked in",
+                remedy="`holdfast apply` a fleet that names it, then wait until it checked in",
                 code="no_issuer",
             )
         return self._certificates.serving(self._names, self._clock.now_s())

@@ -87,7 +87,7 @@ class RouteCertificates:
         if settings is None or not plain:
             raise Failed(
                 "this node has not accepted a revision yet, so it cannot issue certificates",
-                remedy="holdfast apply a fleet that names this node",
+                remedy="`holdfast apply` a fleet that names this node",
                 code=FAILED,
             )
         for name in plain:

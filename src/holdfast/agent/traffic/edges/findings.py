@@ -14,7 +14,7 @@ REMEDIES = {
     ROUTE_FAILED: "fix the step that it names; this edge tries again automatically, and at once with: holdfast sync",
     UNREACHABLE: "look at the node that it names and at the network in between: holdfast node show NODE",
     HANDSHAKE_FAILED: "the route is applied again automatically; if it stays, see the proxy's log on this edge",
-    DNS_DIFFERS: "holdfast status shows what DNS serves",
+    DNS_DIFFERS: "`holdfast status` shows what DNS serves",
     PUBLIC_DNS_DIFFERS: "point its record at your DNS provider to this edge, or change public_address in fleet.toml",
 }
 

@@ -173,14 +173,14 @@ class EdgeSteps:
         except HoldfastError as trouble:
             return Check(f"{wanted.backend} cannot be resolved: {trouble.message}", trouble.remedy, DNS_DIFFERS)
         complaint = edges.dns_complaint(wanted, found)
-        return Check(complaint, "holdfast status shows what DNS serves", DNS_DIFFERS) if complaint else PASSED
+        return Check(complaint, "`holdfast status` shows what DNS serves", DNS_DIFFERS) if complaint else PASSED
 
     async def backend(self, charge: EdgeConfig, place: Place, route: ProxyRoute) -> Check:
         """Does its proxy answer there, and prove the internal name with the certificate of that very node?"""
         if route.mode == "l7" and not charge.manifest.issuers.get(place.node):
             return Check(
                 f"the revision does not say yet which certificate {place.node} issues with",
-                "holdfast apply, once the node has joined and reported",
+                "`holdfast apply`, once the node has joined and reported",
                 UNREACHABLE,
             )
         trouble = await self.answers(route)
@@ -217,7 +217,7 @@ class EdgeSteps:
         found = "another certificate" if shown.leaf else "no certificate"
         return Check(
             f"port {HTTPS} of this node shows {found} for {hostname}: {why}",
-            "holdfast status shows whether the proxy of this node runs; the route is put again automatically",
+            "`holdfast status` shows whether the proxy of this node runs; the route is put again automatically",
             HANDSHAKE_FAILED,
         )
 

@@ -37,19 +37,18 @@ class Revisions:
     def __init__(self, hub: HubReader, fleet: Convergence) -> None:
         self._hub = hub
         self._fleet = fleet
-        self._written: tuple[Applied | None, bytes] = (None, codec.write(messages.AppliedAnswer(None)))
+        self._written: tuple[Applied | None, bool, bytes] | None = None
 
     def head(self, request: Request) -> bytes:
         return codec.write(messages.HeadAnswer(head_of(self._hub.applied())))
 
     def applied(self, request: Request) -> bytes:
         """Encoded once per revision: the answer may be large, and every command asks for the same one."""
-        applied = self._hub.applied()
-        seen, written = self._written
-        if applied is not seen:
-            written = codec.write(messages.AppliedAnswer(_revision(applied) if applied else None))
-            self._written = (applied, written)
-        return written
+        applied, suspect, last = self._hub.applied(), self._hub.suspects_damage(), self._written
+        if last is None or last[0] is not applied or last[1] is not suspect:
+            answer = messages.AppliedAnswer(_revision(applied) if applied else None, suspect)
+            last = self._written = (applied, suspect, codec.write(answer))
+        return last[2]
 
     def history(self, request: Request) -> bytes:
         found = tuple(self._hub.records(request.query["newest"], request.query["limit"]))
@@ -60,7 +59,9 @@ class Revisions:
         number = request.path["number"]
         found = [record for record in self._hub.records(number, 1) if record.number == number]
         if not found:
-            raise not_found(f"revision {number} is not in the ledger", "holdfast history lists the revisions there are")
+            raise not_found(
+                f"revision {number} is not in the ledger", "`holdfast history` lists the revisions there are"
+            )
         link = self._hub.links(number, number)[0]
         return codec.write(messages.RevisionAnswer(found[0], link.header_bytes))
 
@@ -96,7 +97,7 @@ def stored(hub: HubReader, digest: str) -> bytes:
     """Verifies the digest before sending: the disk may have corrupted the content."""
     found = hub.blob(digest)
     if found is None:
-        raise not_found(f"no stored revision has the content {digest[:12]}…", "holdfast hub check lists damage")
+        raise not_found(f"no stored revision has the content {digest[:12]}…", "`holdfast hub check` lists damage")
     return content({digest: found}, digest, "this blob")
 
 

@@ -105,6 +105,6 @@ def _check_upgrade(request: Request) -> None:
     if received.method != "GET" or received.headers.get("Upgrade", "").lower() != PROTOCOL:
         raise Invalid(
             "this path is one end of a stream, and the request does not ask for one",
-            remedy=f"send GET with Upgrade: {PROTOCOL}; holdfast logs does",
+            remedy=f"send GET with Upgrade: {PROTOCOL}, as `holdfast logs SERVICE` does",
             code="upgrade_required",
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from holdfast.agent.lanes import Lanes
 from holdfast.agent.services.rollout.driver import Performers
 from holdfast.agent.services.rollout.progress import Progress
 from holdfast.agent.time import NodeTime
@@ -14,10 +15,11 @@ CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
 
 
 class DataSteps:
-    def __init__(self, *, storage: Storage, journal: Journal, time: NodeTime, node: str) -> None:
+    def __init__(self, *, storage: Storage, journal: Journal, time: NodeTime, lanes: Lanes, node: str) -> None:
         self._storage = storage
         self._journal = journal
         self._time = time
+        self._lanes = lanes
         self._node = node
         self.performers: Performers = {steps.Checkpoint: self._checkpoint}
 
@@ -25,6 +27,7 @@ class DataSteps:
         operation, wanted, component = progress.operation, progress.wanted, step.part.spec.component
         assert operation is not None and wanted is not None
         id = f"{wanted.deployment}-{component}-{int(operation.begun_s)}"  # a later attempt finds other data
+        await self._lanes.alone(progress.service)
         loop = asyncio.get_running_loop()
         now_s = self._time.now_s()
         made = await loop.run_in_executor(None, self._storage.checkpoint, progress.service, id, now_s)

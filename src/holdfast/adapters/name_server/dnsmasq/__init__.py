@@ -1,0 +1,1 @@
+"""The name server as a dnsmasq process."""

@@ -1,0 +1,1 @@
+"""The proxy as an Envoy process that reads its configuration from files."""

@@ -1,0 +1,77 @@
+"""Queries to Envoy's admin socket: loaded versions, gauges, server state. Each has a time limit."""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from holdfast.adapters.proxy.envoy.names import digest
+from holdfast.errors import TryLater
+
+ANSWER_S = 3.0  # while it loads two thousand services, Envoy does not answer for most of a second
+ANSWER_BYTES_MAX = 64 << 20
+
+
+def socket_of(directory: str, run_dir: str) -> str:
+    """Of the Envoy whose files are in this directory: several proxies of one machine share `run_dir`."""
+    return os.path.join(os.path.abspath(run_dir), f"envoy-{digest(directory, 8)}.sock")
+
+
+class Admin:
+    def __init__(self, socket: str, patience_s: float = ANSWER_S) -> None:
+        self.socket = socket
+        self._patience_s = patience_s
+
+    async def versions(self) -> Mapping[str, str]:
+        """By statistic: the active version of each file."""
+        return {one["name"]: one["value"] for one in await self._statistics("TextReadouts", "version_text$")}
+
+    async def gauges(self, pattern: str) -> Mapping[str, int]:
+        return {one["name"]: int(one["value"]) for one in await self._statistics("Gauges", pattern)}
+
+    async def version(self) -> str:
+        """Product and version; "" until it serves."""
+        about = json.loads(await self._asked("/server_info"))
+        words = str(about.get("version", "")).split("/")
+        return f"envoy {words[1]}" if about.get("state") == "LIVE" and len(words) > 1 else ""
+
+    async def _statistics(self, kind: str, pattern: str) -> list[dict[str, Any]]:
+        body = await self._asked(f"/stats?format=json&type={kind}&filter={quote(pattern, safe='')}")
+        return [one for one in json.loads(body).get("stats", []) if "name" in one]
+
+    async def _asked(self, path: str) -> bytes:
+        """One request per connection: no connection outlives a loop, an agent or an Envoy process."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await self._exchanged(path)
+        except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as trouble:
+            raise down(f"it does not answer at {self.socket}: {str(trouble) or type(trouble).__name__}") from trouble
+
+    async def _exchanged(self, path: str) -> bytes:
+        reader, writer = await asyncio.open_unix_connection(self.socket, limit=ANSWER_BYTES_MAX)
+        try:
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: envoy\r\nConnection: close\r\n\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            if not head.startswith(b"HTTP/1.1 200 "):
+                raise ValueError(head.partition(b"\r\n")[0].decode("ascii", "replace"))
+            return await _body(reader) if b"transfer-encoding: chunked" in head.lower() else await reader.read()
+        finally:
+            writer.close()
+
+
+async def _body(reader: asyncio.StreamReader) -> bytes:
+    parts = []
+    while size := int((await reader.readline()).strip() or b"0", 16):
+        parts.append(await reader.readexactly(size))
+        await reader.readexactly(2)
+    return b"".join(parts)
+
+
+def down(why: str) -> TryLater:
+    return TryLater(
+        f"the proxy of this node is not running: {why}",
+        remedy="it restarts automatically; if this persists, read proxy/envoy.log in the agent's state directory",
+        code="proxy_down",
+    )

@@ -1,0 +1,106 @@
+"""The node's Envoy process as the agent sees it: run by a supervisor that outlives the agent."""
+
+import asyncio
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from holdfast.adapters.disk.posix import PosixDisk
+from holdfast.adapters.process import kept
+from holdfast.adapters.process.process import Process, known
+from holdfast.adapters.proxy.envoy import supervisor
+
+END_S = 8.0  # the supervisor gives Envoy three seconds, and then three more
+
+
+class EnvoyProcess:
+    def __init__(self, directory: str, environ: Mapping[str, str], supervise: bool) -> None:
+        self._directory = directory
+        self._environ = environ
+        self._supervise = supervise
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def envoy(self) -> Process | None:
+        return kept.noted(self._path(supervisor.CHILD)) or known(supervisor.running(self._directory))
+
+    def supervised(self) -> bool:
+        try:
+            handle = os.open(self._path(supervisor.LOCK), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return bool(supervisor.watching(self._directory))
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return bool(supervisor.watching(self._directory))  # the lock file may have been replaced
+
+    async def ended(self, process: Process | None, at_most_s: float) -> None:
+        """Wait until this Envoy ends or the time is over."""
+        if process is None:
+            await asyncio.sleep(at_most_s)
+        else:
+            await kept.ended(process, at_most_s)
+
+    def want(self, command: Sequence[str], socket: str) -> None:
+        """Set the command that the supervisor runs. A running Envoy keeps its command until it ends."""
+        wanted = json.dumps({"command": list(command), "sockets": [socket]}).encode()
+        disk = PosixDisk()
+        if disk.read(self._path(supervisor.RUN), 1 << 20) != wanted:
+            disk.replace(self._path(supervisor.RUN), wanted)
+
+    def keep(self) -> None:
+        """Start a supervisor if there is none: it adopts a running Envoy or starts one."""
+        if self._child is not None:
+            self._child.poll()  # reaps it if it died
+        if self.supervised() or not self._supervise:
+            return
+        command = [sys.executable, "-I", "-S", os.path.abspath(supervisor.__file__), self._directory]
+        self._child = kept.spawn(command, self._environ, self._path(supervisor.LOG))
+
+    async def end(self) -> None:
+        """End supervisor and Envoy, even if another agent started them; afterwards none of them runs."""
+        with suppress(OSError):
+            os.unlink(self._path(supervisor.RUN))
+        if (watching := known(supervisor.watching(self._directory))) is not None:
+            await kept.end(watching, END_S)
+        if (envoy := self.envoy()) is not None:  # it may have lost its supervisor
+            await kept.end(envoy, END_S)
+        if self._child is not None:
+            self._child.poll()
+
+    # ---- its log
+
+    def log_size(self) -> int:
+        try:
+            return os.path.getsize(self._path(supervisor.LOG))
+        except OSError:
+            return 0
+
+    def log_since(self, offset: int) -> str:
+        try:
+            with open(self._path(supervisor.LOG), "rb") as file:
+                file.seek(offset if offset <= self.log_size() else 0)
+                return file.read(1 << 20).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def last_words(self, offset: int) -> str:
+        return self.log_since(offset)[-kept.WORDS_MAX :].strip()
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
+
+def rejection(log: str) -> str:
+    """Envoy's reason for refusing a file; "" if it refused none."""
+    for line in log.splitlines():
+        for mark in ("config update rejected: ", "config update failure: "):
+            if mark in line:
+                return line.partition(mark)[2][: kept.WORDS_MAX].strip()
+    return ""

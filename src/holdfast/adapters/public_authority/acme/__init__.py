@@ -1,0 +1,1 @@
+"""The public certificate authority over ACME."""

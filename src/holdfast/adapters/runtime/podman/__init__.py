@@ -1,0 +1,1 @@
+"""The container runtime as podman, over its REST API."""

@@ -1,0 +1,52 @@
+"""Notice changes of containers through podman's event stream, opened on first use."""
+
+import asyncio
+from contextlib import suppress
+
+from holdfast.adapters.runtime.podman.libpod import Libpod, Refused, filters
+from holdfast.errors import TryLater
+
+AGAIN_S = 1.0
+# Without `exec` and `exec_died`: a health check is not a change.
+TYPES = ("create", "start", "died", "stop", "kill", "remove", "rename", "pause", "unpause", "cleanup", "restart")
+
+
+class Happening:
+    def __init__(self, libpod: Libpod) -> None:
+        self._libpod = libpod
+        self._bell = asyncio.Event()
+        self._listener: asyncio.Task[None] | None = None
+        self._missed = False
+
+    async def changed(self, at_most_s: float) -> bool:
+        if self._listener is None or self._listener.done():
+            self._listener = asyncio.create_task(self._listen())
+        try:
+            async with asyncio.timeout(at_most_s):
+                await self._bell.wait()
+        except TimeoutError:
+            return False
+        self._bell.clear()
+        return True
+
+    async def _listen(self) -> None:
+        while True:
+            with suppress(TryLater, Refused):
+                await self._hear()
+            self._missed = True
+            await asyncio.sleep(AGAIN_S)
+
+    async def _hear(self) -> None:
+        params = {"stream": "true", "filters": filters({"type": ["container"], "event": TYPES})}
+        async with self._libpod.open("GET", "events", params=params, timeout_s=None) as answer:
+            if self._missed:  # events may have been lost while the stream was closed
+                self._bell.set()
+            async for _ in answer.content.iter_any():
+                self._bell.set()
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._listener
+            self._listener = None

@@ -1,0 +1,267 @@
+"""List all containers: one list call, details only for new ones, liveness from /proc."""
+
+import asyncio
+import os
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.adapters.process import process
+from holdfast.adapters.process.process import Process
+from holdfast.adapters.runtime.podman import exit_code
+from holdfast.adapters.runtime.podman.libpod import Libpod, Refused, stumbled
+from holdfast.adapters.runtime.podman.pid_watch import PidWatch
+from holdfast.model.container import Container, ContainerPhase, Published
+
+LIST_S = 20.0
+TOGETHER = 8
+UNKNOWN = -1  # exit code of a dead container that podman still reports as running
+
+PHASE: dict[str, ContainerPhase] = {
+    "created": "created",
+    "configured": "created",
+    "initialized": "created",
+    "running": "running",
+    "stopping": "running",  # until its process is gone
+    "stopped": "exited",
+    "exited": "exited",
+}
+
+
+class _Port(Struct, frozen=True):
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = ""
+    range: int = 1
+
+
+class _Row(Struct, frozen=True, rename="pascal"):
+    """The fields of podman's list that we use."""
+
+    id: str
+    names: list[str] | None
+    state: str
+    created: str
+    labels: dict[str, str] | None = None
+    image: str = ""
+    pid: int = 0
+    ports: list[_Port] | None = None
+    started_at: int = 0
+    exit_code: int = 0
+
+
+class _State(Struct, frozen=True, rename="pascal"):
+    status: str = ""
+    pid: int = 0
+    conmon_pid: int = 0
+    started_at: str = ""
+    exit_code: int = 0
+
+
+class _Attached(Struct, frozen=True):
+    address: str = msgspec.field(default="", name="IPAddress")
+
+
+class _Door(Struct, frozen=True, rename="pascal"):
+    host_ip: str = ""
+    host_port: str = ""
+
+
+class _Network(Struct, frozen=True, rename="pascal"):
+    networks: dict[str, _Attached] | None = None
+    ports: dict[str, list[_Door] | None] | None = None
+
+
+class _Config(Struct, frozen=True, rename="pascal"):
+    labels: dict[str, str] | None = None
+    stop_signal: int | str = 15  # a name from podman 5 on
+
+
+class Details(Struct, frozen=True, rename="pascal"):
+    """Fields that only an inspection returns."""
+
+    id: str
+    name: str
+    state: _State
+    created: str = ""
+    image_name: str = ""
+    restart_count: int = 0
+    network_settings: _Network = _Network()
+    config: _Config = _Config()
+
+    @property
+    def process(self) -> Process | None:
+        """Its first process, if it is alive."""
+        return process.of_container(self.id, self.state.pid, _seconds(self.state.started_at))
+
+    @property
+    def addresses(self) -> list[str]:
+        return [one.address for one in (self.network_settings.networks or {}).values() if one.address]
+
+
+_rows = msgspec.json.Decoder(list[_Row])
+_details = msgspec.json.Decoder(Details)
+
+
+class _Life(Struct, frozen=True):
+    """One run of a container: facts that were read once and cannot change."""
+
+    pid: int
+    started_s: int
+    phase: str
+    process: Process | None
+    address: str
+    restarts: int
+
+
+class Listing:
+    def __init__(self, libpod: Libpod) -> None:
+        self._libpod = libpod
+        self._lives: dict[str, _Life] = {}
+        self._watch = PidWatch()
+        self.exits: str | None = None  # the folder of exit codes, read from the first running supervisor
+
+    async def containers(self) -> list[Container]:
+        rows = await self._rows({"all": "true"})
+        gate = asyncio.Semaphore(TOGETHER)
+        await asyncio.gather(*(self._look_closer(row, gate) for row in rows if not self._is_known(row)))
+        self._lives = {row.id: self._lives[row.id] for row in rows if row.id in self._lives}
+        return sorted((self._container(row) for row in rows), key=lambda one: one.name)
+
+    async def container(self, id: str) -> Container | None:
+        """By id or name; the same as in `containers`, whose cost grows with their number."""
+        details = await inspect(self._libpod, id)
+        if details is None:
+            self._lives.pop(id, None)
+            return None
+        row = _row(details)
+        if not self._is_known(row):
+            self._remember(row, details)
+        return self._container(row)
+
+    async def _rows(self, params: dict[str, str]) -> list[_Row]:
+        """Podman's list fails if a container is removed meanwhile: then it is requested once more."""
+        for _ in range(2):
+            try:
+                answer = await self._libpod.call("GET", "containers/json", params=params, timeout_s=LIST_S)
+                return _rows.decode(answer.body)
+            except Refused as no:
+                trouble = stumbled(no)
+        raise trouble
+
+    def any_gone(self) -> bool:
+        """Whether a process that was alive before is gone; does not ask podman."""
+        self._watch.follow({life.process for life in self._lives.values() if life.process is not None})
+        return self._watch.any_gone()
+
+    def close(self) -> None:
+        self._watch.close()
+
+    def is_alive(self, container: Container) -> bool:
+        life = self._lives.get(container.id)
+        seen = life.process if life is not None and life.pid == container.pid else None
+        return seen is not None and process.known(container.pid) == seen
+
+    def _is_known(self, row: _Row) -> bool:
+        if PHASE.get(row.state) == "created":
+            return True
+        life = self._lives.get(row.id)
+        return life is not None and (life.pid, life.started_s, life.phase) == (row.pid, row.started_at, row.state)
+
+    async def _look_closer(self, row: _Row, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            details = await inspect(self._libpod, row.id)
+        if details is not None:  # else removed meanwhile
+            self._remember(row, details)
+
+    def _remember(self, row: _Row, details: Details) -> None:
+        self.exits = self.exits or exit_code.folder(details.state.conmon_pid)
+        self._lives[row.id] = _Life(
+            row.pid, row.started_at, row.state, process.of_container(row.id, row.pid, row.started_at),
+            next(iter(details.addresses), ""), details.restart_count,
+        )  # fmt: skip
+
+    def _container(self, row: _Row) -> Container:
+        life = self._lives.get(row.id)
+        phase = PHASE.get(row.state, "other")
+        alive = phase == "running" and life is not None and life.process is not None
+        alive = alive and life is not None and process.known(row.pid) == life.process
+        ports, found_dead = _published(row), phase == "running" and not alive
+        if found_dead and life is not None:
+            self._lives[row.id] = replace(life, process=None)  # reported once; a reused pid is not this container
+        return Container(
+            id=row.id,
+            name=row.names[0] if row.names else row.id[:12],
+            phase="exited" if found_dead else phase,
+            running=alive,
+            labels=row.labels or {},
+            image=row.image,
+            pid=row.pid if alive else 0,
+            address=self._address(life, ports) if alive else "",
+            ports=ports,
+            created_s=_seconds(row.created),
+            started_s=float(max(0, row.started_at)),
+            exit_code=UNKNOWN if found_dead else row.exit_code,
+            restarts=life.restarts if life is not None else 0,
+        )
+
+    def _address(self, life: _Life | None, ports: tuple[Published, ...]) -> str:
+        """Its own; a rootless container's address is unreachable from here, so for it the published address."""
+        if life is not None and is_of_root(self._libpod.socket):
+            return life.address
+        return next((port.address for port in ports), "")
+
+
+def _row(details: Details) -> _Row:
+    """An inspection as a row of the list."""
+    state = details.state
+    doors = (details.network_settings.ports or {}).items()
+    ports = [
+        _Port(int(inside.partition("/")[0]), int(door.host_port or 0), door.host_ip)
+        for inside, outside in sorted(doors)
+        for door in outside or ()
+    ]
+    started_at = int(_seconds(state.started_at))
+    return _Row(
+        details.id, [details.name], state.status, details.created, details.config.labels, details.image_name,
+        state.pid, ports, started_at, state.exit_code,
+    )  # fmt: skip
+
+
+def is_of_root(socket: str) -> bool:
+    try:
+        return os.stat(socket).st_uid == 0
+    except OSError:
+        return False
+
+
+async def inspect(libpod: Libpod, id: str) -> Details | None:
+    try:
+        answer = await libpod.call("GET", f"containers/{id}/json", timeout_s=LIST_S)
+    except Refused as no:
+        if no.absent:
+            return None
+        raise stumbled(no) from no
+    return _details.decode(answer.body)
+
+
+def _published(row: _Row) -> tuple[Published, ...]:
+    return tuple(
+        Published(port.container_port + step, port.host_ip or "127.0.0.1", port.host_port + step)
+        for port in row.ports or ()
+        for step in range(max(1, port.range))
+        if port.host_port
+    )
+
+
+def _seconds(stamp: str) -> float:
+    """Podman writes nanoseconds, which Python does not parse."""
+    whole, _, rest = stamp.partition(".")
+    zone = rest.lstrip("0123456789") if rest else ""
+    fraction = float(f"0.{rest[: len(rest) - len(zone)] or 0}") if rest else 0.0
+    try:
+        return datetime.fromisoformat((whole + zone if rest else stamp).replace("Z", "+00:00")).timestamp() + fraction
+    except ValueError:
+        return 0.0

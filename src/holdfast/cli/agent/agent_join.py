@@ -1,0 +1,131 @@
+"""`holdfast agent join`: make this machine a node of a fleet, with a token from an operator."""
+
+import asyncio
+import sys
+from argparse import Namespace
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.agent import membership as members
+from holdfast.agent.membership import Membership
+from holdfast.cli.agent import agent_state
+from holdfast.cli.agent.agent_home import AgentHome
+from holdfast.cli.flags import Parser
+from holdfast.cli.tools import Toolbox
+from holdfast.errors import Conflict, Invalid, Unreachable
+from holdfast.model import ssh_key
+from holdfast.model.checkin import JoinAnswer, JoinRequest
+from holdfast.model.invite import TOKEN_CHARS_MAX, JoinToken, decode_invite, decode_token
+from holdfast.ports.identity_key import IdentityKey
+
+DETAILS = """\
+The token is a secret until it is used: any machine that has it can join as this node. Other users can see a token on
+the command line, so prefer - (standard input) or --token-file. The machine creates its own key, which never leaves it;
+--host-key uses the SSH host key instead. Repeating the command is safe, also after a crash.
+
+examples:
+  holdfast node invite w1 | ssh w1 holdfast agent join -
+  holdfast agent join --token-file /run/token --state-dir /var/lib/holdfast/agent
+  holdfast agent join - --host-key /etc/ssh/ssh_host_ed25519_key
+"""
+
+SEEN = "every user of this machine can see the token on the command line"
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("token", metavar="TOKEN", nargs="?", help="the output of `holdfast node invite`; - reads stdin")
+    parser.add_argument("--token-file", metavar="FILE", help="read the token from this file; - reads stdin")
+    parser.add_argument("--host-key", metavar="FILE", help="use this Ed25519 SSH host key as the node's key")
+    parser.add_argument("--address", metavar="ADDRESS", default="", help="address at which other nodes reach this node")
+    agent_state.declare_state_dir(parser)
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    token = decode_token(token_text(args.token, args.token_file, box))
+    if args.token not in (None, "-") and not args.json:  # with --json standard error is for JSON alone
+        box.terminal.warn(f"{SEEN}; better: agent join -")
+    member, key = prepare(token, args.state_dir, args.address, args.host_key, box)
+    if not member.joined:
+        asyncio.run(_ask(member, key, box.agents.at(args.state_dir)))
+        member = replace(member, joined=True)
+        agent_state.write(args.state_dir, member, box)
+    said = {
+        "node": member.node,
+        "fleet": member.fleet,
+        "hub": member.hub,
+        "key": key.line,
+        "fingerprint": ssh_key.fingerprint(ssh_key.parse(key.line)),
+    }
+    if args.json:
+        box.terminal.say(msgspec.json.encode(said).decode())
+    else:
+        box.terminal.say(f"This machine is now node {member.node}; its key is {said['fingerprint']}")
+        box.terminal.remark(f"Next: holdfast agent run --state-dir {args.state_dir}")
+    return 0
+
+
+def token_text(word: str | None, path: str | None, box: Toolbox) -> str:
+    if (word is None) == (path is None):
+        raise Invalid(
+            "give the token once: as an argument, as - for standard input, or with --token-file FILE",
+            remedy="`holdfast node invite NAME` creates a token",
+            code="usage",
+        )
+    if "-" in (word, path):
+        return sys.stdin.read(TOKEN_CHARS_MAX + 1)
+    if path is not None:
+        content = box.disk.read(path, TOKEN_CHARS_MAX)
+        if content is None:
+            raise Invalid(f"there is no file {path}", remedy="check the path", code="no_token")
+        return content.decode("ascii", "replace")
+    assert word is not None
+    return word
+
+
+def prepare(
+    token: JoinToken, state_dir: str, address: str, host_key: str | None, box: Toolbox
+) -> tuple[Membership, IdentityKey]:
+    """Write the key and the signed join request to disk before sending them, so that a retry sends the same bytes."""
+    invite = decode_invite(token.invite.invite)
+    home = box.agents.at(state_dir)
+    box.disk.make_directory(state_dir, 0o700)
+    known = agent_state.read(state_dir, box)
+    if known is not None and (known.fleet, known.node) != (invite.fleet, invite.node):
+        raise Conflict(
+            f"{state_dir} belongs to {known.node} of fleet {known.fleet[:12]}…, the token is for {invite.node} of "
+            f"fleet {invite.fleet[:12]}…",
+            remedy="give the new node its own --state-dir, or remove the old directory if that node is not needed",
+            code="already_exists",
+        )
+    if known is not None and known.joined and members.same_invite(known.enrolment, token):
+        return known, home.key(None)
+    with home.lock():
+        key = home.key(host_key)
+        if known is not None and members.same_invite(known.enrolment, token):
+            # Not joined yet, so the newest token decides where the hub is: the first one may have been damaged.
+            member = replace(
+                known, hub=token.hub, hub_key=token.hub_key, head=token.head, address=address or known.address
+            )
+        else:
+            member = members.enrol(token, home.once(token.once), key, box.clock.now_s(), address)
+        agent_state.write(state_dir, member, box)
+    return member, key
+
+
+async def _ask(member: Membership, key: IdentityKey, home: AgentHome) -> JoinAnswer:
+    link = home.link(member, key)
+    try:
+        answer = await link.join(JoinRequest(member.enrolment, member.node, member.roles, member.address, home.arch()))
+    except Unreachable as trouble:
+        trouble.remedy += "; then repeat the command: the token is still valid"
+        raise
+    finally:
+        await link.close()
+    if not answer.accepted:
+        raise Conflict(
+            f"the hub did not admit {member.node} to the fleet",
+            remedy=f"ask for a new token: holdfast node invite {member.node}",
+            code="not_registered",
+        )
+    return answer

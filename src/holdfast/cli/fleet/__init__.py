@@ -1,0 +1,1 @@
+"""Commands about the fleet directory and its signed revisions."""

@@ -1,0 +1,123 @@
+"""The steps that most commands share: read the directory, find the hub, check the heads, plan."""
+
+import os
+import re
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.cli.fleet.hub_identity import state_dir
+from holdfast.cli.fleet.seen_heads import Heads
+from holdfast.cli.tools import Toolbox
+from holdfast.declared.load import load
+from holdfast.errors import Conflict, Invalid
+from holdfast.model.applied import Applied
+from holdfast.model.fleet import Fleet
+from holdfast.model.plan import Plan
+from holdfast.ports.hub_link import FleetReader, HubReader, PlanReader
+
+if TYPE_CHECKING:  # what plans is loaded while the hub answers
+    from holdfast.planning.plan import Inputs
+
+HOST_AND_PORT = r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}"
+
+
+class Session(Struct, frozen=True):
+    fleet: Fleet
+    hub: HubReader | None
+    target: str
+    heads: Heads
+    applied: Applied | None
+
+
+def heads(args: Namespace, box: Toolbox) -> Heads:
+    return Heads(box.disk, args.fleet, state_dir(box.environ), args.hub or "")
+
+
+def hub_target(args: Namespace, fleet: Fleet | None) -> str:
+    if args.hub and re.fullmatch(HOST_AND_PORT, args.hub) and not os.path.exists(args.hub):
+        raise Invalid(
+            f"--hub {args.hub} is neither a URL nor a ledger directory",
+            remedy=f"did you mean --hub https://{args.hub}?",
+            code="no_hub",
+        )
+    declared = fleet.settings.hub if fleet else ""
+    return args.hub or declared or os.path.join(args.fleet, ".ledger")
+
+
+def found_target(args: Namespace, box: Toolbox) -> str:
+    """The directory is read only to find the hub, so with --hub it is not needed."""
+    return hub_target(args, None if args.hub else load(box.files.fleet(args.fleet)))
+
+
+def begin(args: Namespace, box: Toolbox, secrets_may_lack: bool = False, plans: bool = False) -> Session:
+    """Everything a plan needs, verified. Does not write to the ledger. `plans`: `inputs` follows."""
+    fleet = load(box.files.fleet(args.fleet), secrets_may_lack)
+    target = hub_target(args, fleet)
+    hub = box.hubs.reader(target)
+    if plans and isinstance(hub, PlanReader):
+        hub.expect_plan()
+        from holdfast.planning import plan  # noqa: F401 (takes about as long as the answers)
+    memory = heads(args, box)
+    applied = memory.check(hub, adopt=getattr(args, "adopt", False))
+    return Session(fleet, hub, target, memory, applied)
+
+
+def nothing_applied(target: str) -> Conflict:
+    return Conflict(
+        f"nothing has been applied yet ({target})",
+        remedy="`holdfast apply` makes the first revision",
+        code="nothing_applied",
+    )
+
+
+def inputs(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> "Inputs":
+    from holdfast.planning import images
+    from holdfast.planning.plan import Inputs
+
+    wanted = images.asked_for(session.fleet)
+    answers = box.files.registry().resolve(wanted) if wanted and not getattr(args, "offline", False) else {}
+    seen = session.hub.observations() if session.hub is not None else {}
+    found = Inputs(seen, answers, only=only)
+    return _with_identities(found, session, box)
+
+
+def _with_identities(found: "Inputs", session: Session, box: Toolbox) -> "Inputs":
+    """Only a running hub knows nodes; before the first revision there is no trust to verify them with."""
+    if session.applied is None or not isinstance(session.hub, FleetReader):
+        return found
+    from holdfast.cli.nodes import issuers  # it verifies signatures: an offline plan need not load it
+    from holdfast.trust import reports
+
+    known = reports.verify(session.hub.nodes(), session.applied, box.clock.now_s()).identities
+    known = issuers.fit_only(known, session.applied, box.files.certificate, box.clock.now_s())
+    for doubt in known.doubts:
+        box.terminal.warn(doubt)
+    return replace(found, identities=known.proven, revoked=known.revoked, addresses=known.addresses)
+
+
+def make_plan(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> Plan:
+    """Refuse keys without an effect that are new, before anything is asked of a registry or a node."""
+    from holdfast.declared import without_effect
+    from holdfast.planning.plan import plan
+
+    _expect_content(session, only)
+    judged = without_effect.judge(session.fleet, session.applied)
+    if judged.refused:
+        raise without_effect.refusal(judged.refused, box.files.fleet(args.fleet))
+    found = plan(session.fleet, session.applied, inputs(session, args, box, only))
+    return replace(found, warnings=(*found.warnings, *judged.warnings()))
+
+
+def _expect_content(session: Session, only: str | None) -> None:
+    """A changed service is compared with its applied content: ask for that while nodes are verified."""
+    if only is None or session.applied is None or not isinstance(session.hub, PlanReader):
+        return
+    from holdfast.planning.documents import service_digest
+
+    entry = session.applied.table.entries.get(only)
+    declared = session.fleet.services.get(only.removeprefix("service."))
+    if entry and declared and service_digest(declared) != entry.digest:
+        session.hub.expect_content(entry.digest)

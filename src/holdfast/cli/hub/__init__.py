@@ -1,0 +1,1 @@
+"""Commands about the hub, its ledger and its tokens."""

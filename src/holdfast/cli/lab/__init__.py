@@ -1,0 +1,1 @@
+"""Commands about the lab, a real fleet on one machine."""

@@ -1,0 +1,1 @@
+"""`holdfast logs`: lines of a service from all its nodes."""

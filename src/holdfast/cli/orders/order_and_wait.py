@@ -1,0 +1,108 @@
+"""Verbs that are one order per node: sign it, submit it to the hub, wait for the result."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.fleet.signing import operator_signer
+from holdfast.cli.nodes import fleet_view
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.orders import order_fleet, order_results, order_sign, order_submit
+from holdfast.cli.orders.order_results import Ended, Given
+from holdfast.cli.tools import Toolbox
+from holdfast.errors import SignatureRequired, TryLater
+from holdfast.model import ssh_key
+from holdfast.model.order import ACTIONS, EXPIRY_S, NAMESPACE, SignedOrder
+from holdfast.ports.hub_link import OrderDesk
+from holdfast.ports.signer import Signer
+from holdfast.trust import orders
+from holdfast.trust.approval import missing
+
+WAIT = "2m"
+
+
+def declare_shared(parser: Parser) -> None:
+    parser.add_argument(
+        "--detach", action="store_true", help="submit the order and return; holdfast order list shows it"
+    )
+    parser.add_argument(
+        "--timeout", metavar="TIME", default=WAIT, help=f"how long to wait for the result (default {WAIT})"
+    )
+
+
+def carry_out(action: str, target: str, nodes: Sequence[str], view: FleetView, args: Namespace, box: Toolbox) -> int:
+    given = ordered(action, target, nodes, {}, view, args, box)
+    if args.detach:
+        return order_results.show_detached(action, target, given, args, box)
+    return order_results.show(action, target, ended(given, view, args, box), args, box)
+
+
+def ordered(
+    action: str,
+    target: str,
+    nodes: Sequence[str],
+    arguments: Mapping[str, str],
+    view: FleetView,
+    args: Namespace,
+    box: Toolbox,
+) -> list[Given]:
+    """Sign one order per node, as a signature is valid for one node only, and submit them."""
+    order_sign.check_action(action)
+    order_sign.seconds(args.timeout, "--timeout")  # refused before anything is signed
+    desk = order_fleet.desk(view.hub, args, box)
+    signer = operator_signer(view.applied.trust.operators, args, box)
+    refuse_if_hopeless(action, target, nodes[0], signer, view, args)
+    return [_submit(action, target, node, arguments, desk, signer, view, args, box) for node in nodes]
+
+
+def ended(given: Sequence[Given], view: FleetView, args: Namespace, box: Toolbox) -> list[Ended]:
+    desk = order_fleet.desk(view.hub, args, box)
+    until_s = box.clock.monotonic_s() + order_sign.seconds(args.timeout, "--timeout")
+    return [_end(desk, one, view, until_s - box.clock.monotonic_s(), box) for one in given]
+
+
+def refuse_if_hopeless(action: str, target: str, node: str, signer: Signer, view: FleetView, args: Namespace) -> None:
+    """Fail before asking or signing if one signature of this operator cannot be enough."""
+    grade, key = ACTIONS[action].grade, ssh_key.line(signer.public_key)
+    lacking = missing(view.applied.trust, (key,), grade, (orders.scope_address(target),))
+    if lacking is None:
+        return
+    file, where = f"{node}-{action}.order", repeated(args)
+    raise SignatureRequired(
+        f"your signature alone cannot {action} {target}: {lacking}",
+        remedy=f"holdfast order sign --node {node} --action {action} --target {target} --expires 1d -o {file}{where} "
+        f"--key KEY && holdfast order submit {file} --wait{where}; more signatures: `holdfast sign {file} --key KEY`",
+    )
+
+
+def _submit(
+    action: str,
+    target: str,
+    node: str,
+    arguments: Mapping[str, str],
+    desk: OrderDesk,
+    signer: Signer,
+    view: FleetView,
+    args: Namespace,
+    box: Toolbox,
+) -> Given:
+    now_s = box.clock.now_s()
+    counter = order_fleet.next_counter(desk, view.applied, node, args, now_s)
+    nonce, id = box.keys.random_hex(16), box.keys.random_hex(16)
+    content, spoken = orders.draft(
+        view.applied.fleet_id, node, target, action, arguments, counter, nonce, id, now_s, now_s + EXPIRY_S
+    )
+    return Given(node, desk.submit(SignedOrder(content, spoken, (signer.sign(content, NAMESPACE),))))
+
+
+def _end(desk: OrderDesk, given: Given, view: FleetView, wait_s: float, box: Toolbox) -> Ended:
+    try:
+        return Ended(given, *order_submit.awaited(desk, view.applied, given.node, given.id, box, max(0.0, wait_s)))
+    except TryLater as trouble:
+        return Ended(given, trouble=trouble)
+
+
+def look(args: Namespace, box: Toolbox) -> FleetView:
+    view = fleet_view.look(args, box)
+    order_fleet.desk(view.hub, args, box)  # a ledger directory delivers no orders
+    return view

@@ -1,0 +1,136 @@
+"""The fleet that an order is for: its id, trust, nodes and counters, from a hub or offline."""
+
+from argparse import Namespace
+
+from msgspec import Struct
+
+from holdfast.cli.flags import repeated
+from holdfast.cli.fleet import session
+from holdfast.cli.orders.order_file import OrderFile
+from holdfast.cli.tools import Toolbox
+from holdfast.declared.load import load
+from holdfast.errors import Conflict, Invalid, NotPermitted
+from holdfast.model import canonical, trust
+from holdfast.model.applied import Applied
+from holdfast.model.nearest import hint
+from holdfast.model.order_view import OrderView
+from holdfast.model.trust import Trust
+from holdfast.ports.hub_link import FleetReader, HubReader, OrderDesk
+
+ORDERS_SEEN = 200
+
+
+class OrderFleet(Struct, frozen=True):
+    fleet: str
+    trust: Trust
+    nodes: frozenset[str]
+
+    def check_node(self, name: str) -> None:
+        if name not in self.nodes:
+            raise Invalid(
+                f"there is no node {name!r} in this fleet",
+                remedy=hint(name, self.nodes)
+                + f"use one of: {', '.join(sorted(self.nodes)) or '(none is applied yet)'}",
+                code="unknown_node",
+            )
+
+
+def hub_target(args: Namespace, box: Toolbox) -> str:
+    directory = box.files.fleet(args.fleet)  # opened for --hub, too: a wrong --fleet is an error
+    return session.hub_target(args, None if args.hub else load(directory))
+
+
+def reached(args: Namespace, box: Toolbox) -> HubReader | None:
+    """A running hub, or a ledger directory, which knows the fleet but delivers no orders."""
+    return box.hubs.reader(hub_target(args, box))
+
+
+def desk(hub: HubReader | None, args: Namespace, box: Toolbox) -> OrderDesk:
+    if isinstance(hub, OrderDesk):
+        return hub
+    raise Invalid(
+        f"orders are delivered only by a running hub, and {hub_target(args, box)} is a ledger directory",
+        remedy="name the hub: --hub https://HOST:9555",
+        code="no_hub",
+    )
+
+
+def applied_of(hub: HubReader | None, args: Namespace, box: Toolbox) -> Applied:
+    """Verified against the heads seen before. A directory that is behind matters for plans, not for orders."""
+    applied = session.heads(args, box).check(hub, adopt=True)
+    if applied is None:
+        raise Conflict(
+            "nothing has been applied yet, so there is no node", remedy="holdfast apply", code="nothing_applied"
+        )
+    return applied
+
+
+def of(applied: Applied) -> OrderFleet:
+    return OrderFleet(applied.fleet_id, applied.trust, frozenset(applied.table.of_kind("node")))
+
+
+def signed_results(hub: object, applied: Applied, box: Toolbox) -> dict[str, dict[str, str]]:
+    """By node: the outcomes of its newest orders in its signed pulse. Other results from the hub are not proven."""
+    if not isinstance(hub, FleetReader):
+        return {}
+    from holdfast.trust import reports
+
+    found = reports.verify(hub.nodes(), applied, box.clock.now_s()).nodes
+    return {name: one.pulse.results for name, one in found.items() if one.pulse is not None}
+
+
+def is_verified(view: OrderView, results: dict[str, dict[str, str]]) -> bool:
+    """An outcome never changes, so that an old pulse of the node proves it as well."""
+    signed = results.get(view.node, {}).get(view.id)
+    return view.result is not None and signed is not None and signed == view.result.outcome
+
+
+def offline(args: Namespace, box: Toolbox) -> OrderFleet:
+    """From the fleet directory and its lock alone. Its trust only names who could sign; nodes use their own."""
+    lock = session.heads(args, box).lock()
+    if lock is None:
+        raise Invalid(
+            f"{args.fleet} has no fleet.lock, so its fleet id is unknown",
+            remedy="copy the fleet directory with its fleet.lock to this machine, or omit --counter and use a hub",
+            code="no_lock",
+        )
+    declared = load(box.files.fleet(args.fleet))
+    return OrderFleet(lock.fleet, trust.of(declared.operators, declared.thresholds), frozenset(declared.nodes))
+
+
+def of_file(file: OrderFile, args: Namespace, box: Toolbox) -> OrderFleet:
+    """From the directory if it has a lock, which must be of the same fleet. Else from the file, which is not proven."""
+    order = file.order
+    lock = session.heads(args, box).lock()
+    if lock is not None and lock.fleet != order.fleet:
+        raise NotPermitted(
+            f"this order is for the fleet {order.fleet[:12]}…, but {args.fleet} is {lock.fleet[:12]}…",
+            remedy="sign it with --fleet DIR, where DIR is the directory of its own fleet",
+            code="other_fleet",
+        )
+    believed = canonical.decode(file.trust, Trust, "the trust beside the order")
+    return OrderFleet(order.fleet, believed, frozenset({order.node}))
+
+
+def next_counter(hub: OrderDesk, applied: Applied, node: str, args: Namespace, now_s: float) -> int:
+    """One more than the counter in the node's signed pulse and in every waiting order. If the hub hides an order, the
+    node refuses the new one as a replay; nothing else happens."""
+    waiting = max((view.counter for view in hub.orders(node, ORDERS_SEEN)), default=0)
+    return max(_used(hub, applied, node, args, now_s), waiting) + 1
+
+
+def _used(hub: OrderDesk, applied: Applied, node: str, args: Namespace, now_s: float) -> int:
+    if not isinstance(hub, FleetReader):
+        return 0
+    from holdfast.trust import reports
+
+    found = reports.verify(hub.nodes(), applied, now_s).nodes.get(node)
+    if found is None or found.view.pulse is None or not found.key:
+        return 0  # it has not joined yet, so it has used no counter
+    if found.pulse is None:
+        raise Conflict(
+            f"the newest pulse of {node} is not proven ({found.doubt}), so its next counter is not known",
+            remedy=f"holdfast node show {node}{repeated(args)}; or give the counter: --counter N",
+            code="counter_unknown",
+        )
+    return found.pulse.counter

@@ -1,0 +1,12 @@
+"""The verbs of the noun «orders», without the modules that run them."""
+
+from holdfast.cli.noun import Noun, Verb
+
+NOUN = Noun(
+    "orders",
+    {
+        "order sign": Verb("orders.order_sign", "sign an order: one action, run once on one node"),
+        "order submit": Verb("orders.order_submit", "submit an order that has enough signatures to the hub"),
+        "order list": Verb("orders.order_list", "list orders with their states and results"),
+    },
+)

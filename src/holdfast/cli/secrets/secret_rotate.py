@@ -1,0 +1,85 @@
+"""`holdfast secret rotate NAME`: seal a new value, or the same value to the present recipients."""
+
+from argparse import Namespace
+
+import msgspec
+
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.secrets import secret_value, secret_view
+from holdfast.cli.secrets.identity_file import identity_path
+from holdfast.cli.tools import Toolbox
+from holdfast.errors import Invalid, NotPermitted
+from holdfast.ports.sealing import CannotOpen
+
+DETAILS = """\
+Replaces secrets/NAME.age. The new value comes from the same sources as in `secret set`. With --keep the value stays: it
+is opened with your own age identity and sealed again to the present operators and nodes. Use it after a node joined, a
+service moved, or an operator came or left. An operator who left may have kept the old value: then set a new one.
+
+The next apply deploys the services that use the secret again, each component with its usual update strategy.
+
+examples:
+  holdfast secret rotate db-password --generate && holdfast apply
+  holdfast secret rotate db-password --keep && holdfast apply
+"""
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an existing secret")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the value; seal it to the present operators and nodes"
+    )
+    parser.add_argument(
+        "--identity",
+        metavar="FILE",
+        help="your age identity for --keep (default: $HOLDFAST_IDENTITY, else ~/.config/holdfast/identity.age)",
+    )
+    secret_value.declare(parser)
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    name = secret_view.checked_name(args.name)
+    if args.keep and (args.file is not None or args.generate is not None):
+        raise Invalid(
+            "--keep keeps the value, so --file and --generate cannot be used with it",
+            remedy="omit one of them",
+            code="usage",
+        )
+    view = secret_view.look(args, box)
+    if name not in view.fleet.secrets:
+        raise Invalid(
+            f"there is no secret {name} in this fleet directory",
+            remedy=f"holdfast secret set {name}{repeated(args)}",
+            code="not_found",
+        )
+    to = secret_view.recipients(view, name)
+    value = _kept(view.fleet.secrets[name], name, args, box) if args.keep else secret_value.read(args, box, name)
+    secret_view.write(view, name, value, to, box)
+    return _say(view, name, to, args, box)
+
+
+def _kept(sealed: bytes, name: str, args: Namespace, box: Toolbox) -> bytes:
+    path = args.identity or identity_path(box.environ)
+    try:
+        return box.keys.opener(path).open(sealed)
+    except CannotOpen:
+        raise NotPermitted(
+            f"the identity in {path} cannot open {name}: {name} is not sealed to it",
+            remedy=f"use another one with --identity FILE, ask a colleague who can open it, or set a new value: "
+            f"holdfast secret rotate {name}",
+            code="secret_not_readable",
+        ) from None
+
+
+def _say(view: secret_view.View, name: str, to: secret_view.Recipients, args: Namespace, box: Toolbox) -> int:
+    used_by, restarts = secret_view.users(view, name), secret_view.services(view, name)
+    path = secret_view.file_of(view, name)
+    if args.json:
+        document = {**secret_view.document(name, path, to, used_by), "kept": args.keep, "restarts": list(restarts)}
+        box.terminal.say(msgspec.json.encode(document).decode())
+    else:
+        box.terminal.say(f"Sealed {'the same value of ' if args.keep else ''}{path} again, to {secret_view.whom(to)}.")
+        if restarts:
+            box.terminal.say(f"The next apply deploys again: {', '.join(restarts)}")
+    secret_view.tell(name, to, used_by, box)
+    return 0

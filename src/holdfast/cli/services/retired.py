@@ -1,0 +1,80 @@
+"""`holdfast retired`: data of removed services, from the signed reports of the nodes."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from holdfast.cli import tables
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.nodes import fleet_view
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.nodes.show_report import origin
+from holdfast.cli.sizes import counted, size
+from holdfast.cli.terminal import harmless
+from holdfast.cli.tools import Toolbox
+from holdfast.model.report import RetiredData
+
+DETAILS = """\
+The data of a removed service stays on its node. It is destroyed only by an order that is signed for that directory on
+that node; the list shows the command that signs one.
+
+examples:
+  holdfast retired
+  holdfast retired --json
+"""
+
+Row = dict[str, Any]
+
+
+def declare(parser: Parser) -> None:
+    """No arguments of its own."""
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    view = fleet_view.look(args, box)
+    rows = retired(view, args)
+    if args.json:
+        document = {"retired": rows, "unknown": silent(view)}
+        box.terminal.say(msgspec.json.encode(document).decode())
+        return 0
+    if not rows:
+        box.terminal.remark("No node reports data of a removed service.")
+    for row, line in zip(rows, tables.lines([_cells(row) for row in rows], box.terminal, tail=True), strict=True):
+        box.terminal.say(f"{line}\n  purge: {harmless(row['purge'])}")
+    for name in silent(view):
+        box.terminal.remark(harmless(f"Unknown for {name}: {origin(view.nodes[name])}"))
+    return 0
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    since = f"removed in revision {row['removed_in']}" if row["removed_in"] else "removed at an unknown time"
+    return row["name"], row["node"], f"{size(row['size_bytes'])}, {counted(row['files'], 'file')}", since, row["path"]
+
+
+def retired(view: FleetView, args: Namespace) -> list[Row]:
+    """Only from signed reports that are not old."""
+    found = []
+    for node, one in sorted(view.nodes.items()):
+        for data in one.report.retired if one.report is not None and not one.is_old else ():
+            found.append(_row(node, data, view, one.age_s, args))
+    return sorted(found, key=lambda row: (row["name"], row["node"]))
+
+
+def silent(view: FleetView) -> list[str]:
+    """Joined nodes without a current report: their retired data is unknown."""
+    return sorted(n for n, one in view.nodes.items() if one.view.joined and (one.report is None or one.is_old))
+
+
+def _row(node: str, data: RetiredData, view: FleetView, age_s: float, args: Namespace) -> Row:
+    grave = view.applied.table.tombstones.get(f"service.{data.name}")
+    return {
+        "name": data.name,
+        "node": node,
+        "path": data.path,
+        "size_bytes": data.size_bytes,
+        "files": data.files,
+        "removed_in": data.removed_in or (grave.removed_in if grave is not None else 0),
+        "age_s": round(age_s, 3),
+        "purge": f"holdfast purge {data.name} -n {node}{repeated(args)}",
+    }

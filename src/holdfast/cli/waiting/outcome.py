@@ -1,0 +1,89 @@
+"""Wait for the result of an apply: receipts of nodes, then services, DNS names and public hostnames.
+
+Uses only the nodes' own signed reports. What is not ready in time is reported; nothing needs to be applied again.
+"""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from holdfast.cli.tools import Toolbox
+from holdfast.cli.waiting import receipts
+from holdfast.cli.waiting.receipts import Receipts
+from holdfast.cli.waiting.report_poll import ReportPoll
+from holdfast.cli.waiting.watching import Wanted, Watch
+from holdfast.model.applied import EMPTY_TABLE, Applied, table_of
+from holdfast.model.revision import Head, Table
+from holdfast.ports.hub_link import FleetReader, HubReader
+from holdfast.status import dns
+from holdfast.status.blockers import Blocker
+from holdfast.status.dns import DnsObserved
+from holdfast.status.edges import settled as edge_settled
+from holdfast.status.edges.settled import EdgeObserved
+from holdfast.status.services import settled as service_settled
+from holdfast.status.services.settled import Observed, ServiceAwaited
+
+if TYPE_CHECKING:
+    from holdfast.model.verified_report import VerifiedReport
+
+
+class Outcome(Struct, frozen=True):
+    receipts: Receipts = receipts.NONE
+    services: tuple[Observed, ...] = ()
+    edges: tuple[EdgeObserved, ...] = ()
+    dns: DnsObserved = DnsObserved()
+    hindrances: tuple[Blocker, ...] = ()  # why services or hostnames are still waiting
+
+
+NOTHING = Outcome()
+
+
+def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox) -> Outcome:
+    """`before` is the applied revision at planning time. With a ledger directory there is nothing to wait for."""
+    if not isinstance(hub, FleetReader):
+        return NOTHING
+    found = receipts.following(hub, before, head)
+    if found is None:
+        return NOTHING
+    was, becomes = table_of(before), found.applied.table
+    names = dns.awaited(was, becomes, found.affected)
+    wanted = Wanted(service_settled.awaited(was, becomes), edge_settled.awaited(was, becomes), names, found.affected)
+    if not found.affected and not wanted.nodes:
+        return NOTHING
+    lookout = ReportPoll(hub, found.applied, tuple(found.affected | wanted.nodes), box)
+    watch = Watch(wanted, found.branch, box)
+    got = receipts.gather(found, lookout, box, seen=watch.look)
+    watch.wait(lookout, found.applied, frozenset(got.missing), got.unheard)
+    return Outcome(got, watch.services.seen, watch.edges.seen, watch.names.seen, watch.hindrances)
+
+
+def look_again(hub: HubReader, applied: Applied, only: str | None, box: Toolbox) -> Outcome:
+    """For a command with nothing to change: wait for rollouts in progress, and report failed ones.
+
+    A node that is silent, or does not report a service, is not waited for: this command asks nothing of it. Its old
+    reports are not a result.
+    """
+    services = service_settled.applied_now(applied.table, only)
+    if not isinstance(hub, FleetReader) or not services:
+        return NOTHING
+    edges = edge_settled.awaited(EMPTY_TABLE, _only(applied.table, only))
+    nodes = Wanted(services, edges).nodes
+    lookout = ReportPoll(hub, applied, tuple(nodes), box)
+    heard = lookout.look()
+    silent = [one for one in services if one.node in heard and heard[one.node].status == "unhealthy"]
+    spoken = tuple(one for one in services if one not in silent and _speaks_of(heard.get(one.node), one))
+    names = {one.service for one in spoken}
+    watch = Watch(Wanted(spoken, tuple(one for one in edges if one.service in names)), None, box)
+    watch.look(heard, only_new=True)
+    watch.wait(lookout, applied, frozenset())
+    unheard = tuple(service_settled.unheard(one, heard[one.node].age_s) for one in silent)
+    return Outcome(services=(*watch.services.seen, *unheard), edges=watch.edges.seen, hindrances=watch.hindrances)
+
+
+def _only(table: Table, address: str | None) -> Table:
+    return table if address is None else Table({a: e for a, e in table.entries.items() if a == address})
+
+
+def _speaks_of(word: "VerifiedReport | None", one: ServiceAwaited) -> bool:
+    states = word.report.services if word is not None and word.verified and word.report is not None else ()
+    return any(state.service == one.service and state.applied == one.deployment for state in states)

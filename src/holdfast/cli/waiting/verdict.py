@@ -1,0 +1,235 @@
+"""The final output of an applying command: text, JSON, and the error if something failed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.waiting import receipts
+from holdfast.cli.waiting.outcome import Outcome
+from holdfast.errors import Failed, HoldfastError, SignatureRequired, Unreachable
+from holdfast.model.deployment import StepResult
+from holdfast.model.revision import Head
+from holdfast.status.blockers import Blocker
+from holdfast.status.dns import DnsObserved
+from holdfast.status.edges import settled as edge_settled
+from holdfast.status.edges.settled import EdgeObserved
+from holdfast.status.services import settled as service_settled
+from holdfast.status.services.settled import Observed
+
+NAMED_MAX = 5
+
+
+# ---- for programs
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    """Edges and DNS names appear once, with the service they belong to."""
+    services, told = [], set()
+    for one in outcome.services:
+        edges = [_edge(edge) for edge in outcome.edges if edge.service == one.service and one.service not in told]
+        services.append(_service(one) | {"edge": edges, "dns": _dns(outcome.dns)})
+        told.add(one.service)
+    return {
+        "receipts": msgspec.to_builtins(outcome.receipts),
+        "services": services,
+        "success": trouble(outcome, None) is None,
+    }
+
+
+def _service(one: Observed) -> dict[str, Any]:
+    """Every key, also if empty: scripts rely on them."""
+    return {"service": one.service, "node": one.node, **_progress(one)}
+
+
+def _edge(one: EdgeObserved) -> dict[str, Any]:
+    return {
+        "hostname": one.hostname,
+        "edge": one.edge,
+        **_progress(one),
+        "expires": rfc3339(one.expires_s) if one.expires_s else None,
+    }
+
+
+def _progress(one: Observed | EdgeObserved) -> dict[str, Any]:
+    return {
+        "phase": one.phase,
+        "step": one.step,
+        "code": one.code,
+        "message": one.message,
+        "remedy": one.remedy,
+        "steps": _steps(one.steps),
+    }
+
+
+def _dns(dns: DnsObserved) -> dict[str, Any]:
+    nodes = [{"node": one.node, "phase": one.phase, "message": one.message} for one in dns.nodes]
+    return {"phase": dns.phase, "nodes": nodes}
+
+
+def _steps(steps: Sequence[StepResult]) -> list[dict[str, Any]]:
+    return [
+        {"name": s.name, "outcome": s.outcome, "at": rfc3339(s.at_s), "took_s": s.took_s, "message": s.message}
+        for s in steps
+    ]
+
+
+# ---- for people
+
+
+def told(outcome: Outcome) -> list[str]:
+    lines = receipts.lines(outcome.receipts)
+    groups: dict[str, list[str]] = {}
+    carried = {edge.hostname for edge in outcome.edges if edge.node}  # by any service, on any edge
+    for one in outcome.services:
+        if one.phase in ("converged", "held", "retired"):
+            groups.setdefault(one.phase, []).append(f"{one.service} on {one.node}")
+        elif one.phase == "unknown" and one.node not in outcome.receipts.not_joined:
+            lines.append(f"Not waiting for {one.service}: {one.message}")
+    for edge in outcome.edges:
+        if edge.phase == "live":
+            groups.setdefault("public", []).append(f"https://{edge.hostname}/ on {edge.edge}")
+        elif edge.phase == "gone" and edge.hostname not in carried:
+            groups.setdefault("no longer public", []).append(f"{edge.hostname} on {edge.edge}")
+        elif edge.phase == "unknown" and edge.edge not in outcome.receipts.not_joined:
+            lines.append(f"Not waiting for {edge.hostname}: {edge.message}")
+    lines += [f"{phase[:1].upper()}{phase[1:]}: {_named(names)}." for phase, names in groups.items()]
+    return lines + [_leads_elsewhere(edge) for edge in outcome.edges if edge.public_dns]
+
+
+def _leads_elsewhere(edge: EdgeObserved) -> str:
+    """M-80: public DNS records are made outside Holdfast, so nothing waits for them."""
+    return f"Warning: public DNS does not point {edge.hostname} to {edge.edge}: {edge.public_dns}"
+
+
+# ---- as an error
+
+
+def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
+    """The most severe failure; None if everything worked."""
+    is_applied = f"revision {head.number} is applied, but " if head is not None else ""
+    failed = service_settled.failures(outcome.services)
+    if failed:
+        return _failed(failed, head)
+    under_way = {one.service for one in outcome.services if not one.is_settled}
+    closed = [one for one in edge_settled.failures(outcome.edges) if one.service not in under_way]
+    if closed:
+        return _not_public(closed, outcome.services, is_applied)
+    if outcome.dns.phase == "failed" and not under_way:
+        return _not_named(outcome.dns, outcome.services, is_applied)
+    parked = [one for one in outcome.services if one.phase == "parked"]
+    if parked:
+        first = parked[0]
+        text = f"{is_applied}{first.node} parked {first.service} until it is signed: {first.message}"
+        return SignatureRequired(text, remedy=first.remedy, code="needs_operator")
+    if outcome.receipts.missing:
+        return _explained(receipts.missing(outcome.receipts, is_applied), outcome.hindrances)
+    late = _late(outcome, is_applied)
+    return _explained(late, outcome.hindrances) if late is not None else None
+
+
+def _explained(trouble: Unreachable, found: Sequence[Blocker]) -> Unreachable:
+    """Add what the nodes report; their remedies come first."""
+    if not found:
+        return trouble
+    said = _joined([f"{one.node}: {_below(one.message)}" for one in found])
+    own = "; ".join(dict.fromkeys(one.remedy for one in found[:NAMED_MAX] if one.remedy))
+    remedy = f"{own}; {trouble.remedy}" if own else trouble.remedy
+    return Unreachable(f"{trouble.message}; {said}", remedy=remedy, code=trouble.code)
+
+
+def _late(outcome: Outcome, is_applied: str) -> Unreachable | None:
+    late = [_where(one) for one in outcome.services if not one.is_settled]
+    if not outcome.dns.is_settled:
+        late += [_asked(one.node, one.message) for one in outcome.dns.those("waiting")]
+    late += [_carried(edge) for edge in outcome.edges if not edge.is_settled or edge.has_failed]
+    if not late:
+        return None
+    return Unreachable(
+        f"{is_applied}these are not ready yet (see [timeouts]): {_named(late)}",
+        remedy="nothing needs to be applied again; `holdfast status` shows the progress",
+        code="not_settled",
+    )
+
+
+def _failed(failed: Sequence[Observed], head: Head | None) -> Failed:
+    first = failed[0]
+    own = first.remedy or f"`holdfast logs {first.service}` shows its output"
+    recorded = f"; revision {head.number} stays recorded" if head is not None else ""
+    return Failed(
+        f"{_joined([_why(one) for one in failed])}{recorded}",
+        remedy=own
+        if "holdfast rollback" in own
+        else f"{own}; `holdfast rollback` returns to the last working revision",
+        code="rollout_failed",
+    )
+
+
+def _not_public(closed: Sequence[EdgeObserved], services: Sequence[Observed], is_applied: str) -> Failed:
+    """M-83: the service runs, but is not reachable from outside; no finished step is repeated."""
+    first = closed[0]
+    own = first.remedy or f"holdfast edge status {first.hostname}"
+    serve = {(one.service, one.node) for one in services if one.phase == "converged"}
+    return Failed(
+        f"{is_applied}{_joined([_why_closed(one, (one.service, one.node) in serve) for one in closed])}",
+        remedy=f"{own}; then `holdfast deploy {first.service}` (or sync) continues",
+        code="dns_failed" if first.phase == "skipped" else "edge_route_failed",
+    )
+
+
+def _why_closed(one: EdgeObserved, serves: bool) -> str:
+    why = f": {_below(one.message)}" if one.message else ""
+    so_far = f"runs on {one.node} and " if serves else ""
+    return f"{one.service} {so_far}is not public: edge {one.edge} {one.hostname}: step {one.step!r} failed{why}"
+
+
+def _not_named(dns: DnsObserved, services: Sequence[Observed], is_applied: str) -> Failed:
+    broken = dns.those("failed")
+    said = _joined([f"{one.node}: {_below(one.message)}" for one in broken])
+    again = f"`holdfast deploy {services[0].service}` (or sync)" if services else "`holdfast sync`"
+    return Failed(
+        f"{is_applied}step 'dns' failed: {said}; the service is running, but its name does not resolve on "
+        f"{', '.join(one.node for one in broken)}",
+        remedy=f"`holdfast node show {broken[0].node}` shows more; then {again} continues",
+        code="dns_failed",
+    )
+
+
+def _why(one: Observed) -> str:
+    step = f"step {one.step!r} failed" if one.step else "the rollout failed"
+    why = f": {_below(one.message)}" if one.message else ""
+    if one.phase == "failed":
+        if one.serves == "nothing":
+            return f"{one.service} was not deployed on {one.node}: {step}{why}; no version serves"
+        return f"{one.service} was not updated on {one.node}: {step}{why}; {one.serves} keeps serving"
+    broken = next((s for s in one.steps if s.outcome == "failed"), None)
+    said = f" {broken.name!r}: {_below(broken.message)}" if broken is not None else ""
+    return f"{one.service} runs on {one.node}, but a step failed:{said}"
+
+
+def _below(words: str) -> str:
+    """Indent every line: a message may contain log lines, which must not imitate lines of this command."""
+    return words.rstrip().replace("\n", "\n    ")
+
+
+def _where(one: Observed) -> str:
+    return f"{one.service} on {one.node}" + (f" (step {one.step!r})" if one.step else "")
+
+
+def _asked(node: str, message: str) -> str:
+    return f"DNS names on {node}" + (f" ({_below(message)})" if message else "")
+
+
+def _carried(one: EdgeObserved) -> str:
+    step = f" (step {one.step!r})" if one.step else ""
+    return f"edge {one.edge} {one.hostname}{step}" + (", not public yet" if one.node else ", not removed yet")
+
+
+def _joined(said: Sequence[str]) -> str:
+    more = f"; and {len(said) - NAMED_MAX} more" if len(said) > NAMED_MAX else ""
+    return "; ".join(said[:NAMED_MAX]) + more
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED_MAX]) + (f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else "")

@@ -1,0 +1,87 @@
+"""What the builders of an agent give each other: its ports, and the parts that several keepers use."""
+
+from msgspec import Struct
+
+from holdfast.agent.findings import Findings
+from holdfast.agent.keeper import Say
+from holdfast.agent.keeping import Keeping
+from holdfast.agent.lanes import Lanes
+from holdfast.agent.link.pace import Pace
+from holdfast.agent.membership import Membership
+from holdfast.agent.services.keeper import Services
+from holdfast.agent.services.orders import ServiceOrders
+from holdfast.agent.services.records import Records
+from holdfast.agent.services.rollout.containers import Containers, SecretDelivery
+from holdfast.agent.services.rollout.images import Images
+from holdfast.agent.services.rollout.inventory import ContainerInventory
+from holdfast.agent.services.wanted import Wanted
+from holdfast.agent.time import NodeTime
+from holdfast.agent.wake import Wake
+from holdfast.ports.acceptance import Acceptance
+from holdfast.ports.audit_log import AuditLog
+from holdfast.ports.certificate_store import CertificateStore
+from holdfast.ports.certificates import Certificates
+from holdfast.ports.clock import Clock
+from holdfast.ports.fleet_link import FleetLink
+from holdfast.ports.handshake import Handshake
+from holdfast.ports.identity_key import IdentityKey
+from holdfast.ports.journal import Journal
+from holdfast.ports.machine import Machine
+from holdfast.ports.name_server import NameServer, Resolver
+from holdfast.ports.prober import Prober
+from holdfast.ports.proxy import Proxy
+from holdfast.ports.public_authority import PublicAuthority
+from holdfast.ports.random_source import RandomSource
+from holdfast.ports.runtime import Runtime
+from holdfast.ports.storage import Storage
+
+
+class Ports(Struct, frozen=True, kw_only=True):
+    """Everything outside of the agent, for the functions of this module only: no class of the agent gets it."""
+
+    link: FleetLink
+    journal: Journal
+    acceptance: Acceptance
+    storage: Storage
+    audit: AuditLog
+    machine: Machine
+    key: IdentityKey
+    clock: Clock
+    random: RandomSource
+    runtime: Runtime
+    proxy: Proxy
+    prober: Prober
+    secrets: SecretDelivery
+    issuer: Certificates
+    shelf: CertificateStore
+    authority: PublicAuthority
+    handshake: Handshake
+    name_server: NameServer
+    resolver: Resolver
+    data_dir: str
+    say: Say
+
+
+class Common(Struct, frozen=True):
+    """What this module builds first and hands to several classes."""
+
+    member: Membership
+    time: NodeTime
+    findings: Findings
+    keeping: Keeping
+    lanes: Lanes
+    pace: Pace
+    report: Wake  # called when something in the report changed
+    services: Wake  # called when the services are to be looked at
+
+
+class ServiceSide(Struct, frozen=True):
+    """The keeper of the services, and those of its parts that other keepers use."""
+
+    keeper: Services
+    orders: ServiceOrders
+    inventory: ContainerInventory
+    images: Images
+    wanted: Wanted
+    records: Records
+    containers: Containers

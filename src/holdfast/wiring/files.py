@@ -1,0 +1,25 @@
+"""What a fleet directory consists of and names: its files, images in a registry, certificates."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.model.certificate import CertificateFacts
+    from holdfast.ports.fleet_directory import FleetDirectory
+    from holdfast.ports.registry import Registry
+
+
+class SystemFiles:
+    def fleet(self, path: str) -> "FleetDirectory":
+        from holdfast.adapters.fleet_directory.posix import PosixFleetDirectory
+
+        return PosixFleetDirectory(path)
+
+    def registry(self) -> "Registry":
+        from holdfast.adapters.registry.oci import OciRegistry
+
+        return OciRegistry()
+
+    def certificate(self, der: bytes) -> "CertificateFacts":
+        from holdfast.adapters.certificates import x509
+
+        return x509.facts(der)
