@@ -293,6 +293,7 @@ DAMAGE = "needs damaged bytes or an impostor; its commands are pasted below or h
 STREAM = "needs a hub that relays streams: tests/scenarios/test_logs.py"
 ORDER = "needs a hub that takes orders: tests/specs/cli/test_order_verbs.py"
 TOUCH = "needs a security key or a person who types"
+RUN = "needs a node that runs containers: tests/lab/test_schedules.py"
 MORE = "one of several that a branch can give: the scan joins them"
 
 LEFT_OUT = {  # module or folder → why its remedies are not provoked here
@@ -305,6 +306,7 @@ LEFT_OUT = {  # module or folder → why its remedies are not provoked here
     "cli.logs": STREAM,
     "cli.nodes.node_invite": HUB,
     "cli.orders": ORDER,
+    "cli.schedules": RUN,
     "cli.services.orders": ORDER,
     "cli.services.purge": ORDER,
     "cli.waiting": HUB,
@@ -425,6 +427,8 @@ NOT_HERE = {  # beginning of a command → why it is not pasted here; its usage 
     "holdfast restart": ORDER,
     "holdfast start": ORDER,
     "holdfast {}": ORDER,
+    "holdfast schedule logs": RUN,
+    "holdfast schedule run": RUN,
     "holdfast purge": ORDER,
     "holdfast token": "needs a hub over HTTP: tests/specs/cli/test_token_verbs.py",
     "holdfast edge status {}": "needs a public hostname: tests/specs/cli/test_edge_verbs.py",

@@ -22,6 +22,7 @@ class Noun(NamedTuple):
 FOLDERS: Mapping[str, str] = {
     "fleet": "init validate plan apply sync sign rollback history status",
     "services": "deploy undeploy ps retired logs restart stop start force-cleanup purge",
+    "schedules": "schedule",
     "orders": "order",
     "nodes": "node",
     "edges": "edge ca",
@@ -35,7 +36,7 @@ FOLDERS: Mapping[str, str] = {
 # Named by the contract, built by later steps: refused with the code not_built.
 LATER = frozenset(
     """
-    exec run schedule backup restore drill migrate need
+    exec run backup restore drill migrate need
     grant query graph build image ui doctor
     """.split()  # noqa: SIM905 (a list of words reads best as words)
 )

@@ -30,7 +30,6 @@ TABLE: Mapping[Row, Later] = {
     # Outside the schema.
     ("FleetFile", "boot", ""): Later("not built yet: nodes do not boot in an order", _REMOVE),
     ("Service", "needs", ""): Later("not built yet: services have no contracts between them", _REMOVE),
-    ("Service", "schedule", ""): Later("not built yet: nothing runs on a schedule yet", _REMOVE),
     ("Service", "drill", ""): Later("not built yet: no restore drills run", _REMOVE),
     ("Overlay", "driver", "wireguard"): Later(
         "not built yet: Holdfast does not set up a WireGuard network",

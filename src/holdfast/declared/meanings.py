@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from holdfast.declared import health
+from holdfast.declared import health, schedules
 
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "FleetFile": {
@@ -126,7 +126,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "custody": "which keys will open its backups: only those of operators, or the hub's too",
         "failover": "nodes that may run it while its own node is silent",
         "snapshot": "how its data will be copied",
+        "schedule": "commands that a component runs at certain minutes",
     },
+    "Schedule": schedules.MEANINGS,
     "Component": {
         "name": "the name of the component",
         "image": "the image it runs",

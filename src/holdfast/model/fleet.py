@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from holdfast.model.schedule import Schedule
 from holdfast.model.schema import (
     AbsolutePath,
     AcmeUrl,
@@ -117,6 +118,7 @@ class Service(Table, frozen=True):
     custody: Literal["sealed", "hub"] = "sealed"
     failover: tuple[NameText, ...] = ()
     snapshot: Snapshot | UnsetType = UNSET
+    schedule: Annotated[tuple[Schedule, ...], Meta(max_length=64)] = ()
 
 
 # ---- fleet.toml -----------------------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ ACTIONS: Mapping[str, ActionRule] = {
     "restore": ActionRule("OVERWRITE_DATA", "destroy", "data", "restore over existing data", built=False),
     "decommission": ActionRule("DECOMMISSION", "destroy", "node", "forget the fleet, keep all data", built=False),
     "break-glass": ActionRule("BREAK_GLASS", "destroy", "node", "open direct mode for a while", built=False),
+    "run-schedule": ActionRule("EXEC", "apply", "service", "run a schedule now"),
 }
 
 

@@ -15,4 +15,6 @@ OVER: Mapping[str, str] = {
     "backend_unreachable": "backend_reachable",
     "dns_down": "dns_back",
     "dns_differs": "dns_agrees",
+    "schedule_failed": "schedule_succeeded",
+    "schedule_missed": "schedule_resumed",
 }

@@ -84,6 +84,7 @@ from holdfast.agent.traffic.internal_routes import InternalRoutes
 from holdfast.agent.traffic.keeper import ProxyKeeper
 from holdfast.agent.traffic.proxy_writer import ProxyWriter
 from holdfast.agent.wake import Wake
+from holdfast.wiring import schedules
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 
@@ -130,6 +131,7 @@ def build(
         traffic.edges,
         traffic.certificates,
         traffic.dns,
+        schedules.keeper(ports, common, services),
     )
     agent, reporter = _agent(ports, common, keepers, services.inventory, streams, confirmed)
     return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter)

@@ -214,6 +214,7 @@ def test_every_alarm_of_traffic_can_be_a_reason() -> None:
     """But for certificates that grow old, which are served, and for runs beside the service."""
     assert OVER.keys() - OF_NODE - OF_SERVICE == {
         *("certificate_expiring", "certificate_stale"),
+        *("schedule_failed", "schedule_missed"),
     }
 
 

@@ -99,6 +99,17 @@ EFFECTS: dict[str, dict[str, str]] = {
         "active": "test_what_is_stopped_on_purpose_or_lists_nobody_is_never_started_elsewhere",
         "protect": "test_protection_survives_the_file_that_declared_it",
         "failover": "test_a_power_cut_is_bridged_by_the_listed_node_and_undone_when_home_serves_again",
+        "schedule": "test_a_run_has_the_image_the_volumes_and_a_container_of_its_own",
+    },
+    "Schedule": {
+        "name": "test_a_run_has_the_image_the_volumes_and_a_container_of_its_own",
+        "component": "test_a_run_has_the_image_the_volumes_and_a_container_of_its_own",
+        "cron": "test_every_minute_runs_once_also_without_a_hub",
+        "cmd": "test_a_run_has_the_image_the_volumes_and_a_container_of_its_own",
+        "timezone": "test_the_minutes_are_those_of_the_time_zone",
+        "timeout": "test_a_run_that_takes_too_long_is_ended",
+        "overlap": "test_overlap_queue_lets_it_wait",
+        "retries": "test_a_retry_is_another_attempt_of_the_same_run",
     },
     "Component": {
         "name": "test_a_component_with_a_route_has_an_internal_name_and_one_named_like_its_service_a_short_one_m79",
@@ -164,6 +175,7 @@ VALUES: dict[Key, set[str]] = {
     ("Route", "mode"): {"l4", "l7"},
     ("Route", "protocol"): {"http1", "h2c"},
     ("Health", "type"): {"http", "tcp", "grpc", "exec"},
+    ("Schedule", "overlap"): {"skip", "queue"},
 }
 WITH_EFFECT: dict[Key, str] = {(table, key): test for table, keys in EFFECTS.items() for key, test in keys.items()}
 

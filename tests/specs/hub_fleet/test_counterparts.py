@@ -144,7 +144,7 @@ def test_every_host_runs_the_same_agent_and_there_is_no_other_program() -> None:
     program. Until capabilities are built their paths are not there."""
     assert {path for _, path in api.ROUTES} >= {"/v1/status", "/v1/manifest", "/v1/holdings"}
     assert not [path for _, path in api.ROUTES if path.startswith("/v1/capabilities")]
-    assert {verb for verb in VERBS if verb.endswith(" run")} == {"hub run", "agent run"}
+    assert {verb for verb in VERBS if verb.endswith(" run")} == {"hub run", "agent run", "schedule run"}
     units = {path.name for path in (ROOT / "deploy" / "systemd").glob("*.service")}
     assert units == {"holdfast-agent.service", "holdfast-hub.service", "holdfast-proxy.service"}
 

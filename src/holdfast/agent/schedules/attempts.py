@@ -1,0 +1,118 @@
+"""One attempt of a run: a container of its own, which goes on while no agent runs."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.agent.services.rollout.containers import GRACE_S, Containers
+from holdfast.errors import HoldfastError, TryLater
+from holdfast.model.container import (
+    LABEL_FLEET,
+    LABEL_INFRASTRUCTURE,
+    LABEL_SPEC,
+    Container,
+    ContainerSpec,
+    spec_digest,
+)
+from holdfast.ports.clock import Clock
+from holdfast.ports.runtime import Runtime
+
+LINES, LINE_CHARS = 20, 200
+TAIL_S = 10.0
+NOTED_S = 10.0  # after its process ended the runtime notes its exit code; without its supervisor it never does
+LOST = "was cut off: its container is gone, or ended with its machine, so that its end is not known"
+LOOK_S_FIRST, LOOK_S_MAX = 0.05, 1.0
+
+
+class Ended(Struct, frozen=True):
+    """Of an attempt. `code` is None if its container did not start, or is gone."""
+
+    outcome: Literal["done", "failed", "timed_out", "lost"]
+    started_s: float
+    duration_s: float
+    code: int | None = None
+    message: str = ""
+    lines: tuple[str, ...] = ()
+
+
+class Attempts:
+    """`fleet` is the id of the fleet."""
+
+    def __init__(self, runtime: Runtime, containers: Containers, clock: Clock, fleet: str) -> None:
+        self._runtime = runtime
+        self._containers = containers
+        self._clock = clock
+        self._fleet = fleet
+
+    async def create(self, name: str, spec: ContainerSpec) -> None:
+        """A container that is there already was not started: an agent died before it could."""
+        await self.discard(name)
+        if not await self._runtime.has_image(spec.reference):
+            await self._runtime.pull(spec.reference, lambda line: None)
+        labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: "run", LABEL_SPEC: spec_digest(spec)}
+        await self._runtime.create(self._containers.prepared(name, spec, labels, restart=False))
+
+    async def start(self, name: str) -> None:
+        """Once: a container that was started before is not started again, whether it runs or has ended."""
+        found = await self._runtime.container(name)
+        if found is not None and found.phase == "created" and not found.started_s:
+            await self._runtime.start(found.id)
+
+    async def follow(self, name: str, timeout_s: float, same_boot: bool, looked: Callable[[], None]) -> Ended:
+        """Until it ends, or its time is over: then it is ended. It may run since before this agent. The exit code of a
+        container that a boot has ended proves nothing. `looked` is called from time to time."""
+        found, since_s, now_s = await self._look(name), self._clock.monotonic_s(), self._clock.now_s()
+        started_s = found.started_s if found is not None and found.started_s else now_s
+        before_s = max(now_s - started_s, 0.0)
+        pause_s, timed_out, alive_s = LOOK_S_FIRST, False, since_s
+        while found is not None and not _has_ended(found):
+            alive_s = self._clock.monotonic_s() if found.running else alive_s
+            if self._clock.monotonic_s() - alive_s > NOTED_S:
+                break
+            if found.running and before_s + self._clock.monotonic_s() - since_s >= timeout_s:
+                timed_out = True
+                with suppress(TryLater):
+                    await self._runtime.stop(found.id, GRACE_S)
+            looked()
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, LOOK_S_MAX)
+            found = await self._look(name)
+        duration_s = round(before_s + self._clock.monotonic_s() - since_s, 3)
+        if found is None or not _has_ended(found) or not same_boot:
+            return Ended("lost", started_s, duration_s, message=LOST)
+        lines, code = await self._lines(found.id), found.exit_code
+        if timed_out:
+            return Ended("timed_out", started_s, duration_s, code, f"ended after its timeout of {timeout_s:g} s", lines)
+        message = f"ended with exit code {code}" if code else ""
+        return Ended("failed" if code else "done", started_s, duration_s, code, message, lines)
+
+    async def discard(self, name: str) -> None:
+        """Stop and remove it, if it is there."""
+        found = await self._runtime.container(name)
+        if found is not None:
+            await self._runtime.stop(found.id, GRACE_S)
+            await self._runtime.remove(found.id)
+        self._containers.forget_secrets(name)
+
+    async def _look(self, name: str) -> Container | None:
+        """However long the runtime does not answer."""
+        while True:
+            with suppress(TryLater):
+                return await self._runtime.container(name)
+            await asyncio.sleep(LOOK_S_MAX)
+
+    async def _lines(self, id: str) -> tuple[str, ...]:
+        found: list[str] = []
+        with suppress(HoldfastError, TimeoutError, ValueError):
+            async with asyncio.timeout(TAIL_S):
+                async for line in self._runtime.logs(id, LINES, 0.0, False):
+                    found.append(line.text.rstrip()[:LINE_CHARS])
+        return tuple(found[-LINES:])
+
+
+def _has_ended(container: Container) -> bool:
+    """The runtime has noted its exit code: a negative one is not known yet."""
+    return container.phase == "exited" and container.exit_code >= 0

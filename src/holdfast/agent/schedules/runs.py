@@ -1,0 +1,179 @@
+"""Carry a run to its end: its attempts, each beside the service and never during its replacement."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from math import inf
+
+from msgspec.structs import replace
+
+from holdfast.agent.keeping import Keeping
+from holdfast.agent.lanes import Lanes
+from holdfast.agent.schedules.attempts import Attempts, Ended
+from holdfast.agent.schedules.books import Books
+from holdfast.agent.schedules.declared import Declarations
+from holdfast.agent.schedules.notes import Key, Notes
+from holdfast.agent.time import NodeTime
+from holdfast.errors import HoldfastError, TryLater
+from holdfast.model.container import ContainerSpec
+from holdfast.model.schedule import RunResult
+from holdfast.reconcile import schedule as rules
+from holdfast.reconcile.schedule import Book, Run
+
+TRY_S = 2.0  # between two tries while the runtime or the disk refuses
+
+
+class Runs:
+    """A run that an agent finds under way at its start goes on from its stage. `boot` is the id of this boot."""
+
+    def __init__(
+        self,
+        *,
+        books: Books,
+        declared: Declarations,
+        attempts: Attempts,
+        lanes: Lanes,
+        time: NodeTime,
+        keeping: Keeping,
+        notes: Notes,
+        boot: str,
+    ) -> None:
+        self._books = books
+        self._declared = declared
+        self._attempts = attempts
+        self._lanes = lanes
+        self._time = time
+        self._keeping = keeping
+        self._notes = notes
+        self._boot = boot
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+
+    def carry(self, key: Key) -> None:
+        """Does nothing if it is carried already."""
+        if key not in self._tasks:
+            task = self._tasks[key] = asyncio.ensure_future(self._keeping.keep(lambda: self._insist(key)))
+            task.add_done_callback(lambda ended: self._ended(key, ended))
+
+    def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
+        """The next run may have begun while the task of the one before was about to end."""
+        del self._tasks[key]
+        book = self._books.of(key)
+        if not task.cancelled() and book is not None and book.run is not None:
+            self.carry(key)
+
+    async def end(self) -> None:
+        """The agent ends; the containers go on."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _insist(self, key: Key) -> None:
+        """However long the disk or the runtime refuses."""
+        while True:
+            try:
+                await self._carry(key)
+                return
+            except HoldfastError as trouble:
+                self._notes.waits(key, trouble)
+            await asyncio.sleep(TRY_S)
+
+    async def _carry(self, key: Key) -> None:
+        while True:
+            await self._tidy(key)
+            book = self._book(key)
+            if book.run is None:
+                self._notes.goes_on(key)
+                return
+            if rules.is_too_late(book.run, self._time.now_s()):
+                self._books.keep(key, rules.too_late(book, self._time.now_s()))
+                continue
+            await asyncio.sleep(max(min(book.run.begun_s - self._time.now_s(), rules.PAUSES_S[-1]), 0.0))
+            async with self._lanes.shared(key[0]):
+                ended = await self._attempt(key, book.run)
+            self._conclude(key, book.run, ended)
+
+    async def _tidy(self, key: Key) -> None:
+        """Remove the container of the attempt before, also if the agent that made it died."""
+        left = self._book(key).left
+        if left:
+            await self._attempts.discard(left)
+            self._books.keep(key, replace(self._book(key), left=""))
+
+    # ---- one attempt
+
+    async def _attempt(self, key: Key, run: Run) -> Ended | None:
+        """None: the service was stopped or taken away before it could begin."""
+        try:
+            if run.stage == "creating":
+                spec = self._declared.spec(key)
+                if spec is None or self._declared.idle(key):
+                    return None
+                await self._create(key, run, spec)
+            await self._patiently(lambda: self._attempts.start(run.container), inf)  # it may have been started
+        except HoldfastError as trouble:
+            return Ended("failed", self._time.now_s(), 0.0, message=f"did not start: {trouble.message}")
+        until_s = self._time.now_s() + run.timeout_s
+        try:
+            return await self._attempts.follow(
+                run.container,
+                run.timeout_s,
+                run.stage == "creating" or run.boot == self._boot,
+                lambda: self._notes.awaited(key, self._lanes.is_awaited(key[0]), until_s),
+            )
+        finally:
+            self._notes.awaited(key, False, 0.0)
+
+    async def _create(self, key: Key, run: Run, spec: ContainerSpec) -> None:
+        await self._patiently(lambda: self._attempts.create(run.container, spec), rules.LATE_S)
+        self._books.keep(key, replace(self._book(key), run=replace(run, stage="starting", boot=self._boot)))
+
+    async def _patiently(self, act: Callable[[], Awaitable[None]], at_most_s: float) -> None:
+        """While the runtime does not answer."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + at_most_s
+        while True:
+            try:
+                await act()
+                return
+            except TryLater:
+                if loop.time() > until_s:
+                    raise
+            await asyncio.sleep(TRY_S)
+
+    def _conclude(self, key: Key, run: Run, ended: Ended | None) -> None:
+        book, declared = self._book(key), self._declared.found.get(key)
+        if ended is None:
+            self._books.keep(key, rules.ended(book, None))
+            return
+        retries = declared.schedule.retries if declared is not None and not self._declared.idle(key) else 0
+        if ended.outcome in ("failed", "timed_out") and run.attempt <= retries:
+            name = attempt_name(run.container, run.attempt + 1)
+            self._books.keep(key, rules.again(book, name, self._time.now_s()))
+            return
+        result = RunResult(
+            due_s=run.due_s,
+            started_s=ended.started_s,
+            duration_s=ended.duration_s,
+            outcome=ended.outcome,
+            exit_code=ended.code,
+            attempts=run.attempt,
+            message=ended.message,
+            lines=ended.lines,
+            order=run.order,
+        )
+        self._books.keep(key, rules.ended(book, result))
+
+    def _book(self, key: Key) -> Book:
+        book = self._books.of(key)
+        assert book is not None, "it is dropped only when no run is under way"
+        return book
+
+
+def container_name(spec: ContainerSpec, schedule: str, due_s: float) -> str:
+    """Of the first attempt. No other minute, schedule, service or fleet has it."""
+    return f"hf-{spec.fleet[:6]}-{spec.service}_run-{schedule}-{int(due_s):x}-1"
+
+
+def attempt_name(container: str, attempt: int) -> str:
+    return f"{container.rpartition('-')[0]}-{attempt}"

@@ -1,0 +1,1 @@
+"""Commands about schedules of services."""

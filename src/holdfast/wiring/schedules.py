@@ -1,0 +1,39 @@
+"""Build the keeper of schedules."""
+
+from holdfast.adapters.audit_log.file import boot_id
+from holdfast.adapters.calendar.cronsim import CronCalendar
+from holdfast.agent.schedules.attempts import Attempts
+from holdfast.agent.schedules.books import Books
+from holdfast.agent.schedules.declared import Declarations
+from holdfast.agent.schedules.keeper import Schedules
+from holdfast.agent.schedules.notes import Notes
+from holdfast.agent.schedules.runs import Runs
+from holdfast.agent.wake import Wake
+from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
+
+
+def keeper(ports: Ports, common: Common, services: ServiceSide) -> Schedules:
+    changed, notes = Wake(), Notes(common.findings)
+    declared = Declarations(ports.acceptance.blob, services.records)
+    books = Books(ports.journal, notes, changed)
+    runs = Runs(
+        books=books,
+        declared=declared,
+        attempts=Attempts(ports.runtime, services.containers, ports.clock, common.member.fleet),
+        lanes=common.lanes,
+        time=common.time,
+        keeping=common.keeping,
+        notes=notes,
+        boot=boot_id(),
+    )
+    made = Schedules(
+        declared=declared,
+        books=books,
+        runs=runs,
+        calendar=CronCalendar(),
+        time=common.time,
+        notes=notes,
+        report=common.report,
+    )
+    changed.connect(made.wake)
+    return made

@@ -1,0 +1,87 @@
+"""`holdfast schedule list` and `schedule logs`: what a node signed about its schedules, and nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.model.fleet import Fleet
+from holdfast.model.schedule import RunResult, Schedule, ScheduleState, ScheduleStates
+from tests.fleets.build import small_fleet
+from tests.fleets.commands import Scene, scene
+from tests.specs.hub_fleet.test_verbs import at_once
+
+NIGHTLY = Schedule("nightly", "web", "30 3 * * *", ("backup",), "Europe/Oslo")
+
+
+def fleet() -> Fleet:
+    found = small_fleet(nodes=("w1", "w2"))
+    return replace(found, services={"web": replace(found.services["web"], schedule=(NIGHTLY,))})
+
+
+def reports(one: Scene, *states: ScheduleState, **raw: Any) -> None:
+    """The report of w1 with its section about schedules, signed as a whole."""
+    document = msgspec.json.decode(one.w1.a_report(services=(one.state("converged"),), runtime="memory 1"))
+    section = raw or msgspec.to_builtins(ScheduleStates(states))
+    one.w1.seen = one.rig.head
+    at_once(one.w1.beat(msgspec.json.encode({**document, **section})))
+
+
+def ran(one: Scene, **changed: Any) -> ScheduleState:
+    now_s = one.clock.now_s()
+    last = RunResult(now_s - 60, now_s - 60, 2.5, "failed", 3, 2, "ended with exit code 3", ("\x1b[31mno space",))
+    state = ScheduleState("web", "nightly", "30 3 * * *", "Europe/Oslo", next_s=now_s + 60, last=last)
+    return replace(state, **changed)
+
+
+def test_the_list_shows_what_the_node_signed(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        reports(one, ran(one, missed=2, skipped=1, queued=1, running_s=one.clock.now_s(), attempt=2))
+        (row,) = one.operator.shows("schedule", "list")["schedules"]
+        assert {"service", "name", "next", "last"} <= row.keys(), "the contract's"
+        assert (row["service"], row["name"], row["node"], row["verified"]) == ("web", "nightly", "w1", True)
+        assert row["last"]["exit_code"] == 3 and row["last"]["duration_s"] == 2.5 and row["last"]["started"]
+        assert (row["missed"], row["skipped"], row["queued"]) == (2, 1, 1) and row["running"] and row["next"]
+        shown = one.operator.does("schedule", "list", "web")
+        assert "30 3 * * * Europe/Oslo" in shown and "failed 60 s ago" in shown
+        assert "runs (attempt 2), 1 waiting, 2 missed, 1 skipped" in shown
+
+    scene(tmp_path, story, fleet())
+
+
+def test_a_node_that_reports_nothing_or_nonsense_proves_nothing(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        nonsense: tuple[Any, ...] = ([], 5, [{"service": 1}])
+        for found in nonsense:
+            reports(one, schedules=found)
+            (row,) = one.operator.shows("schedule", "list")["schedules"]
+            assert row["last"] is None and row["next"] is None and row["verified"] is False
+            assert "w1 does not report it" in one.operator.does("schedule", "list")
+            one.operator.does("schedule", "logs", "web", "nightly", "--json", code=5)
+            assert one.operator.complaint["code"] == "no_run_yet"
+
+    scene(tmp_path, story, fleet())
+
+
+def test_the_lines_of_a_run_cannot_move_the_cursor(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        reports(one, ran(one))
+        assert one.operator.does("schedule", "logs", "web", "nightly") == "\\x1b[31mno space\n"
+        assert one.operator.shows("schedule", "logs", "web", "nightly")["lines"] == ["\x1b[31mno space"]
+
+    scene(tmp_path, story, fleet())
+
+
+def test_a_wrong_name_gets_the_nearest_one(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        for words, remedy in (
+            (("list", "wep"), "did you mean web?"),
+            (("logs", "wep", "nightly"), "did you mean web?"),
+            (("logs", "web", "nightli"), "did you mean nightly?"),
+            (("logs", "web", "hourly"), "schedules of web are: nightly"),
+        ):
+            one.operator.does("schedule", *words, "--json", code=2)
+            assert remedy in one.operator.complaint["remedy"], one.operator.complaint
+
+    scene(tmp_path, story, fleet())
