@@ -172,6 +172,10 @@ class DeployScene:
             assert "no such container" in done.stderr, done.stderr
         raise AssertionError("containers come and go all the time")
 
+    def running(self, service: str) -> list[Running]:
+        """Its containers that run now; for conditions of a wait, in which `one` would fail too early."""
+        return [each for each in self.containers(service) if each.running]
+
     def one(self, service: str) -> Running:
         """The only container of that service, which runs."""
         (found,) = self.containers(service)

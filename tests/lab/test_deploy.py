@@ -196,11 +196,11 @@ def test_what_is_stopped_or_removed_by_hand_comes_back(scene: DeployScene) -> No
     scene.deploy("drift").ok()
     one = scene.one("drift")
     scene.podman("stop", one.id)
-    wait_until(lambda: any(each.running for each in scene.containers("drift")), "it was started again")
+    wait_until(lambda: scene.running("drift"), "it was started again")
     assert scene.one("drift").id == one.id
     scene.podman("rm", "--force", "--time", "0", one.id)
-    wait_until(lambda: any(each.running for each in scene.containers("drift")), "there is another one")
-    wait_until(lambda: scene.answers(scene.one("drift")), "which answers")
+    wait_until(lambda: scene.running("drift"), "there is another one")
+    wait_until(lambda: any(map(scene.answers, scene.running("drift"))), "which answers")
 
 
 # ---- secrets, names

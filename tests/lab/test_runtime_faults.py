@@ -80,7 +80,7 @@ def test_a_crash_heals_by_itself_with_the_agent_dead(scene: DeployScene) -> None
     scene.kill_agent()
     try:
         scene.inside("kill", "-9", str(one.pid))
-        wait_until(lambda: scene.one("crash").pid != one.pid, "it runs again")
+        wait_until(lambda: any(each.pid != one.pid for each in scene.running("crash")), "it runs again")
         assert scene.one("crash").id == one.id
     finally:
         scene.start_agent()
@@ -95,10 +95,10 @@ def test_a_container_whose_supervisor_died_is_not_believed_to_run(scene: DeployS
     os.kill(conmon, signal.SIGKILL)
     scene.inside("kill", "-9", str(one.pid))
     wait_until(
-        lambda: any(each.running and each.identity != one.identity for each in scene.containers("orphaned")),
+        lambda: any(each.identity != one.identity for each in scene.running("orphaned")),
         "another one runs",
     )
-    wait_until(lambda: scene.answers(scene.one("orphaned")), "and answers")
+    wait_until(lambda: any(map(scene.answers, scene.running("orphaned"))), "and answers")
 
 
 def test_podmans_service_may_die_at_any_time(scene: DeployScene) -> None:
