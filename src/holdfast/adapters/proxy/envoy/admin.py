@@ -20,9 +20,8 @@ def socket_of(directory: str, run_dir: str) -> str:
 
 
 class Admin:
-    def __init__(self, socket: str, patience_s: float = ANSWER_S) -> None:
+    def __init__(self, socket: str) -> None:
         self.socket = socket
-        self._patience_s = patience_s
 
     async def versions(self) -> Mapping[str, str]:
         """By statistic: the active version of each file."""
@@ -44,7 +43,7 @@ class Admin:
     async def _asked(self, path: str) -> bytes:
         """One request per connection: no connection outlives a loop, an agent or an Envoy process."""
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(ANSWER_S):
                 return await self._exchanged(path)
         except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as trouble:
             raise down(f"it does not answer at {self.socket}: {str(trouble) or type(trouble).__name__}") from trouble

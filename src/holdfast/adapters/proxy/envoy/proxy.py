@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from holdfast.adapters.process.process import Process, send
 from holdfast.adapters.proxy.envoy import bootstrap, lingering_clusters, ports_taken, secrets
 from holdfast.adapters.proxy.envoy.acknowledgement import Acknowledgement, lacking
-from holdfast.adapters.proxy.envoy.admin import ANSWER_S, Admin, down, socket_of
+from holdfast.adapters.proxy.envoy.admin import Admin, down, socket_of
 from holdfast.adapters.proxy.envoy.files import CLUSTERS, LISTENERS, PLAIN_TABLE, EnvoyFiles, Written, statistic_of
 from holdfast.adapters.proxy.envoy.listeners import Spot
 from holdfast.adapters.proxy.envoy.process import EnvoyProcess
@@ -50,7 +50,6 @@ class Envoy:
         ports: Mapping[int, int] = {},
         environ: Mapping[str, str] | None = None,
         secrets_watched_max: int | None = None,
-        patience_s: float = ANSWER_S,
     ) -> None:
         """`directory` is the proxy's own, below the agent's state; its socket is in `run_dir`. With `supervise` False
         a systemd unit runs the supervisor. The rest is for tests: `ports` maps listeners to other ports."""
@@ -58,7 +57,7 @@ class Envoy:
         self._binary = binary or packaged_binary()
         self._clock = clock
         self._ports = dict(ports)
-        self._admin = Admin(socket_of(self._directory, run_dir), patience_s)
+        self._admin = Admin(socket_of(self._directory, run_dir))
         self._files = EnvoyFiles(self._directory)
         self._state = StateFile(self._directory)
         self._process = EnvoyProcess(self._directory, os.environ if environ is None else environ, supervise)
@@ -106,20 +105,25 @@ class Envoy:
         if self._files.prepare():
             self._deaf = self._process.envoy()
         os.makedirs(os.path.dirname(self._admin.socket), mode=0o700, exist_ok=True)
-        for name in (CLUSTERS, LISTENERS):
-            if not os.path.exists(self._files.path(name)) and self._process.envoy() is None:
-                self._files.put(name, b"[]")  # not for a running one: it has routes in memory and would drop them
+        self._write_blank_files()
         told = bootstrap.bootstrap(self._files.path(CLUSTERS), self._files.path(LISTENERS), self._admin.socket)
         self._files.put_plain("bootstrap.json", told)
         threads = len(os.sched_getaffinity(0))
         command = bootstrap.command(self._binary, self._files.path("bootstrap.json"), threads)
         self._process.want(command, self._admin.socket)
 
+    def _write_blank_files(self) -> None:
+        """Envoy does not start without these files. Not for a running one: it would drop the routes in its memory."""
+        for name in (CLUSTERS, LISTENERS):
+            if not os.path.exists(self._files.path(name)) and self._process.envoy() is None:
+                self._files.put(name, b"[]")
+
     async def _running(self) -> None:
         """Returns once it serves; replaces a dead supervisor if needed."""
         began_s = _now_s()
         offset = self._process.log_size()
         while _now_s() < began_s + READY_S:
+            self._write_blank_files()  # the process may have ended since they were looked for
             self._process.keep()
             process = self._process.envoy()
             if process is not None:
