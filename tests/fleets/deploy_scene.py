@@ -300,6 +300,8 @@ class EventKiller:
     def _follow(self) -> None:
         assert self._events.stdout is not None
         for line in self._events.stdout:
+            if not line.endswith("\n"):  # podman was killed while it wrote
+                return
             told = json.loads(line)
             self._hears = True
             self._left -= told["Type"] == "container"
@@ -321,6 +323,8 @@ class EventKiller:
         self._thread.join(60)
         assert not self._thread.is_alive() and self._events.stdout is not None
         self._events.stdout.close()
+        if self.at:
+            wait_until(self.has_killed, "the agent is dead")
 
 
 class Meddler:
@@ -335,8 +339,12 @@ class Meddler:
         wait_until(self._is_there, "strace holds the agent")
 
     def _is_there(self) -> bool:
+        """Not yet, if a thread ends meanwhile."""
         tasks = Path(f"/proc/{self.pid}/task")
-        return all("TracerPid:\t0\n" not in (task / "status").read_text() for task in tasks.iterdir())
+        try:
+            return all("TracerPid:\t0\n" not in (task / "status").read_text() for task in tasks.iterdir())
+        except (FileNotFoundError, ProcessLookupError):
+            return self.has_killed()
 
     def has_killed(self) -> bool:
         return not is_alive(self.pid)
