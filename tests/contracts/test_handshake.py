@@ -30,6 +30,7 @@ from holdfast.model.certificate import DAY_S, Constraints, Issued, armoured
 from holdfast.ports.certificates import Certificates
 from holdfast.ports.handshake import Handshake, Shown
 from tests.fleets.chains import Authority, pem
+from tests.fleets.ports import free_port
 
 HOST = "127.0.0.1"
 ZONE = Constraints(("svc.lab.test",))
@@ -132,14 +133,8 @@ def test_another_name_another_issuer_or_another_time_proves_nothing(world: Tls |
 
 
 def test_nobody_there_is_a_trouble_in_words(world: Tls | Memory) -> None:
-    shown = asyncio.run(world.handshake.shown(HOST, _nobodys_port(), NAME, b"", 2.0))
+    shown = asyncio.run(world.handshake.shown(HOST, free_port(HOST), NAME, b"", 2.0))
     assert shown.leaf == b"" and "nothing listens" in shown.trouble
-
-
-def _nobodys_port() -> int:
-    with socket.create_server((HOST, 0)) as door:
-        port: int = door.getsockname()[1]
-        return port
 
 
 # ---- the real one
@@ -253,7 +248,7 @@ def test_authorities_that_cannot_be_read_are_a_trouble() -> None:
 
 def test_no_name_of_a_peer_ends_it_badly() -> None:
     for name in ("", ".", "a" * 300, "x\0y", "ä.test"):
-        assert asyncio.run(TlsHandshake().shown(HOST, _nobodys_port(), name, b"", 1.0)).trouble
+        assert asyncio.run(TlsHandshake().shown(HOST, free_port(HOST), name, b"", 1.0)).trouble
 
 
 # ---- BoringSSL
@@ -307,7 +302,7 @@ async def heard_through_envoy(tmp_path: Path, issued: Issued, name: str, authori
         writer.close()
 
     server = await asyncio.start_server(greet, HOST, 0, ssl=server_context(issued.chain, issued.private))
-    listen = _nobodys_port()
+    listen = free_port(HOST)
     config = envoy_config(listen, server.sockets[0].getsockname()[1], name, authority)
     command = [str(ENVOY), "--config-yaml", config, "--use-dynamic-base-id", "--concurrency", "1", "-l", "error"]
     with (tmp_path / "envoy.log").open("wb") as log:

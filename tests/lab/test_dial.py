@@ -24,6 +24,7 @@ from holdfast.model.fleet import Settings
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.trust import certificates as rules
 from holdfast.wire import http_signature
+from tests.fleets.ports import free_port
 from tests.fleets.tls_peers import Eavesdropper
 from tests.fleets.waiting import wait_until
 from tests.lab.product import PYTHON, Outcome
@@ -43,7 +44,7 @@ class Fleet:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.url = ""
-        self.hub_log = ""  # of the last one
+        self._hub_file = root / "hub.log"  # of the last one
         self.environ = {**os.environ, "HOME": str(root), "HOLDFAST_KEY": str(root / "op"), "NO_COLOR": "1"}
         for name in ("HOLDFAST_HUB", "HOLDFAST_FLEET", "SSH_AUTH_SOCK", "XDG_STATE_HOME", "NOTIFY_SOCKET"):
             self.environ.pop(name, None)
@@ -58,7 +59,7 @@ class Fleet:
     @contextmanager
     def hub(self, port: int = 0) -> Iterator[str]:
         """Its URL. The certificate names 127.0.0.1, whichever port it is on."""
-        log = self.root / f"hub-{next(_marks)}.log"
+        log = self._hub_file = self.root / f"hub-{next(_marks)}.log"
         with log.open("w") as told:
             words = ("hub", "run", "--state-dir", self.root / "hub", "--listen", f"127.0.0.1:{port}", "--pace", "fast")
             process = subprocess.Popen([PYTHON, "-m", "holdfast", *words], env=self.environ, stderr=told, text=True)
@@ -70,7 +71,10 @@ class Fleet:
         finally:
             process.terminate()
             process.wait(60)
-            self.hub_log = log.read_text()
+
+    @property
+    def hub_log(self) -> str:
+        return self._hub_file.read_text()
 
     def state(self, node: str) -> Path:
         return self.root / "nodes" / node
@@ -133,7 +137,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     subprocess.run(init, cwd=root, env=made.environ, check=True, timeout=60, capture_output=True)
     trust = made.run("validate", "--json").ok().json["trust"]
     hub_key = made.run("hub", "init", "--trust", trust, "--state-dir", str(root / "hub"), "--json").ok().json["hub_key"]
-    with made.hub() as url:
+    with made.hub(free_port()) as url:  # another hub comes back to this port
         made.url = url
         text = (root / "fleet" / "fleet.toml").read_text()
         head, _, rest = text.partition('name = "fleet"\n')
@@ -193,7 +197,7 @@ def test_a_hub_that_starts_knows_a_dial_node_within_seconds_and_misses_it_when_i
             assert fleet.status("d1", elsewhere) == "healthy"
             running["d1"].send_signal(signal.SIGSTOP)
             wait_until(lambda: fleet.status("d1", elsewhere) == "unhealthy", "d1 is missed", WINDOW_S + PROBE_S + 3)
-    assert "node_silent node.d1" in fleet.hub_log
+            wait_until(lambda: "node_silent node.d1" in fleet.hub_log, "and somebody is told")
 
 
 # ---- who is believed
@@ -255,6 +259,7 @@ def test_a_node_listens_as_the_accepted_revision_says_and_a_poll_node_does_not(f
     with fleet.hub(int(fleet.url.rpartition(":")[2])), agents(fleet, "d1", "p1") as running:
         pids = {name: process.pid for name, process in running.items()}
         wait_until(lambda: listening(pids["d1"]) == [f"{D1}:{PORT}"], "it listens")
+        wait_until(lambda: fleet.present("d1")["listening"], "it says where")  # as soon as it listens, not before
         assert fleet.present("d1") | {"state_dir": ""} == {
             "node": "d1", "pid": pids["d1"], "state_dir": "", "listening": f"{D1}:{PORT}",
         }  # fmt: skip
