@@ -36,7 +36,7 @@ def positions(call: str) -> Iterator[int]:
 
 def run(folder: Path, *wrap: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [*wrap, *SCENE, str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        [*wrap, *SCENE, str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL
     )
 
 

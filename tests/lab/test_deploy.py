@@ -156,7 +156,8 @@ def test_undeploy_keeps_the_data_and_a_later_deploy_goes_on_with_it(scene: Deplo
     """M-85, C-08: retired data is listed until somebody signs a purge; a redeploy finds it."""
     scene.witness("memory")
     scene.deploy("memory").ok()
-    wait_until(lambda: len(scene.sequence("memory")) > 3, "it wrote")
+    book = scene.data("memory", "book") / "sequence"
+    wait_until(lambda: book.exists() and len(scene.sequence("memory")) > 3, "it wrote")
     scene.run("undeploy", "memory", "--yes").ok()
     assert scene.containers("memory") == []
     before = max(scene.sequence("memory"))
@@ -165,7 +166,7 @@ def test_undeploy_keeps_the_data_and_a_later_deploy_goes_on_with_it(scene: Deplo
     wait_until(lambda: max(scene.sequence("memory")) > before + 2, "it goes on")
     found = scene.sequence("memory")
     assert len(found) == max(found), "no number is missing"
-    assert "memory" not in scene.run("retired").ok().out
+    wait_until(lambda: "memory" not in scene.run("retired").ok().out, "its data is no longer listed")
 
 
 # ---- by hand

@@ -195,6 +195,7 @@ def test_the_witness_reports_only_what_is_on_the_disk(shared: LabUnderTest) -> N
         reports = [json.loads(collector.recv(4096)) for _ in range(20)]
     shown = fetch(shared, "e1", f"http://{shared.address('w1')}:8083/")
     shared.inside("w1", "podman", "kill", "witness").ok()
+    wait_until(lambda: state(shared, "witness").startswith("exited"), "it is dead")
     numbers = [report["seq"] for report in reports]
     assert numbers == sorted(set(numbers)) and numbers[-1] - numbers[0] < 40, "every 50 ms, hardly one is skipped"
     assert {report["epoch"] for report in reports} == {4} and shown["instance"] == reports[0]["instance"]

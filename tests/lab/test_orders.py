@@ -259,7 +259,7 @@ def test_a_clock_that_lies_revives_nothing_and_poisons_nothing_s08(fleet: Fleet)
     fleet.restart_agent(faked=True)
     _settle(fleet)
     for offset in ("-1d", "+3650d", "+0"):
-        fleet.clock_file.write_text(offset)
+        _set(fleet.clock_file, offset)
         if offset == "+0":
             break
         time.sleep(1.5)
@@ -267,6 +267,13 @@ def test_a_clock_that_lies_revives_nothing_and_poisons_nothing_s08(fleet: Fleet)
     fleet.await_state("healthy")
     done = fleet.submit(fleet.purge(), "--wait").ok().json
     assert done["order"]["state"] == "done" and not (fleet.data / "web").exists()
+
+
+def _set(clock_file: Path, offset: str) -> None:
+    """In one step: an agent that read an empty file would end."""
+    draft = clock_file.with_suffix(".draft")
+    draft.write_text(offset)
+    os.replace(draft, clock_file)
 
 
 def _short_lived(fleet: Fleet) -> tuple[Path, str, int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fleets.waiting import PATIENCE_S
 from tests.lab.product import PYTHON, Place, make_key, new_place
 
 pytestmark = pytest.mark.lab
@@ -22,7 +23,7 @@ def typed(place: Place, words: list[str], answers: list[tuple[str, str]], cwd: P
         os.chdir(cwd or place.fleet)
         environ = {k: v for k, v in place.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"}
         os.execve(PYTHON, place.command(*words), environ)
-    shown, waiting, until = "", list(answers), time.monotonic() + 30
+    shown, waiting, until = "", list(answers), time.monotonic() + PATIENCE_S
     try:
         while time.monotonic() < until:
             if not select.select([terminal], [], [], 0.1)[0]:

@@ -38,6 +38,7 @@ PUBLIC, INTERNAL = f"shop.{DOMAIN}", f"web.shop.{ZONE}"
 PLACES = ((EDGE, PUBLIC), (WORKER, INTERNAL))
 BEGUN, RENEWED = -89, -28  # days from today; certificates live for 90 and are renewed with 30 left
 EXPIRING, STALE = 24, 20  # days left: less than 25, less than 21
+PATIENCE_S = 30  # a handshake that is slow is no handshake that fails
 RENEWAL_S = 30.0  # how long a renewal may take that is due; looked for every 10 s
 
 
@@ -62,7 +63,7 @@ def shown(scene: SceneInFakedTime, node: str, name: str, authorities: Path | Non
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         with (
-            socket.create_connection((scene.addresses[node], 443), timeout=5) as link,
+            socket.create_connection((scene.addresses[node], 443), timeout=PATIENCE_S) as link,
             context.wrap_socket(link, server_hostname=name) as talk,
         ):
             leaf = talk.getpeercert(binary_form=True)

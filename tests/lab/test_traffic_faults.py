@@ -220,7 +220,7 @@ def test_a_worker_whose_power_was_cut_comes_back_behind_the_same_name(scene: Tra
     told(scene, lambda edge: not edge["backend_reachable"], "the backend is gone")
     scene.made.lab("start", WORKER).ok()
     wait_until(lambda: scene.answers("shop"), "it answers again")
-    assert {"node", "agent", "proxy", "dns"} <= scene.pids(WORKER).keys()
+    wait_until(lambda: {"node", "agent", "proxy", "dns"} <= scene.pids(WORKER).keys(), "its DNS is there, too")
 
 
 # ---- daemons

@@ -128,7 +128,7 @@ def test_a_scanner_finds_no_weakness_in_a_listener(scene: TrafficScene, node: st
     versions = ["--sslv2", "--sslv3", "--tlsv1", "--tlsv1_1", "--tlsv1_2", "--tlsv1_3"]
     asks = [*versions, "--heartbleed", "--reneg", "--compression", "--early_data", f"--sni={host}"]
     words = [str(SSLYZE), "-m", "sslyze", f"--json_out={found}", *asks, f"{scene.addresses[node]}:443"]
-    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    subprocess.run(words, check=True, capture_output=True, timeout=240)
     (scan,) = json.loads(found.read_text())["server_scan_results"]
     results: dict[str, Any] = {name: part["result"] for name, part in scan["scan_result"].items() if part["result"]}
 
@@ -208,7 +208,7 @@ def test_updates_drop_nothing_over_http_2(scene: TrafficScene) -> None:
     update = scene.begin("deploy", "shop", "--yes")
     try:
         tally = h2load(scene.url("shop"), scene.addresses[EDGE], 1500, rate=300)
-        assert update.wait(60) == 0
+        assert update.wait(180) == 0
     finally:
         update.kill()
         update.wait(60)
