@@ -319,9 +319,9 @@ def test_an_entry_nobody_waits_for_costs_next_to_nothing(files: Files) -> None:
     log = files.open()
     event = Event("anonymous", "check-in", "node.w1", "denied", "the signature does not hold", "192.0.2.1")
     best_us = 1e9
-    for _ in range(5):
+    for _ in range(50):  # short rounds: on a busy machine one of them runs without a break
         began = time.perf_counter()
-        for _ in range(500):
+        for _ in range(50):
             log.append(event, durable=False)
-        best_us = min(best_us, (time.perf_counter() - began) / 500 * 1e6)
+        best_us = min(best_us, (time.perf_counter() - began) / 50 * 1e6)
     assert best_us < 60, f"{best_us:.0f} µs"

@@ -121,7 +121,8 @@ def test_wrk_is_understood(did: str, kind: str, tmp_path: Path) -> None:
         with wrk.at_work():
             wait_until(lambda: server.did.get(did, 0) > 3, "wrk meets the fault")
         assert wrk.tally is not None and wrk.tally.failed.keys() == {kind}
-        assert abs(wrk.tally.failed[kind] - server.did[did]) <= 1, "the last one may be under way when it ends"
+        under_way = 1 + wrk.connections // EVERY  # when it ends, each connection may have one
+        assert abs(wrk.tally.failed[kind] - server.did[did]) <= under_way
 
 
 @pytest.mark.parametrize("did", ["503", "drop"])

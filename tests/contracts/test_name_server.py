@@ -29,6 +29,7 @@ from holdfast.adapters.name_server.memory import MemoryNameServer
 from holdfast.adapters.process.process import Process, known, with_argument
 from holdfast.errors import Failed, HoldfastError, Invalid, TryLater
 from holdfast.ports.name_server import NameServer, Serving
+from tests.fleets.waiting import wait_until
 
 T = TypeVar("T")
 ZONE = "holdfast.internal"
@@ -91,7 +92,10 @@ class DnsmasqScene:
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def kill(self) -> None:
-        os.kill(self.process.pid, signal.SIGKILL)
+        """A signal takes its moment on a busy machine."""
+        process = self.process
+        os.kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: known(process.pid) != process, "it is dead")
 
     def reload(self) -> None:
         os.kill(self.process.pid, signal.SIGHUP)

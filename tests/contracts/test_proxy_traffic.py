@@ -45,7 +45,7 @@ def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 def play(scene: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             await scene()
 
     asyncio.run(bounded())

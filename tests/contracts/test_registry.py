@@ -29,7 +29,7 @@ from holdfast.adapters.registry.memory import MemoryRegistry
 from holdfast.adapters.registry.oci import MANIFEST_BYTES_MAX, MANIFEST_TYPES, OciRegistry
 from holdfast.ports.registry import Registry
 from tests.fleets.ports import free_port
-from tests.fleets.waiting import Stopwatch
+from tests.fleets.waiting import Stopwatch, wait_until
 
 OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFEST = MANIFEST_TYPES
 LIMIT_S = 5.0
@@ -805,10 +805,7 @@ def test_a_registry_that_takes_its_time_is_left_out_in_time_and_holds_up_no_othe
     finally:
         slow.close()
     good.close()
-    until = time.monotonic() + 2
-    while threading.active_count() > before and time.monotonic() < until:
-        time.sleep(0.02)
-    assert threading.active_count() <= before  # our threads end by themselves
+    wait_until(lambda: threading.active_count() <= before, "our threads end by themselves")
 
 
 def test_a_body_that_drips_is_left_out_in_time(fake: MakeFake) -> None:

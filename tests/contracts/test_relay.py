@@ -137,7 +137,7 @@ async def said(talk: Talk, size: int) -> bytes:
 
 def play(story: Coroutine[Any, Any, T]) -> T:
     async def bounded() -> T:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             return await story
 
     return asyncio.run(bounded())
@@ -424,13 +424,13 @@ def opened_here() -> relay.Meeting:
 def test_a_stream_in_which_nothing_moves_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "IDLE_S", 0.2)
 
-    async def story() -> float:
+    async def story() -> bool:
         meeting = opened_here()
-        began_s = time.monotonic()
+        watch = Stopwatch()
         await asyncio.gather(*(meeting.run(end, Half(SlowLine())) for end in ("node", "operator")))
-        return time.monotonic() - began_s
+        return watch.wall_s > 0.15 and watch.within(2)
 
-    assert 0.15 < play(story()) < 2
+    assert play(story())
 
 
 # ---- a hub that is not honest
@@ -451,7 +451,7 @@ async def both(
     answering = asyncio.ensure_future(node)
 
     def listen() -> bytes | None:
-        return call().read(5.0)
+        return call().read(60.0)
 
     results = await asyncio.gather(asyncio.to_thread(listen), answering, return_exceptions=True)
     for result in results:
@@ -576,7 +576,7 @@ def test_another_nodes_agent_is_not_believed(ends: Ends, tmp_path: Path) -> None
         play(story())
     with relayed() as (pipe,):
         context = server_context(w1.shown.chain, w1.shown.private)
-        pipe.node.settimeout(5)
+        pipe.node.settimeout(60)
         listener = threading.Thread(target=lambda: _listen(context, pipe.node), daemon=True)
         listener.start()
         with pytest.raises(StreamForged, match=r"does not offer the protocol of log streams|no application protocol"):
@@ -604,10 +604,10 @@ def test_a_thousand_lines_a_second_pass(http: OverHttp) -> None:
             yield StreamedLine("c" * 64, "app", 0, 1.0 + number, False, f"{number} " + "x" * 150)
         yield CaughtUp()
 
-    async def story() -> float:
+    async def story() -> bool:
         key = http.caller.key()
         channel, talk = await met(http, http.order(key), key, key.certificate, http.pinned)
-        began_s = time.monotonic()
+        watch = Stopwatch()
         telling = asyncio.ensure_future(converse(channel, frames()))  # type: ignore[arg-type]
         read, found = Frames(), []
         while piece := await asyncio.to_thread(talk.read, 60.0):
@@ -620,9 +620,9 @@ def test_a_thousand_lines_a_second_pass(http: OverHttp) -> None:
             map(str, range(lines))
         )
         assert found[-1] == Ended()
-        return time.monotonic() - began_s
+        return watch.within(lines / 1_000)
 
-    assert play(story()) < lines / 1_000
+    assert play(story())
 
 
 def test_a_stream_has_one_text_of_its_order() -> None:

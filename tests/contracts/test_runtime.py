@@ -381,7 +381,7 @@ def test_foreign_containers_are_seen_and_left_alone(scene: Scene) -> None:
         assert [one.name for one in await scene.runtime.containers()] == ["a-stranger", "one"]
         await scene.runtime.stop(id, 0.0)
         await scene.runtime.remove(id)
-        await scene.runtime.run(made("hook", ENDS), 10.0)
+        await scene.runtime.run(made("hook", ENDS), 60.0)
         assert await scene.runtime.containers() == before
 
     scene.do(story())
@@ -412,8 +412,12 @@ def test_one_that_always_fails_is_given_up_after_five_tries(scene: Scene) -> Non
     async def story() -> None:
         id = await started(scene.runtime, "one", FAILS)
         found = await until(scene.runtime, id, lambda one: one.restarts == 5 and one.exit_code == 3)
-        await asyncio.sleep(0.5)
-        assert await seen(scene.runtime, id) == found and found.phase == "exited"
+        for _ in range(120):  # podman counts a restart before it begins it
+            await asyncio.sleep(0.5)
+            before, found = found, await seen(scene.runtime, id)
+            if found == before:
+                break
+        assert found == before and (found.phase, found.restarts, found.exit_code) == ("exited", 5, 3)
 
     scene.do(story())
 
@@ -513,7 +517,7 @@ def test_a_death_that_no_supervisor_reports_is_noticed_once(scene: Scene) -> Non
         while await scene.runtime.changed(0.5):
             pass
         scene.kill(found)
-        assert await scene.runtime.changed(5.0)
+        assert await scene.runtime.changed(60.0)
         assert not (await seen(scene.runtime, id)).running
         assert not await scene.runtime.changed(1.5)
 
@@ -526,10 +530,10 @@ def test_a_death_that_no_supervisor_reports_is_noticed_once(scene: Scene) -> Non
 def test_a_command_inside_gives_its_code_and_words(scene: Scene) -> None:
     async def story() -> None:
         id = await started(scene.runtime, "one")
-        assert await scene.runtime.exec(id, ["sh", "-c", "echo out; exit 3"], 5.0) == Finished(3, "out\n")
+        assert await scene.runtime.exec(id, ["sh", "-c", "echo out; exit 3"], 60.0) == Finished(3, "out\n")
         await scene.runtime.stop(id, 0.0)
         with pytest.raises(Failed) as told:
-            await scene.runtime.exec(id, ["sh", "-c", "exit 0"], 5.0)
+            await scene.runtime.exec(id, ["sh", "-c", "exit 0"], 60.0)
         assert told.value.code == "not_running"
 
     scene.do(story())
@@ -538,18 +542,18 @@ def test_a_command_inside_gives_its_code_and_words(scene: Scene) -> None:
 def test_a_command_inside_that_takes_too_long_is_ended(scene: Scene) -> None:
     async def story() -> None:
         id = await started(scene.runtime, "one")
-        began = asyncio.get_running_loop().time()
+        began_s, watch = asyncio.get_running_loop().time(), Stopwatch()
         finished = await scene.runtime.exec(id, ["sleep", "777"], 0.05)
         assert finished.code == 124 and "killed" in finished.output
-        assert asyncio.get_running_loop().time() - began < 5.0
+        assert in_time(scene, began_s, watch, 5.0)
 
     scene.do(story())
 
 
 def test_what_runs_to_its_end_is_gone_afterwards(scene: Scene) -> None:
     async def story() -> None:
-        assert await scene.runtime.run(made("hook", ENDS), 10.0) == Finished(0, "done\n")
-        assert (await scene.runtime.run(made("hook", FAILS), 10.0)).code == 3
+        assert await scene.runtime.run(made("hook", ENDS), 60.0) == Finished(0, "done\n")
+        assert (await scene.runtime.run(made("hook", FAILS), 60.0)).code == 3
         assert await scene.runtime.containers() == []
 
     scene.do(story())
@@ -646,7 +650,7 @@ def test_podman_is_told_everything_the_spec_says(real: PodmanScene, tmp_path: Pa
         id = await real.runtime.create(asked)
         await real.runtime.start(id)
         look = "echo $COLOUR $(hostname); cat /data/file; touch /data/new && ! touch /frozen/x 2>/dev/null"
-        assert await real.runtime.exec(id, ["sh", "-c", look], 5.0) == Finished(0, "blue app\nours")
+        assert await real.runtime.exec(id, ["sh", "-c", look], 60.0) == Finished(0, "blue app\nours")
         host: Any = real.node.inspect(id)["HostConfig"]
         assert host["RestartPolicy"] == {"Name": "on-failure", "MaximumRetryCount": 5}
         assert (host["CpuQuota"] / host["CpuPeriod"], host["Memory"]) == (0.5, 64 * 1024 * 1024)
@@ -672,7 +676,7 @@ def test_secret_variables_are_inside_and_nowhere_in_sight(real: PodmanScene) -> 
         process = (await seen(real.runtime, id)).pid
         environ = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
         assert b"PASSWORD=" + secret in environ and b"OTHER=x" in environ and b"PLAIN=y" in environ
-        inside = await real.runtime.exec(id, ["sh", "-c", 'echo "$PASSWORD"'], 5.0)
+        inside = await real.runtime.exec(id, ["sh", "-c", 'echo "$PASSWORD"'], 60.0)
         assert inside == Finished(0, secret.decode() + "\n")
         scene_container = await seen(real.runtime, id)
         real.kill(scene_container)  # podman starts it again without us
@@ -690,7 +694,7 @@ def test_secret_variables_reach_what_the_image_itself_runs(real: PodmanScene) ->
         process = (await seen(real.runtime, id)).pid
         assert Path(f"/proc/{process}/cmdline").read_bytes() == b"/bin/sleep\x001000\x00"  # the image's own CMD
         assert b"PASSWORD=geheim" in Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-        told = await real.runtime.run(made("two", ("nobody-knows",), secret_env=(("PASSWORD", b"geheim"),)), 10.0)
+        told = await real.runtime.run(made("two", ("nobody-knows",), secret_env=(("PASSWORD", b"geheim"),)), 60.0)
         assert told == Finished(127, "nobody-knows: not found\n")
 
     real.do(story())
@@ -704,7 +708,7 @@ def test_components_of_a_service_find_each_other_by_name(real: PodmanScene) -> N
         await started(real.runtime, "hf-one", serve, component="db", network="hf-web")
         id = await started(real.runtime, "hf-two", network="hf-web")
         for _ in range(300):
-            finished = await real.runtime.exec(id, ["wget", "-q", "-O", "-", "http://db:8080/"], 5.0)
+            finished = await real.runtime.exec(id, ["wget", "-q", "-O", "-", "http://db:8080/"], 60.0)
             if finished.code == 0:
                 break
             await asyncio.sleep(0.1)
@@ -769,15 +773,18 @@ def test_a_command_that_took_too_long_does_not_run_on(real: PodmanScene) -> None
     async def story() -> None:
         id = await started(real.runtime, "one")
         asked = ["sh", "-c", "echo begun; sleep 777 & sleep 777"]
-        finished = await real.runtime.exec(id, asked, 3.0)
-        assert finished == Finished(124, "begun\nkilled after 3 s\n")
-        assert "777" not in (await real.runtime.exec(id, ["ps"], 5.0)).output
+        for limit_s in (3, 12, 48):  # a busy machine needs more time to begin it
+            finished = await real.runtime.exec(id, asked, float(limit_s))
+            if "begun" in finished.output:
+                break
+        assert finished == Finished(124, f"begun\nkilled after {limit_s} s\n")
+        assert "777" not in (await real.runtime.exec(id, ["ps"], 60.0)).output
         cancelled = asyncio.create_task(real.runtime.exec(id, asked, 100.0))
         await asyncio.sleep(0.7)
         cancelled.cancel()
         with suppress(asyncio.CancelledError):
             await cancelled
-        assert "777" not in (await real.runtime.exec(id, ["ps"], 5.0)).output
+        assert "777" not in (await real.runtime.exec(id, ["ps"], 60.0)).output
 
     real.do(story())
 
@@ -787,7 +794,7 @@ def test_a_health_check_every_second_leaves_nothing_behind(real: PodmanScene) ->
     async def story() -> None:
         id = await started(real.runtime, "one")
         for _ in range(3):
-            assert (await real.runtime.exec(id, ["sh", "-c", "exit 0"], 5.0)).code == 0
+            assert (await real.runtime.exec(id, ["sh", "-c", "exit 0"], 60.0)).code == 0
         for _ in range(1200):
             theirs = [pid for pid in os.listdir("/proc") if pid.isdecimal() and id in " ".join(arguments(int(pid)))]
             if len(theirs) == 1:  # its supervisor
@@ -802,7 +809,7 @@ def test_a_health_check_every_second_leaves_nothing_behind(real: PodmanScene) ->
 def test_what_a_crash_left_of_a_hook_is_no_hindrance(real: PodmanScene) -> None:
     async def story() -> None:
         await started(real.runtime, "hook")
-        assert await real.runtime.run(made("hook", ENDS), 10.0) == Finished(0, "done\n")
+        assert await real.runtime.run(made("hook", ENDS), 60.0) == Finished(0, "done\n")
         assert await real.runtime.containers() == []
 
     real.do(story())
@@ -810,7 +817,7 @@ def test_what_a_crash_left_of_a_hook_is_no_hindrance(real: PodmanScene) -> None:
 
     async def with_a_stranger() -> None:
         with pytest.raises(Failed) as told:
-            await real.runtime.run(made("hook", ENDS), 10.0)
+            await real.runtime.run(made("hook", ENDS), 60.0)
         assert told.value.code == "name_taken"
         assert [one.running for one in await real.runtime.containers()] == [True]
 
@@ -874,7 +881,7 @@ def test_a_killed_service_is_started_again_and_nobody_notices(real: PodmanScene,
         async with another(real.node, tmp_path) as podman:
             assert await podman.version() == "podman 4.3.1"
             waiting = asyncio.create_task(podman.changed(60.0))
-            await asyncio.sleep(1.0)  # until it listens
+            await asyncio.sleep(1.0)  # it listens by then, or notices the gap when it asks
             first = service_pid(tmp_path)
             os.kill(first, signal.SIGKILL)
             while known(first) is not None:
