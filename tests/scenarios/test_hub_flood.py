@@ -49,7 +49,7 @@ def test_a_flood_of_one_node_and_a_thousand_slow_strangers_delay_no_other_node()
     rates = replace(Rates(), heartbeat=Rate(1 / HEARTBEATS_PER_S / 3, 3))
     with served(mail, rates) as hub, ExitStack() as closing:
         w1, w2 = hub.joined("w1"), hub.joined("w2")
-        until_s = time.monotonic() + FLOOD_S
+        until_s, whole = time.monotonic() + FLOOD_S, Stopwatch()
         seen: Counter[int] = Counter()
         threads = [threading.Thread(target=flooding, args=(hub, w2, "w2", until_s, seen)) for _ in range(2)]
         slow = b"GET / HTTP/1.1\r\nX-a: "
@@ -75,7 +75,7 @@ def test_a_flood_of_one_node_and_a_thousand_slow_strangers_delay_no_other_node()
             thread.join(60)
         assert statuses == {200: len(quick)}, "every heartbeat of w1 is taken"
         assert sum(quick) >= int(len(quick) * 0.99), "the 99th percentile is half a second"
-        assert seen[429] > 100, seen
+        assert seen[429] * whole.stretch > 100, seen
         assert seen[200] <= 3 + (FLOOD_S + 2) * HEARTBEATS_PER_S * 3, "what got through is within its limit"
         assert set(seen) <= {200, 429, 0}
         assert hub.signed("GET", "/v1/head").status == 200

@@ -18,7 +18,7 @@ from holdfast.ports.ledger_store import Transaction
 from holdfast.wire import codec, messages
 from tests.fleets.build import START_S, commit, grown_mailbox, mailbox, next_candidate, small_fleet
 from tests.fleets.serving import Served, connected, get, parts_of, post, reply, running, served
-from tests.fleets.waiting import Stopwatch
+from tests.fleets.waiting import Stopwatch, wait_until
 
 READS = (
     "/healthz",
@@ -156,7 +156,7 @@ def test_a_hub_told_to_stop_holds_nobody_any_longer() -> None:
         with served(mail) as far:
             w1 = far.joined("w1")
             held = threads.submit(far.check_in, w1, "w1", seen=head, wait_s=60.0)
-            time.sleep(0.5)
+            wait_until(lambda: far.parts.fleet.watched.members["w1"].bell.is_held, "its check-in is held")
             assert not held.done()
             watch = Stopwatch()
         assert watch.within(2)

@@ -136,7 +136,7 @@ def test_a_signal_ends_it_in_time_with_its_door_closed(ledger: Path, number: sig
 def test_the_service_manager_hears_when_it_is_ready_and_when_it_stops(ledger: Path, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(10)
+        manager.settimeout(60)
         with process(ledger, notify=str(tmp_path / "notify")) as run:
             hub = Far(line_of(run.stdout), fleet_of(ledger))
             assert manager.recv(100) == b"READY=1"

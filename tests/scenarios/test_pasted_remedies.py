@@ -6,6 +6,7 @@ of Holdfast in any remedy is pasted once into a fleet where it makes sense, or h
 """
 
 import re
+import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -193,13 +194,19 @@ ROWS = (
 )
 
 
+def listens(path: str) -> bool:
+    """A path exists as soon as it is bound; only a connection shows that a process listens."""
+    with socket.socket(socket.AF_UNIX) as line:
+        return line.connect_ex(path) == 0
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Seat]:
     monkeypatch.chdir(tmp_path)
     found = seat(tmp_path / "my home")
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", found.environ["SSH_AUTH_SOCK"]], stdout=subprocess.DEVNULL)
     try:
-        wait_until(lambda: Path(found.environ["SSH_AUTH_SOCK"]).is_socket(), "the ssh-agent listens")
+        wait_until(lambda: listens(found.environ["SSH_AUTH_SOCK"]), "the ssh-agent listens")
         yield found
     finally:
         agent.terminate()
