@@ -31,7 +31,8 @@ from tests.lab.product import PYTHON, Outcome
 
 pytestmark = pytest.mark.lab
 
-D1, D2, P1 = "127.9.44.1", "127.9.44.2", "127.9.44.3"
+# Of this process alone: the port is the same for every node.
+D1, D2, P1 = (f"127.{first}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}" for first in (9, 10, 11))
 NODES = {"d1": (D1, 'link = "dial"'), "d2": (D2, 'link = "dial"'), "p1": (P1, "")}
 PORT = 9444
 WINDOW_S, PROBE_S = 3.0, 1.0  # of --pace fast
