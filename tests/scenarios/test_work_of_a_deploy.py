@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli
 from msgspec.structs import replace
 
 from holdfast.adapters.hub_link.http.exchange import Line
@@ -14,7 +15,7 @@ from holdfast.cli import main
 from holdfast.declared import toml_file
 from holdfast.model.fleet import Fleet
 from holdfast.model.report import PULSE_NAMESPACE
-from holdfast.trust import reports
+from holdfast.trust import own_signature
 from tests.fleets.build import commit, mailbox, small_fleet
 from tests.fleets.commands import Scene, changed, scene
 from tests.fleets.directories import files
@@ -68,7 +69,7 @@ def counted(home: Path, patch: pytest.MonkeyPatch) -> Iterator[Counted]:
     with served(hub) as running:
         fleet = replace(fleet, settings=replace(fleet.settings, hub_key=running.hub_key))
         one = Counted(running, store, fleet, home)
-        send, loads = Line.send, toml_file.tomli.loads
+        send, loads = Line.send, tomli.loads
 
         def sent(line: Line, request: bytes, deadline_s: float) -> None:
             heads = [part for part in request.split(b"\r\n") if part.endswith(b" HTTP/1.1")]
@@ -80,7 +81,7 @@ def counted(home: Path, patch: pytest.MonkeyPatch) -> Iterator[Counted]:
             return loads(text)
 
         patch.setattr(Line, "send", sent)
-        patch.setattr(toml_file.tomli, "loads", parsed)
+        patch.setattr(tomli, "loads", parsed)
         yield one
 
 
@@ -131,7 +132,7 @@ def test_a_command_parses_every_file_once(
 
 def test_each_look_verifies_the_pulse_of_a_node_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     verified: list[str] = []
-    verify = reports.own_signature.verify
+    verify = own_signature.verify
 
     def noted(message: bytes, armoured: str, namespace: str, line: str) -> None:
         verified.append(namespace)
@@ -148,7 +149,7 @@ def test_each_look_verifies_the_pulse_of_a_node_once(tmp_path: Path, monkeypatch
             return nodes()
 
         monkeypatch.setattr(one.operator.held, "nodes", looked)
-        monkeypatch.setattr(reports.own_signature, "verify", noted)
+        monkeypatch.setattr(own_signature, "verify", noted)
         one.then(lambda: one.says(one.state("settling")), lambda: one.says(one.state("converged")))
         one.operator.does("deploy", "web")
         monkeypatch.undo()

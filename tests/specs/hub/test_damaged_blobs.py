@@ -214,7 +214,20 @@ def test_a_commit_that_meets_damage_is_followed_by_a_sweep() -> None:
     lose(store, digest)
     with pytest.raises(Corrupt):
         hub.commit(candidate)
-    assert hub.suspects_damage() and hub.damaged() == [digest]
+    assert hub.suspects_damage() and findings(hub) == [("blob_missing", "service.web")]
+    assert hub.damaged() == [digest]
+
+
+def test_the_status_of_a_ledger_directory_names_its_damage() -> None:
+    """No boot has checked it, so the contents are read for the status, once."""
+    store = Watched()
+    applied = applied_by(grown_mailbox(2, store))
+    lose(store, applied.table.entries["service.web"].digest)
+    hub = RevisionReader(store, VirtualClock(0.0), reading.load(store))
+    store.read.clear()
+    for _ in range(2):
+        assert [(found.code, found.address) for found in hub.status().findings] == [("blob_missing", "service.web")]
+        assert store.read == list(needed(applied))
 
 
 def test_a_content_that_the_applied_revision_does_not_need_may_be_missing() -> None:

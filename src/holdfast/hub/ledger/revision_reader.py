@@ -61,6 +61,8 @@ class RevisionReader:
         return reading.observations(self._store)
 
     def status(self) -> HubStatus:
+        if self._unchecked:
+            self.damaged()  # else damage that no read has met would be left out
         applied, head, behind = self._heads()
         serving = head_of(applied)
         findings = [*self._findings, *self._met(applied)]
