@@ -12,7 +12,8 @@ import pytest
 
 from holdfast.adapters.process import kept
 from holdfast.adapters.process.kept import Kept
-from holdfast.adapters.process.process import Process, known, with_argument
+from holdfast.adapters.process.process import Process, age_s, arguments, known, with_argument
+from holdfast.adapters.runtime.podman import service as podman_service
 from holdfast.adapters.runtime.podman.service import Service
 
 SLEEPS = ("sleep", "60")
@@ -38,6 +39,8 @@ def begun(on: Kept, command: tuple[str, ...] = SLEEPS, **more: str) -> Process:
     on.start(command, {**os.environ, **more})
     process = on.child()
     assert process is not None
+    while not any(arguments(process.pid)):  # its program has not begun yet
+        time.sleep(0.001)
     return process
 
 
@@ -112,6 +115,10 @@ def test_no_handle_stays_open(first: Kept) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_its_age_is_the_time_since_its_start(first: Kept) -> None:
+    assert 0.0 <= age_s(begun(first)) < 60.0 < age_s(Process(1, 0))
+
+
 def test_what_is_forgotten_leaves_no_file(first: Kept, tmp_path: Path) -> None:
     asyncio.run(kept.end(begun(first), 30.0))
     first.forget()
@@ -161,12 +168,17 @@ def test_a_service_whose_agent_was_killed_before_it_wrote_the_file_is_used_and_e
     asyncio.run(story())
 
 
-def test_a_service_that_lost_its_socket_is_replaced_and_does_not_stay(tmp_path: Path) -> None:
+def test_a_service_that_lost_its_socket_is_replaced_and_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story() -> None:
         first = service(tmp_path)
         assert await first.revive()
         (before,) = running(tmp_path)
         (tmp_path / "podman.sock").unlink()
+        assert not await service(tmp_path).revive(), "it may be starting still"
+        assert running(tmp_path) == [before]
+        monkeypatch.setattr(podman_service, "START_S_MAX", 0.0)
         assert await service(tmp_path).revive()
         (now,) = running(tmp_path)
         assert now != before

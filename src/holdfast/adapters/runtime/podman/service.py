@@ -10,9 +10,11 @@ from contextlib import suppress
 
 from holdfast.adapters.process import kept
 from holdfast.adapters.process.kept import Kept
+from holdfast.adapters.process.process import age_s
 
 READY_S = 5.0
 LOOK_S = 0.02
+START_S_MAX = 30.0  # of a busy machine
 END_S = 5.0
 
 
@@ -42,8 +44,11 @@ class Service:
         async with self._turn:
             if await self._answers() or (self._kept.found() and await self._ready()):
                 return True
-            for deaf in self._kept.found():  # its socket is gone, or it hangs: two must not run
-                await kept.end(deaf, END_S)
+            for deaf in self._kept.found():
+                if age_s(deaf) < START_S_MAX:
+                    self.last_words = "it has not answered yet"
+                    return False
+                await kept.end(deaf, END_S)  # its socket is gone, or it hangs: two must not run
             try:
                 self._start()
             except OSError as trouble:
