@@ -100,3 +100,15 @@ def test_a_wait_with_a_limit_loses_no_cancellation() -> None:
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "asyncio.wait_for"
     ]
     assert found == []
+
+
+def test_no_cancellation_is_suppressed() -> None:
+    """A task that waits for another one, which it has cancelled, cannot tell whether it is cancelled itself: it waits
+    with `asyncio.wait`."""
+    found = [
+        f"{path.relative_to(SRC)}:{node.lineno}"
+        for path in sorted(SRC.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "suppress" and "CancelledError" in ast.unparse(node)
+    ]
+    assert found == []

@@ -10,12 +10,15 @@ import pytest
 
 from holdfast.adapters.hub_link.http import exchange
 from holdfast.adapters.hub_link.http.hub import HttpHub
+from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.errors import Corrupt, Unreachable
 from holdfast.hub.http.handlers.revisions import Revisions
 from holdfast.hub.http.handlers.status import Status
 from holdfast.model import canonical
+from holdfast.model.applied import table_of
 from holdfast.model.checkin import NodesAnswer
 from holdfast.model.revision import Head
+from holdfast.ports.ledger_store import Transaction
 from holdfast.wire import codec, faults, messages
 from tests.contracts.test_http_hub import PARTS, TRUE, answer, calling, refusing, scripted
 from tests.fleets import exchange as handed
@@ -269,11 +272,17 @@ def test_an_older_command_reads_the_answer_of_this_hub() -> None:
 
 
 def test_the_answer_changes_with_the_suspicion() -> None:
-    hub = grown_mailbox(2)
+    store = MemoryStore()
+    hub = grown_mailbox(2, store)
     handler = Revisions(hub, PARTS.fleet.views)
     assert codec.read(handler.applied(handed.asked()), messages.AppliedAnswer).suspect is False
-    hub.blob("0" * 64)
+    digest = table_of(hub.applied()).entries["service.web"].digest
+    content = store.blob(digest)
+    assert content is not None
+    store.commit(Transaction(expect={}, put={}, drop_blobs=(digest,)))
+    hub.blob(digest)
     assert codec.read(handler.applied(handed.asked()), messages.AppliedAnswer).suspect is True
+    store.commit(Transaction(expect={}, put={}, blobs={digest: content}))
     sweep = Status(hub, PARTS.fleet.views, PARTS.fleet.watched).damaged(handed.asked())
     assert codec.read(sweep, messages.DamagedAnswer).digests == ()
     assert codec.read(handler.applied(handed.asked()), messages.AppliedAnswer).suspect is False

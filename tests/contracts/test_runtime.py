@@ -21,6 +21,7 @@ from holdfast.adapters.process.process import Process, arguments, known, send, w
 from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
 from holdfast.adapters.runtime.podman import creation, pulling, sealed_env
 from holdfast.adapters.runtime.podman.frame import Frames, log_line
+from holdfast.adapters.runtime.podman.happening import Happening
 from holdfast.adapters.runtime.podman.libpod import Answer, Libpod, Refused
 from holdfast.adapters.runtime.podman.listing import Listing
 from holdfast.adapters.runtime.podman.runtime import Podman
@@ -944,6 +945,37 @@ def test_a_service_of_somebody_else_is_neither_started_nor_ended(real: PodmanSce
             assert known(service_pid(tmp_path)) is not None
 
     real.do(story())
+
+
+class SlowToClose:
+    """A podman whose stream of events takes a moment to close."""
+
+    def __init__(self) -> None:
+        self.is_open = asyncio.Event()
+
+    @asynccontextmanager
+    async def open(self, *_: object, **__: object) -> AsyncIterator[None]:
+        self.is_open.set()
+        try:
+            await asyncio.sleep(60)
+            yield
+        finally:
+            await asyncio.sleep(60)
+
+
+def test_the_time_limit_of_a_close_holds_while_the_stream_of_events_ends() -> None:
+    """Awaiting the listener itself, and suppressing that it was cancelled, would hide the end of the time."""
+
+    async def story() -> None:
+        podman = SlowToClose()
+        happening = Happening(podman)  # type: ignore[arg-type]
+        assert not await happening.changed(0.0)
+        await podman.is_open.wait()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await happening.close()
+
+    asyncio.run(story())
 
 
 def test_a_machine_without_podman_says_so(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.keeper import Say
@@ -48,16 +49,29 @@ async def live(agent: Agent, closing: tuple[Close, ...], notify: Notify, watchdo
         say("stopped", {})
 
 
+def run(runner: asyncio.Runner, living: Coroutine[Any, Any, bool]) -> bool:
+    """True if nothing was under way and no task is left. After an error, too, tasks are cancelled until they end: the
+    error of a process that does not end is not seen."""
+    try:
+        quiet = runner.run(living)
+    except BaseException:
+        runner.run(cancel_rest())
+        raise
+    return quiet and runner.run(cancel_rest())
+
+
 async def cancel_rest() -> bool:
     """Every other task of this loop; True if all have ended. A task may lose a cancellation that comes with the event
-    it waits for: it is cancelled again, because the end of the process would wait for it for ever."""
+    it waits for, or start another task at its end: they are cancelled again, because the end of the process would wait
+    for them for ever."""
     for _ in range(CANCELS_MAX):
         left = asyncio.all_tasks() - {asyncio.current_task()}
+        if not left:
+            return True
         for task in left:
             task.cancel()
-        if not left or not (await asyncio.wait(left, timeout=AGAIN_S))[1]:
-            return True
-    return False
+        await asyncio.wait(left, timeout=AGAIN_S)
+    return not asyncio.all_tasks() - {asyncio.current_task()}
 
 
 async def _bark(notify: Notify, every_s: float) -> None:

@@ -59,7 +59,7 @@ class Storage(Protocol):
         ...
 
     def remove_empty(self, name: str) -> None:
-        """Only a directory without any entry; a non-empty one is Failed. Needs no order: nothing is lost."""
+        """Only a directory without any entry; a non-empty one is a Conflict. Needs no order: nothing is lost."""
         ...
 
     def checkpoint(self, service: str, id: str, at_s: float) -> Checkpoint:

@@ -141,10 +141,9 @@ class SystemAgent:
             watchdog_s = int(watchdog_us) / 1e6 if watchdog_us.isdigit() else None
             closing = (ports.link.close, ports.runtime.close)
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                quiet = runner.run(daemon.live(agent, closing, notify, watchdog_s, _say))
                 # A thread that is still deleting, or a task that does not end, would keep the process: the next start
                 # goes on with it.
-                if not quiet or not runner.run(daemon.cancel_rest()):
+                if not daemon.run(runner, daemon.live(agent, closing, notify, watchdog_s, _say)):
                     os._exit(0)
             ports.audit.close()
             ports.journal.close()

@@ -171,3 +171,25 @@ def test_a_finding_goes_when_nobody_wants_the_door_any_more() -> None:
         living.cancel()
 
     scene(main)
+
+
+def test_a_cancellation_while_a_listener_closes_is_not_lost() -> None:
+    async def main(street: Street) -> None:
+        closing = asyncio.Event()
+
+        async def slow(host: str, port: int, opened: Opened) -> None:
+            try:
+                await asyncio.sleep(1e9)
+            finally:
+                closing.set()
+                await asyncio.sleep(5.0)  # for callers that are still there
+
+        door = ListenerSwitch(slow, None, "", street.findings, lambda event, fields: None)
+        living = asyncio.ensure_future(door.run())
+        await follow(door, DIAL)
+        door.follow(POLL)
+        await closing.wait()
+        living.cancel()
+        assert not (await asyncio.wait([living], timeout=60.0))[1] and living.cancelled()
+
+    scene(main)

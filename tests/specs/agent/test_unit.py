@@ -2,6 +2,7 @@
 
 import asyncio
 import configparser
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from holdfast.agent import daemon
 from holdfast.agent.agent import Agent
+from holdfast.errors import Failed
 from tests.fleets.agents import Lone, PaperHub
 from tests.fleets.virtual import VirtualLoop
 from tests.scenarios.test_agent_orders import CANDIDATES
@@ -91,3 +93,45 @@ def test_a_task_that_loses_a_cancellation_does_not_keep_the_process(losses: int,
 
     asyncio.run(main())
     assert len(lost) == losses
+
+
+def test_a_task_that_begins_while_others_are_cancelled_does_not_keep_the_process() -> None:
+    late: list[asyncio.Task[None]] = []
+
+    async def leaves_another() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            late.append(asyncio.ensure_future(asyncio.sleep(3600)))
+
+    async def main() -> bool:
+        left = asyncio.ensure_future(leaves_another())
+        await asyncio.sleep(0)
+        return await daemon.cancel_rest() and left.done() and late[0].done()
+
+    assert asyncio.run(main())
+
+
+def test_an_agent_that_ends_by_an_error_is_not_kept_by_a_task_that_loses_a_cancellation() -> None:
+    began_s = time.monotonic()
+    lost: list[int] = []
+
+    async def stubborn() -> None:
+        while True:
+            try:
+                await asyncio.sleep(20)
+                return
+            except asyncio.CancelledError:
+                if lost:
+                    raise
+                lost.append(1)
+
+    async def living() -> bool:
+        kept = asyncio.ensure_future(stubborn())
+        await asyncio.sleep(0)
+        assert not kept.done()
+        raise Failed("the journal is full", remedy="free space")
+
+    with pytest.raises(Failed), asyncio.Runner() as runner:
+        daemon.run(runner, living())
+    assert lost and time.monotonic() - began_s < 15

@@ -13,10 +13,12 @@ from holdfast.errors import Corrupt
 from holdfast.hub.ledger import reading
 from holdfast.hub.ledger.revision_reader import RevisionReader
 from holdfast.hub.ledger.revisions import Revisions
+from holdfast.hub.nodes.link_cache import LinkCache
 from holdfast.model.applied import Applied, needed
+from holdfast.model.revision import NO_HEAD
 from holdfast.planning.manifests import compile_manifests
 from holdfast.ports.ledger_store import LedgerStore, Transaction
-from tests.fleets.build import commit, grown_mailbox, mailbox, small_fleet
+from tests.fleets.build import commit, grown_mailbox, mailbox, next_candidate, small_fleet
 
 
 class Watched(MemoryStore):
@@ -174,3 +176,62 @@ def test_a_ledger_that_no_boot_has_checked_is_suspected() -> None:
     grown_mailbox(2, store)
     hub = RevisionReader(store, VirtualClock(0.0), reading.load(store))
     assert hub.suspects_damage() and hub.damaged() == [] and not hub.suspects_damage()
+
+
+def test_a_manifest_that_a_check_in_cannot_read_is_suspected_and_in_the_status_until_it_is_stored_again() -> None:
+    store = Watched()
+    hub = grown_mailbox(2, store)
+    applied = applied_by(hub)
+    digest = applied.header.manifests["w1"]
+    content = lose(store, digest)
+    with pytest.raises(Corrupt):
+        LinkCache(hub).offer("w1", NO_HEAD, applied)
+    assert hub.suspects_damage() and findings(hub) == [("manifest_missing", "node.w1")]
+    assert hub.status().quarantined == ("node.w1",)
+    assert hub.damaged() == [digest] and findings(hub) == [("manifest_missing", "node.w1")]
+    assert hub.mend({digest: content}) == 1
+    assert not hub.suspects_damage() and findings(hub) == []
+    assert LinkCache(hub).offer("w1", NO_HEAD, applied).manifest == content
+
+
+def test_damage_of_a_revision_that_this_hub_committed_itself_is_met_in_the_same_way(ledger: Path) -> None:
+    store = SqliteStore.open(str(ledger), create=False)
+    hub = mailbox(store)
+    commit(hub, small_fleet({"web": 3}))
+    applied = applied_by(hub)
+    flip_one_bit(ledger, applied.table.entries["service.web"].digest)
+    with pytest.raises(Corrupt):
+        applied.service("web")
+    assert hub.suspects_damage() and findings(hub) == [("blob_damaged", "service.web")]
+    store.close()
+
+
+def test_a_commit_that_meets_damage_is_followed_by_a_sweep() -> None:
+    store = Watched()
+    hub = grown_mailbox(2, store)
+    candidate = next_candidate(small_fleet({"web": 3}), hub.applied())
+    digest = applied_by(hub).table.entries["service.web"].digest
+    lose(store, digest)
+    with pytest.raises(Corrupt):
+        hub.commit(candidate)
+    assert hub.suspects_damage() and findings(hub) == [("blob_missing", "service.web")]
+    assert hub.damaged() == [digest]
+
+
+def test_the_status_of_a_ledger_directory_names_its_damage() -> None:
+    """No boot has checked it, so the contents are read for the status, once."""
+    store = Watched()
+    applied = applied_by(grown_mailbox(2, store))
+    lose(store, applied.table.entries["service.web"].digest)
+    hub = RevisionReader(store, VirtualClock(0.0), reading.load(store))
+    store.read.clear()
+    for _ in range(2):
+        assert [(found.code, found.address) for found in hub.status().findings] == [("blob_missing", "service.web")]
+        assert store.read == list(needed(applied))
+
+
+def test_a_content_that_the_applied_revision_does_not_need_may_be_missing() -> None:
+    """Else a reader who asks for any digest would have the next apply read every content."""
+    store = Watched()
+    hub = grown_mailbox(2, store)
+    assert hub.blob("f" * 64) is None and not hub.suspects_damage()

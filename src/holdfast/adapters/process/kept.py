@@ -1,6 +1,7 @@
 """A process that outlives the agent: started apart from it, and found again by a file with its pid and start time.
 
-Agents of earlier releases read and wrote the same file. Never signals a process that only has the same pid.
+Agents of earlier releases read and wrote the same file. An agent that is killed may not have written it: then the
+process is found by its command line. Never signals a process that only has the same pid.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from holdfast.adapters.process.process import Process, known, send
+from holdfast.adapters.process.process import Process, arguments, known, send, with_argument
 
 KILL_S = 10.0
 WORDS_MAX = 300
@@ -19,10 +20,13 @@ OURS = ("NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG
 
 
 class Kept:
-    """`path`: what the process is started for (its socket or configuration); its files are beside it."""
+    """`path`: what the process is started for (its socket or configuration); its files are beside it. `words`: the
+    part of its command line by which it is recognised; the last one contains the path."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, program: str, *words: str) -> None:
         self.log = f"{path}.log"
+        self._program = os.path.basename(program)
+        self._words = words
         self._note = f"{path}.pid"
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -45,8 +49,25 @@ class Kept:
         self._child = None
         return None
 
-    def noted(self) -> Process | None:
-        return noted(self._note)
+    def found(self) -> list[Process]:
+        """All that run, also those of an earlier agent. More than one only if another program interfered, or if an
+        agent was killed before it wrote the file."""
+        if (child := self.child()) is not None:
+            return [child]
+        found = noted(self._note)
+        if found is not None and set(self._words) <= set(arguments(found.pid)):
+            return [found]
+        return [one for one in with_argument(self._words[-1]) if self._is_ours(one)]
+
+    def _is_ours(self, process: Process) -> bool:
+        """Nodes on one machine may see different files under one path: the mount namespace must be ours."""
+        said = arguments(process.pid)
+        named = bool(said) and os.path.basename(said[0]) == self._program and set(self._words) <= set(said)
+        try:
+            here = os.stat(f"/proc/{process.pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
+        except OSError:
+            return False
+        return named and here and known(process.pid) == process
 
     def last_words(self) -> str:
         with suppress(OSError), open(self.log, encoding="utf-8", errors="replace") as log:

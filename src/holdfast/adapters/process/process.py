@@ -5,6 +5,7 @@ A pid alone may be reused; with the start time it is unique, so that a signal re
 
 import os
 import signal
+import time
 from contextlib import suppress
 
 from msgspec import Struct
@@ -51,6 +52,10 @@ def started_s(process: Process) -> float:
         if line.startswith(b"btime "):
             return int(line.split()[1]) + process.started / os.sysconf("SC_CLK_TCK")
     return 0.0
+
+
+def age_s(process: Process) -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - process.started / os.sysconf("SC_CLK_TCK")
 
 
 def arguments(pid: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Protocol
 
 from holdfast.agent.findings import Findings
@@ -84,8 +83,7 @@ class ListenerSwitch:
             finally:
                 if serving is not None:
                     serving.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await serving
+                    await asyncio.wait([serving])  # awaiting the task itself could hide that this one is cancelled
 
     async def _keep_open(self, host: str, port: int) -> None:
         while True:

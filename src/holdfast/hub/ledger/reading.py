@@ -1,6 +1,6 @@
 """Reading a ledger: head, the applied revision, records, links. Takes no lock and writes nothing (I-09, O-34)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -24,13 +24,14 @@ RECORDS_MAX = 1_000
 
 
 class Contents(Mapping[str, bytes]):
-    """Blobs by digest, fetched when asked for."""
+    """Blobs by digest, fetched when asked for; `blob` does it, instead of the store itself."""
 
-    def __init__(self, store: Reading) -> None:
+    def __init__(self, store: Reading, blob: Callable[[str], bytes | None] | None = None) -> None:
         self._store = store
+        self._blob = blob or store.blob
 
     def __getitem__(self, digest: str) -> bytes:
-        found = self._store.blob(digest)
+        found = self._blob(digest)
         if found is None:
             raise KeyError(digest)
         return found
@@ -88,11 +89,11 @@ def load(store: LedgerReader) -> Loaded:
     return Loaded(Applied(head, header, table, trust, Contents(store)), record.modified)
 
 
-def rebound(loaded: Loaded, store: Reading) -> Loaded:
-    """The same head, with contents fetched from this store."""
+def rebound(loaded: Loaded, contents: Contents) -> Loaded:
+    """The same head, with these contents."""
     if loaded.applied is None:
         return loaded
-    return replace(loaded, applied=replace(loaded.applied, contents=Contents(store)))
+    return replace(loaded, applied=replace(loaded.applied, contents=contents))
 
 
 def records(store: Reading, newest: int, limit: int) -> list[RevisionRecord]:

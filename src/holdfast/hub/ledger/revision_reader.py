@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast import __version__
 from holdfast.hub.ledger import reading
-from holdfast.ledger.boot_findings import LOST_CODES, Finding, finding, quarantined
+from holdfast.ledger.boot_findings import LOST_CODES, Finding, content_findings, finding, quarantined
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, head_of, needed
 from holdfast.model.hub_status import HubStatus, StatusFinding
@@ -25,11 +25,13 @@ class RevisionReader:
         """`findings` of the boot, which has read every content; None: the contents were not checked."""
         self._store = store
         self._clock = clock
-        self._loaded = reading.rebound(loaded, store)  # the boot may have read with another handle
+        self._contents = reading.Contents(store, self.blob)
+        self._loaded = reading.rebound(loaded, self._contents)  # the boot may have read with another handle
         self._findings = tuple(findings or ())
         self._since_s = clock.monotonic_s()
         self._coming: Head | None = None  # being written by this very object
-        self._suspect = findings is None  # or a content could not be read as its digest says; ends with a sweep
+        self._unchecked = findings is None  # ends with a sweep
+        self._lost: dict[str, str | None] = {}  # contents that a read met damaged → digest of what is there
 
     def applied(self) -> Applied | None:
         return self._loaded.applied
@@ -44,17 +46,26 @@ class RevisionReader:
 
     def blob(self, digest: str) -> bytes | None:
         found = self._store.blob(digest)
-        if found is None or canonical.digest(found) != digest:
-            self._suspect = True
+        stored = None if found is None else canonical.digest(found)
+        if stored != digest:
+            self._note_lost({digest: stored})
         return found
+
+    def _note_lost(self, stored: Mapping[str, str | None]) -> None:
+        """A client may ask for any digest, so only those that the applied revision needs count."""
+        applied = self._loaded.applied
+        wanted = set(needed(applied)) if applied else set()
+        self._lost = {**self._lost, **{digest: found for digest, found in stored.items() if digest in wanted}}
 
     def observations(self) -> Mapping[str, NodeObservation]:
         return reading.observations(self._store)
 
     def status(self) -> HubStatus:
+        if self._unchecked:
+            self.damaged()  # else damage that no read has met would be left out
         applied, head, behind = self._heads()
         serving = head_of(applied)
-        findings = list(self._findings)
+        findings = [*self._findings, *self._met(applied)]
         if behind:
             findings.append(revision_behind(serving, head))
         held = quarantined(findings)
@@ -74,18 +85,29 @@ class RevisionReader:
             if loaded is self._loaded:
                 return loaded.applied, head, head not in (head_of(loaded.applied), coming)
 
+    def _met(self, applied: Applied | None) -> list[Finding]:
+        """Damage that a read has met, as a boot would report it, unless it was known at boot."""
+        lost, known = self._lost, {(found.code, found.address) for found in self._findings}
+        if applied is None or not lost:
+            return []
+        stored = {digest: digest for digest in needed(applied)} | lost
+        found = content_findings(applied.table, applied.header.manifests, stored.items())
+        return [one for one in found if one.code in LOST_CODES and (one.code, one.address) not in known]
+
     def suspects_damage(self) -> bool:
-        return self._suspect or any(found.code in LOST_CODES for found in self._findings)
+        return self._unchecked or bool(self._lost) or any(found.code in LOST_CODES for found in self._findings)
 
     def damaged(self) -> list[str]:
         applied = self._loaded.applied
-        self._suspect = False  # before the sweep: a read beside it may find more
-        found = self._damaged(needed(applied)) if applied else []
-        self._suspect = self._suspect or bool(found)
-        return found
+        self._unchecked, self._lost = False, {}  # before the sweep: a read beside it may find more
+        found = self._stored_wrong(needed(applied)) if applied else {}
+        self._note_lost(found)
+        return list(found)
 
-    def _damaged(self, digests: Sequence[str]) -> list[str]:
-        return [digest for digest, stored in reading.stored_digests(self._store, digests) if stored != digest]
+    def _stored_wrong(self, digests: Sequence[str]) -> dict[str, str | None]:
+        """Those that are missing or damaged, with the digest of what is there."""
+        stored = reading.stored_digests(self._store, digests)
+        return {digest: found for digest, found in stored if found != digest}
 
 
 def revision_behind(serving: Head, head: Head) -> Finding:

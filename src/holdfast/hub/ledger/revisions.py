@@ -38,7 +38,7 @@ class Revisions(RevisionReader):
         """Preview, write, swap what is served, raise the high-water mark. Acknowledged only when durable."""
         ready = self._preview(candidate)
         before, base = self._loaded.applied, self._loaded.head_version
-        applied = Applied(ready.head, ready.header, ready.table, ready.trust, reading.Contents(self._store))
+        applied = Applied(ready.head, ready.header, ready.table, ready.trust, self._contents)
         self._coming = ready.head
         try:
             version = commit_write.write(self._writable, base, ready, candidate.signatures, self._clock, self._random)
@@ -58,6 +58,13 @@ class Revisions(RevisionReader):
             self._findings += (finding("high_water_behind", trouble.message),)
 
     def _preview(self, candidate: Candidate) -> Preview:
+        try:
+            return self._checked(candidate)
+        except Corrupt as trouble:
+            self._unchecked = self._unchecked or trouble.code in CONTENT_CODES  # perhaps of a stored content
+            raise
+
+    def _checked(self, candidate: Candidate) -> Preview:
         """All checks in one reading: they see the same state then, and cost a third."""
         with self._store.reading() as view:
             self._refuse_when_behind(view)
@@ -79,7 +86,7 @@ class Revisions(RevisionReader):
         asked = sorted(blobs.keys() & set(needed(applied))) if applied and blobs else []
         if applied is None or not asked:
             return 0
-        good = {digest: blobs[digest] for digest in self._damaged(asked)}
+        good = {digest: blobs[digest] for digest in self._stored_wrong(asked)}
         for digest, content in good.items():
             if canonical.digest(content) != digest:
                 raise Corrupt(
@@ -87,10 +94,11 @@ class Revisions(RevisionReader):
                 )
         if good:
             self._writable.commit(Transaction(expect={}, put={}, blobs=good))  # over what rotted there
+        self._lost = {digest: stored for digest, stored in self._lost.items() if digest not in asked}
         table, manifests = applied.table, applied.header.manifests
         stays = [f for f in self._findings if lost_digest(f, table, manifests) not in asked]
         self._findings = tuple(
-            f for f in stays if f.code != SECRET_LOST or self._damaged(table.entries[f.address].needs)
+            f for f in stays if f.code != SECRET_LOST or self._stored_wrong(table.entries[f.address].needs)
         )
         return len(good)
 

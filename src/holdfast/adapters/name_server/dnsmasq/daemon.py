@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from holdfast.adapters.process import kept
 from holdfast.adapters.process.kept import Kept
-from holdfast.adapters.process.process import Process, arguments, known, send, with_argument
+from holdfast.adapters.process.process import Process, arguments, send
 
 END_S = 2.0
 LOG_BYTES_MAX = 256 << 10
@@ -24,17 +24,8 @@ class Daemon:
     def __init__(self, program: str, configuration: str) -> None:
         self._program = program
         self._argument = f"--conf-file={configuration}"
-        self._kept = Kept(configuration)
-        self.last_words, self.forget = self._kept.last_words, self._kept.forget
-
-    def found(self) -> list[Process]:
-        """All our running processes. More than one only if another program interfered."""
-        if (child := self._kept.child()) is not None:
-            return [child]
-        noted = self._kept.noted()
-        if noted is not None and self._is_ours(noted):
-            return [noted]
-        return [one for one in with_argument(self._argument) if self._is_ours(one)]
+        self._kept = Kept(configuration, program, self._argument)
+        self.found, self.last_words, self.forget = self._kept.found, self._kept.last_words, self._kept.forget
 
     def start(self, name: str) -> None:
         """`name` is the TXT record that returns its mark. If it ends at once, `last_words` says why. Raises OSError if
@@ -62,13 +53,3 @@ class Daemon:
         with suppress(OSError):
             if os.stat(self._kept.log).st_size > LOG_BYTES_MAX:
                 os.truncate(self._kept.log, 0)
-
-    def _is_ours(self, process: Process) -> bool:
-        """Nodes on one machine may see different files under one path: the mount namespace must be ours."""
-        words = arguments(process.pid)
-        named = os.path.basename(words[0]) == os.path.basename(self._program) if words else False
-        try:
-            here = os.stat(f"/proc/{process.pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
-        except OSError:
-            return False
-        return named and self._argument in words and here and known(process.pid) == process

@@ -47,6 +47,5 @@ class Happening:
     async def close(self) -> None:
         if self._listener is not None:
             self._listener.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._listener
+            await asyncio.wait([self._listener])  # awaiting the task itself could hide that this one is cancelled
             self._listener = None
