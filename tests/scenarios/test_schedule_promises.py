@@ -86,7 +86,7 @@ def test_what_waits_in_a_queue_does_not_begin_in_a_stopped_service() -> None:
         assert state(one).queued == 1
         hold(one, True)
         await asyncio.sleep(60)
-        assert len(Runs(one).started) == 1 and not state(one).running_s
+        assert len(Runs(one).started) == 1 and not state(one).running_s and state(one).queued == 1
         await asyncio.sleep(300)
         assert state(one).queued == 0
         hold(one, False)
