@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.adapters.runtime.memory import Behaviour, Image
 from holdfast.agent.schedules.attempts import LINE_CHARS, LINES
-from holdfast.errors import TryLater
+from holdfast.errors import TryLater, Unreachable
 from holdfast.model.fleet import Node
 from holdfast.model.schedule import Schedule
 from tests.fleets.build import small_fleet
@@ -272,3 +272,49 @@ def test_a_cron_expression_for_a_leap_day_waits_for_it() -> None:
         assert state(one).next_s == 1_709_164_800.0  # 2024-02-29
 
     play({"web": replace(service(), schedule=(Schedule("leap", "main", "0 0 29 2 *", JOB),))}, story)
+
+
+def test_a_clock_that_jumps_to_a_minute_of_tomorrow_is_noticed_soon() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        await asyncio.sleep(20)
+        one.machine.link.down = Unreachable("cut", remedy="", code="unreachable")  # a hub would tell the time
+        one.machine.clock.skew_s += state(one).next_s + 5 - one.machine.clock.now_s()
+        await asyncio.sleep(20)
+        assert len(Runs(one).started) == 1 and state(one).missed == 0
+
+    play(with_job(job("0 12 * * *")), story)
+
+
+def test_a_clock_that_is_set_back_does_not_delay_the_next_attempt_for_hours() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one, exit_code=1)
+        await one.settled()
+        one.machine.link.down = Unreachable("cut", remedy="", code="unreachable")
+        await asyncio.sleep(at_five(one) + 21)
+        assert state(one).attempt == 2
+        await one.kill()
+        one.machine.clock.skew_s -= 7200
+        one.start()
+        await asyncio.sleep(100)
+        assert [name[-2:] for name in Runs(one).started] == ["-1", "-2"]
+
+    play(with_job(job(retries=1)), story)
+
+
+def test_a_container_that_was_created_and_not_noted_is_created_again() -> None:
+    """It may be of the version before, and its secrets may be gone."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        await asyncio.sleep(at_five(one) - 1)
+        one.machine.runtime.cut("create", "_run-", "after")
+        await asyncio.sleep(2)
+        (before,) = Runs(one).containers()
+        await asyncio.sleep(5)
+        (after,) = Runs(one).containers()
+        assert after.id != before.id and after.running and len(Runs(one).started) == 1
+
+    play(with_job(), story)
