@@ -10,6 +10,7 @@ from holdfast.agent.schedules.attempts import LINE_CHARS, LINES
 from holdfast.errors import TryLater, Unreachable
 from holdfast.model.fleet import Node
 from holdfast.model.schedule import Schedule
+from holdfast.wiring import schedules as wiring
 from tests.fleets.build import small_fleet
 from tests.fleets.deploying import Scene, component, play, service
 from tests.scenarios.test_moving import Scene as MovingScene
@@ -318,3 +319,22 @@ def test_a_container_that_was_created_and_not_noted_is_created_again() -> None:
         assert after.id != before.id and after.running and len(Runs(one).started) == 1
 
     play(with_job(), story)
+
+
+def test_a_run_that_ended_with_its_machine_is_lost_and_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code of a container that a boot has ended proves nothing."""
+
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=100.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        await one.kill()
+        one.machine.runtime.power_cut()
+        monkeypatch.setattr(wiring, "boot_id", lambda: "another boot")
+        one.start()
+        await asyncio.sleep(60)
+        last = state(one).last
+        assert last is not None and (last.outcome, last.exit_code) == ("lost", None)
+        assert len(Runs(one).started) == 1 and "its end is not known" in one.findings()["schedule_failed"]
+
+    play(with_job(job(retries=2)), story)
