@@ -107,19 +107,40 @@ def ended(book: Book, result: RunResult | None) -> Book:
     return replace(book, last=result, missed=counts[0], missed_s=counts[1], skipped=counts[2])
 
 
+def is_late(run: Run, now_s: float) -> bool:
+    return now_s - run.begun_s > LATE_S
+
+
 def is_too_late(run: Run, now_s: float) -> bool:
     """For a run that an agent finds at its start."""
-    return run.stage == "creating" and now_s - run.begun_s > LATE_S
+    return run.stage == "creating" and is_late(run, now_s)
 
 
 def too_late(book: Book, now_s: float) -> Book:
-    """A first attempt is missed; after a failed one the run has failed."""
+    """A first attempt is missed; after a failed one, or by order, the run has failed."""
     run = book.run
     assert run is not None
-    if run.attempt == 1:
+    if run.attempt == 1 and not run.order:
         return ended(_missed(book, [run.due_s]), None)
-    message = "it failed, and no agent ran when the next attempt was due"
-    return ended(book, RunResult(run.due_s, now_s, 0.0, "failed", None, run.attempt - 1, message, order=run.order))
+    return not_begun(book, "no agent ran in time", now_s)
+
+
+def not_begun(book: Book, why: str, now_s: float) -> Book:
+    """This attempt does not begin. A first one leaves nothing behind; after a failed one the run has failed. A run by
+    order has a result in any case: its command waits for it."""
+    run = book.run
+    assert run is not None
+    if run.attempt == 1 and not run.order:
+        return ended(book, None)
+    before = "did not begin" if run.attempt == 1 else f"failed, and attempt {run.attempt} did not begin"
+    result = RunResult(run.due_s, now_s, 0.0, "failed", None, run.attempt - 1, f"{before}: {why}", order=run.order)
+    return ended(book, result)
+
+
+def unstarted(book: Book) -> Book:
+    """Its container was never started: another one is created."""
+    assert book.run is not None
+    return replace(book, run=replace(book.run, stage="creating", boot=""))
 
 
 def _missed(book: Book, minutes: Sequence[float]) -> Book:

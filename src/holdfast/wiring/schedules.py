@@ -14,7 +14,11 @@ from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 def keeper(ports: Ports, common: Common, services: ServiceSide) -> Schedules:
     changed, notes = Wake(), Notes(common.findings)
-    declared = Declarations(ports.acceptance.blob, services.records)
+
+    def is_up(service: str) -> bool:
+        return any(one.running for one in services.containers.of(service))
+
+    declared = Declarations(ports.acceptance.blob, services.records, is_up)
     books = Books(ports.journal, notes, changed)
     runs = Runs(
         books=books,

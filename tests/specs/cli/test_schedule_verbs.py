@@ -1,11 +1,14 @@
 """`holdfast schedule list` and `schedule logs`: what a node signed about its schedules, and nothing else."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.cli.schedules import schedule_run
+from holdfast.cli.schedules.schedule_view import ScheduleView
 from holdfast.model.fleet import Fleet
 from holdfast.model.schedule import RunResult, Schedule, ScheduleState, ScheduleStates
 from tests.fleets.build import small_fleet
@@ -85,3 +88,40 @@ def test_a_wrong_name_gets_the_nearest_one(tmp_path: Path) -> None:
             assert remedy in one.operator.complaint["remedy"], one.operator.complaint
 
     scene(tmp_path, story, fleet())
+
+
+def test_an_old_report_is_shown_as_such(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        reports(one, ran(one))
+        one.clock.passed_s += 3600
+        (row,) = one.operator.shows("schedule", "list")["schedules"]
+        assert row["last"]["exit_code"] == 3 and row["verified"] is False
+        assert "unverified: the report of w1 is old" in one.operator.does("schedule", "list")
+
+    scene(tmp_path, story, fleet())
+
+
+def test_numbers_that_no_clock_has_break_no_list(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        last = RunResult(-1e300, 1e300, 1e300, "failed", 10**12, 10**9, "\x1b[2Jcleared", ("",))
+        reports(one, ran(one, next_s=1e300, running_s=1e300, idle="\x1b[2Jidle", last=last))
+        shown = one.operator.does("schedule", "list")
+        assert "\x1b" not in shown and "\\x1b[2Jidle" in shown
+        one.operator.does("schedule", "logs", "web", "nightly")
+        (row,) = one.operator.shows("schedule", "list")["schedules"]
+        assert row["next"] == "9999-12-31T23:59:59Z"
+
+    scene(tmp_path, story, fleet())
+
+
+def test_the_end_of_another_run_is_not_the_end_of_the_ordered_one() -> None:
+    other = RunResult(1.0, 1.0, 1.0, "done", 0)
+    mine = replace(other, order="o-1")
+
+    def found(last: RunResult | None) -> RunResult | None:
+        state = ScheduleState("web", "nightly", "@daily", last=last)
+        section = SimpleNamespace(section=lambda kind: ScheduleStates((state,)))
+        poll: Any = SimpleNamespace(look=lambda: {"w1": section})
+        return schedule_run._last(poll, ScheduleView("web", NIGHTLY, "w1", None, False), "o-1")
+
+    assert found(None) is None and found(other) is None and found(mine) == mine

@@ -13,9 +13,12 @@ from holdfast.reconcile.schedule import (
     decide,
     ended,
     from_queue,
+    is_late,
     is_too_late,
+    not_begun,
     opened,
     too_late,
+    unstarted,
 )
 
 NOW_S = 1_700_000_100.0
@@ -100,3 +103,20 @@ def test_what_an_agent_finds_too_late_does_not_begin() -> None:
     assert too_late(begun(book(), run()), NOW_S) == book(missed=1, missed_s=NOW_S, left="c-1")
     after = too_late(begun(book(), run(attempt=2)), NOW_S)
     assert after.last is not None and (after.last.outcome, after.last.attempts, after.missed) == ("failed", 1, 0)
+    by_order = too_late(begun(book(), run(order="o-1")), NOW_S).last
+    assert by_order is not None and (by_order.outcome, by_order.attempts, by_order.order) == ("failed", 0, "o-1")
+
+
+def test_an_attempt_that_does_not_begin_leaves_nothing_behind_unless_one_failed_or_an_order_waits() -> None:
+    assert not_begun(begun(book(), run()), "it is stopped", NOW_S) == book(left="c-1")
+    after = not_begun(begun(book(), run(attempt=3)), "it is stopped", NOW_S).last
+    assert after is not None and (after.outcome, after.attempts) == ("failed", 2)
+    assert after.message == "failed, and attempt 3 did not begin: it is stopped"
+    by_order = not_begun(begun(book(), run(order="o-1")), "it is stopped", NOW_S).last
+    assert by_order is not None and (by_order.message, by_order.order) == ("did not begin: it is stopped", "o-1")
+
+
+def test_a_container_that_was_not_started_is_made_again_if_it_is_not_too_late() -> None:
+    before = begun(book(), run(stage="starting", boot="b"))
+    assert unstarted(before) == begun(book(), run())
+    assert not is_late(run(), NOW_S + LATE_S) and is_late(run(stage="starting"), NOW_S + LATE_S + 1)

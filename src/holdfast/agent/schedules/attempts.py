@@ -25,6 +25,7 @@ TAIL_S = 10.0
 NOTED_S = 10.0  # after its process ended the runtime notes its exit code; without its supervisor it never does
 LOST = "was cut off: its container is gone, or ended with its machine, so that its end is not known"
 LOOK_S_FIRST, LOOK_S_MAX = 0.05, 1.0
+PARALLEL = 4  # so many containers are created or started at a time
 
 
 class Ended(Struct, frozen=True):
@@ -46,6 +47,7 @@ class Attempts:
         self._containers = containers
         self._clock = clock
         self._fleet = fleet
+        self._places = asyncio.Semaphore(PARALLEL)
 
     async def create(self, name: str, spec: ContainerSpec) -> None:
         """A container that is there already was not started: an agent died before it could."""
@@ -53,13 +55,20 @@ class Attempts:
         if not await self._runtime.has_image(spec.reference):
             await self._runtime.pull(spec.reference, lambda line: None)
         labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: "run", LABEL_SPEC: spec_digest(spec)}
-        await self._runtime.create(self._containers.prepared(name, spec, labels, restart=False))
+        async with self._places:
+            await self._runtime.create(self._containers.prepared(name, spec, labels, restart=False))
+
+    async def is_unstarted(self, name: str) -> bool:
+        """It is there, and was never started."""
+        found = await self._runtime.container(name)
+        return found is not None and _is_unstarted(found)
 
     async def start(self, name: str) -> None:
         """Once: a container that was started before is not started again, whether it runs or has ended."""
-        found = await self._runtime.container(name)
-        if found is not None and found.phase == "created" and not found.started_s:
-            await self._runtime.start(found.id)
+        async with self._places:
+            found = await self._runtime.container(name)
+            if found is not None and _is_unstarted(found):
+                await self._runtime.start(found.id)
 
     async def follow(self, name: str, timeout_s: float, same_boot: bool, looked: Callable[[], None]) -> Ended:
         """Until it ends, or its time is over: then it is ended. It may run since before this agent. The exit code of a
@@ -79,7 +88,8 @@ class Attempts:
             looked()
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, LOOK_S_MAX)
-            found = await self._look(name)
+            if not (found.running and self._runtime.is_alive(found)):  # the kernel is cheaper to ask
+                found = await self._look(name)
         duration_s = round(before_s + self._clock.monotonic_s() - since_s, 3)
         if found is None or not _has_ended(found) or not same_boot:
             return Ended("lost", started_s, duration_s, message=LOST)
@@ -111,6 +121,10 @@ class Attempts:
                 async for line in self._runtime.logs(id, LINES, 0.0, False):
                     found.append(line.text.rstrip()[:LINE_CHARS])
         return tuple(found[-LINES:])
+
+
+def _is_unstarted(container: Container) -> bool:
+    return container.phase == "created" and not container.started_s
 
 
 def _has_ended(container: Container) -> bool:

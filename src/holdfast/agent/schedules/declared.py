@@ -25,11 +25,13 @@ class Declared(Struct, frozen=True):
 
 class Declarations:
     """`content` reads a document of the revision by its digest. A service that runs here for a silent node has no
-    schedules here: its own node may still run them."""
+    schedules here: its own node may still run them. `is_up`: a container of this service runs."""
 
-    def __init__(self, content: Callable[[str], bytes | None], records: Records) -> None:
+    def __init__(self, content: Callable[[str], bytes | None], records: Records, is_up: Callable[[str], bool]) -> None:
         self._content = content
         self._records = records
+        self._is_up = is_up
+        self._rested: set[str] = set()  # services that were stopped or inactive, and have not been up since
         self._observes = False
         self.found: dict[Key, Declared] = {}
         self.complete = False  # every content was read: what is not found is not declared
@@ -54,10 +56,12 @@ class Declarations:
             return "it is not declared here"
         if self._observes:
             return "this node only observes"
-        if not declared.active:
-            return "the service is not active"
-        if record.held:
-            return "the service is stopped"
+        if record.held or not declared.active:
+            self._rested.add(key[0])
+            return "the service is stopped" if record.held else "the service is not active"
+        if key[0] in self._rested and not self._is_up(key[0]):
+            return NOT_SERVING
+        self._rested.discard(key[0])
         return "" if self.spec(key) is not None else NOT_SERVING
 
     def spec(self, key: Key) -> ContainerSpec | None:

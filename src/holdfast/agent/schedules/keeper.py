@@ -22,6 +22,7 @@ from holdfast.reconcile import schedule as rules
 from holdfast.reconcile.schedule import Book, Run
 
 TICK_S = 15.0  # the clock may jump
+REFUSED_S = 2.0  # between two tries while the disk refuses
 MINUTES_MAX = 2_000  # decided at once
 LINES_FEW = 3
 FEW = 50
@@ -68,6 +69,7 @@ class Schedules:
         self._notes = notes
         self._report = report
         self._bell = asyncio.Event()
+        self._refused: set[Key] = set()  # what could not be decided or dropped
         self._section = SchedulesReport()
         self.acts: Mapping[str, Act] = {
             "run-schedule": Act(self._ordered, "compensate", "a run that was begun goes on: holdfast schedule list")
@@ -91,9 +93,7 @@ class Schedules:
         return
 
     async def run(self) -> None:
-        for key in self._books.known():
-            if (book := self._books.of(key)) is not None and (book.run is not None or book.left):
-                self._runs.carry(key)
+        self._runs.resume()
         try:
             while True:
                 self._bell.clear()
@@ -112,20 +112,36 @@ class Schedules:
         for key, declared in sorted(self._declared.found.items()):
             try:
                 self._decide(key, declared, now_s)
-                self._notes.goes_on(key)
+                self._goes_on(key)
             except HoldfastError as trouble:
-                self._notes.waits(key, trouble)
+                self._waits(key, trouble)
         for key in self._books.known():
             book = self._books.of(key)
             is_gone = self._declared.complete and key not in self._declared.found
             if is_gone and book is not None and book.run is None and not book.left:
-                self._books.drop(key)
+                try:
+                    self._books.drop(key)
+                    self._refused.discard(key)
+                except HoldfastError as trouble:
+                    self._waits(key, trouble)
         states = tuple(self._state(key, declared) for key, declared in sorted(self._declared.found.items()))
         if states != self._section.schedules:
             self._section = SchedulesReport(states)
             self._report()
+        if self._refused:
+            return REFUSED_S
         nexts = [state.next_s - now_s for state in states if state.next_s]
         return max(min(*nexts, TICK_S, TICK_S), 0.05) if states else None
+
+    def _waits(self, key: Key, trouble: HoldfastError) -> None:
+        self._refused.add(key)
+        self._notes.waits(key, trouble)
+
+    def _goes_on(self, key: Key) -> None:
+        """What a run waits for is told by the run itself."""
+        if key in self._refused:
+            self._refused.discard(key)
+            self._notes.goes_on(key)
 
     def _decide(self, key: Key, declared: Declared, now_s: float) -> None:
         schedule = declared.schedule

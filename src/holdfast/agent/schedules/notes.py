@@ -8,6 +8,8 @@ from holdfast.reconcile.schedule import Book
 
 FAILED, MISSED, WAITS, AWAITED = "schedule_failed", "schedule_missed", "schedule_waits", "run_awaited"
 
+TIME_MAX_S = 253_402_300_799.0  # the end of the year 9999: a timeout may be longer
+
 Key = tuple[str, str]  # service, schedule
 
 
@@ -27,7 +29,7 @@ class Notes:
             self._findings.clear(FAILED, address(key))
         if book.missed:
             runs = "1 run was missed" if book.missed == 1 else f"{book.missed} runs were missed"
-            when = f"the last one at {_time(book.missed_s)}: no agent ran, or the clock jumped"
+            when = f"the last one at {_time(book.missed_s)}: no agent ran, the clock jumped, or too many waited"
             text = f"{name} of {service}: {runs}, {when}"
             self._findings.add(MISSED, text, f"holdfast schedule run {service} {name}", address(key))
         else:
@@ -57,4 +59,4 @@ def address(key: Key) -> str:
 
 
 def _time(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return datetime.fromtimestamp(min(at_s, TIME_MAX_S), UTC).strftime("%Y-%m-%d %H:%M UTC")

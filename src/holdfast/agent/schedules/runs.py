@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from math import inf
 
 from msgspec.structs import replace
@@ -47,6 +48,16 @@ class Runs:
         self._boot = boot
         self._tasks: dict[Key, asyncio.Task[None]] = {}
 
+    def resume(self) -> None:
+        """What an agent before this one left. A run that is too late is over before the next minute is decided."""
+        for key in self._books.known():
+            book, now_s = self._book(key), self._time.now_s()
+            if book.run is not None and rules.is_too_late(book.run, now_s):
+                with suppress(HoldfastError):  # then it is found too late when it is carried
+                    self._books.keep(key, rules.too_late(book, now_s))
+            if book.run is not None or book.left:
+                self.carry(key)
+
     def carry(self, key: Key) -> None:
         """Does nothing if it is carried already."""
         if key not in self._tasks:
@@ -90,6 +101,9 @@ class Runs:
                 continue
             await asyncio.sleep(max(min(book.run.begun_s - self._time.now_s(), rules.PAUSES_S[-1]), 0.0))
             async with self._lanes.shared(key[0]):
+                if book.run.stage == "starting" and await self._never_started(book.run):
+                    self._books.keep(key, rules.unstarted(self._book(key)))
+                    continue
                 ended = await self._attempt(key, book.run)
             self._conclude(key, book.run, ended)
 
@@ -99,6 +113,12 @@ class Runs:
         if left:
             await self._attempts.discard(left)
             self._books.keep(key, replace(self._book(key), left=""))
+
+    async def _never_started(self, run: Run) -> bool:
+        """An agent died just before it started this container, long ago or before a boot: its secrets may be gone, and
+        its time may be over. A container that was made just now is simply started."""
+        is_old = run.boot != self._boot or rules.is_late(run, self._time.now_s())
+        return is_old and await self._attempts.is_unstarted(run.container)
 
     # ---- one attempt
 
@@ -113,6 +133,7 @@ class Runs:
             await self._patiently(lambda: self._attempts.start(run.container), inf)  # it may have been started
         except HoldfastError as trouble:
             return Ended("failed", self._time.now_s(), 0.0, message=f"did not start: {trouble.message}")
+        self._notes.goes_on(key)
         until_s = self._time.now_s() + run.timeout_s
         try:
             return await self._attempts.follow(
@@ -144,7 +165,8 @@ class Runs:
     def _conclude(self, key: Key, run: Run, ended: Ended | None) -> None:
         book, declared = self._book(key), self._declared.found.get(key)
         if ended is None:
-            self._books.keep(key, rules.ended(book, None))
+            why = self._declared.idle(key) or "the service was taken away"
+            self._books.keep(key, rules.not_begun(book, why, self._time.now_s()))
             return
         retries = declared.schedule.retries if declared is not None and not self._declared.idle(key) else 0
         if ended.outcome in ("failed", "timed_out") and run.attempt <= retries:

@@ -74,6 +74,7 @@ class Containers:
         self._lanes = lanes
         self._fleet = fleet
         self._data_dir = data_dir
+        self._unseen: set[str] = set()  # prepared, and not in the inventory yet
 
     # ---- looking
 
@@ -123,6 +124,7 @@ class Containers:
     ) -> CreateContainer:
         """Its directories exist and its secrets are opened; `forget_secrets` once it is gone."""
         self._prepare_mounts(spec)
+        self._unseen.add(name)
         mounts, secret_env = self._secrets.prepare(name, spec.secrets)
         return CreateContainer(name, spec, labels, mounts, secret_env, publish, restart, self._dns())
 
@@ -154,10 +156,14 @@ class Containers:
             self.forget_secrets(name)
 
     def forget_secrets(self, name: str) -> None:
+        self._unseen.discard(name)
         self._secrets.forget(name)
 
     def forget_gone_secrets(self) -> None:
-        self._secrets.forget_all_but([one.name for one in self._inventory.all()])
+        """A container that is created meanwhile is not in the inventory, and needs its files."""
+        seen = {one.name for one in self._inventory.all()}
+        self._unseen -= seen
+        self._secrets.forget_all_but([*seen, *self._unseen])
 
     def _prepare_mounts(self, spec: ContainerSpec) -> None:
         own = f"{self._data_dir}/{spec.service}/"

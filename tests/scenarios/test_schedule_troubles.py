@@ -1,0 +1,418 @@
+"""Schedules in virtual time where something goes wrong: stops, reboots, full disks, moves and many runs at once."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.adapters.runtime.memory import Behaviour, Image
+from holdfast.agent.schedules.attempts import PARALLEL
+from holdfast.errors import Failed, TryLater
+from holdfast.model.container import Container, Mount
+from holdfast.model.schedule import Schedule, ScheduleState
+from holdfast.reconcile.schedule import LATE_S
+from holdfast.wiring import schedules as wiring
+from tests.fleets.deploying import Scene, image, play, service
+from tests.fleets.desks import OPERATOR
+from tests.scenarios.test_moving import Scene as MovingScene
+from tests.scenarios.test_moving import scene as moving
+from tests.scenarios.test_moving import web
+from tests.scenarios.test_schedules import (
+    DATA,
+    JOB,
+    Runs,
+    at_five,
+    behaves,
+    job,
+    ordered,
+    state,
+    with_job,
+)
+
+FULL = Failed("the disk is full", remedy="free space", code="no_space")
+
+
+def hold(one: Scene, held: bool) -> None:
+    records = one.machine.built.services.records
+    records.keep("web", replace(records.of("web"), held=held))
+
+
+# ---- a run that does not begin
+
+
+def test_a_run_whose_service_is_stopped_before_its_next_attempt_has_failed() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one, exit_code=1)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 21)
+        assert state(one).attempt == 2
+        hold(one, True)
+        await asyncio.sleep(60)
+        last = state(one).last
+        assert last is not None and (last.outcome, last.attempts) == ("failed", 1) and not state(one).running_s
+        assert "attempt 2 did not begin: the service is stopped" in one.findings()["schedule_failed"]
+
+    play(with_job(job(retries=3)), story)
+
+
+@pytest.mark.parametrize(
+    ("down_s", "held", "why"), [(10.0, True, "the service is stopped"), (LATE_S + 60, False, "no agent ran in time")]
+)
+def test_a_run_by_order_that_does_not_begin_has_a_result(down_s: float, held: bool, why: str) -> None:
+    """The command that ordered it waits for that result."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        one.machine.runtime.away = True
+        assert (await ordered(one, 1))[0] == "done"
+        await one.kill()
+        await asyncio.sleep(down_s)
+        one.machine.runtime.away = False
+        one.start()
+        hold(one, held)
+        await asyncio.sleep(30)
+        last = state(one).last
+        assert last is not None and last.order and (last.outcome, last.attempts) == ("failed", 0)
+        assert last.message == f"did not begin: {why}"
+        assert Runs(one).started == [] and state(one).missed == 0
+
+    play(with_job(job("0 0 1 1 *")), story)
+
+
+@pytest.mark.parametrize("down_s", [30.0, LATE_S + 60])
+def test_a_container_that_was_never_started_before_a_boot_is_made_again_in_time_or_missed(
+    down_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its secrets are gone after a boot, and so may its time be."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        start = one.machine.runtime.start
+
+        async def refuse(id: str) -> None:
+            raise TryLater("cut", remedy="", code="runtime_away")
+
+        await asyncio.sleep(at_five(one) - 1)
+        one.machine.runtime.start = refuse  # type: ignore[method-assign]
+        await asyncio.sleep(2)
+        (before,) = Runs(one).containers()
+        await one.kill()
+        one.machine.runtime.start = start  # type: ignore[method-assign]
+        monkeypatch.setattr(wiring, "boot_id", lambda: "another boot")
+        await asyncio.sleep(down_s)
+        one.start()
+        await asyncio.sleep(40)
+        assert before.id not in {each.id for each in Runs(one).containers()}
+        last, minutes = state(one).last, Runs(one).minutes
+        if down_s < LATE_S:
+            assert last is not None and last.outcome == "done" and len(minutes) == 1
+        else:
+            assert minutes == [] and state(one).missed == 1 and "schedule_missed" in one.findings()
+
+    play(with_job(), story)
+
+
+def test_a_run_that_is_late_is_missed_even_if_its_container_was_created() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        start = one.machine.runtime.start
+
+        async def refuse(id: str) -> None:
+            raise TryLater("cut", remedy="", code="runtime_away")
+
+        assert (await ordered(one, 1))[0] == "done"
+        await asyncio.sleep(30)
+        one.machine.runtime.start = refuse  # type: ignore[method-assign]
+        assert (await ordered(one, 2))[0] == "done"
+        await one.kill()
+        one.machine.runtime.start = start  # type: ignore[method-assign]
+        await asyncio.sleep(LATE_S + 60)
+        one.start()
+        await asyncio.sleep(30)
+        last = state(one).last
+        assert len(Runs(one).started) == 1 and Runs(one).containers() == []
+        assert last is not None and last.message == "did not begin: no agent ran in time"
+
+    play(with_job(job("0 0 1 1 *")), story)
+
+
+def test_a_run_that_is_too_late_does_not_stand_in_the_way_of_the_next_minute() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        await asyncio.sleep(at_five(one) - 1)
+        one.machine.runtime.away = True
+        await asyncio.sleep(2)
+        await one.kill()
+        await asyncio.sleep(LATE_S + 60)
+        one.machine.runtime.away = False
+        one.start()
+        await asyncio.sleep(10)
+        assert (state(one).missed, state(one).skipped) == (1, 0)
+        assert Runs(one).minutes == [int(one.rig.clock.now_s()) // 300 * 300]
+
+    play(with_job(), story)
+
+
+# ---- a service that was stopped
+
+
+@pytest.mark.parametrize("how", ["held", "inactive"])
+def test_a_stopped_service_that_is_deployed_has_no_runs_until_it_is_up(how: str) -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        if how == "held":
+            await one.rig.desk.submit(OPERATOR, one.rig.order("w1", 1, "stop", target="service.web"))
+        else:
+            one.apply({"web": replace(with_job()["web"], active=False)})
+        await asyncio.sleep(60)
+        assert not any(each.running for each in one.ours())
+        one.machine.runtime.images[image(2)] = Image(pull_s=700.0)
+        one.apply(with_job(version=2))
+        await asyncio.sleep(650)
+        assert Runs(one).started == [] and state(one).idle == "the service does not serve yet"
+        await one.settled(at_most_s=300)
+        await asyncio.sleep(at_five(one) + 5)
+        (run,) = Runs(one).containers()
+        assert run.image == one.one().image and state(one).missed == 0
+
+    play(with_job(), story)
+
+
+# ---- secrets
+
+
+class Files:
+    """Secrets of containers, by name; each container has one."""
+
+    def __init__(self) -> None:
+        self.kept: set[str] = set()
+
+    def prepare(self, name: str, uses: object) -> tuple[tuple[Mount, ...], tuple[tuple[str, bytes], ...]]:
+        self.kept.add(name)
+        return (), ()
+
+    def forget(self, name: str) -> None:
+        self.kept.discard(name)
+
+    def forget_all_but(self, names: list[str]) -> None:
+        self.kept &= set(names)
+
+
+def test_a_run_that_begins_while_a_new_agent_looks_around_keeps_its_secrets() -> None:
+    """The agent removes the files of containers that are gone: a run that is created meanwhile is in no list yet."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        await asyncio.sleep(at_five(one) - 5)
+        await one.kill()
+        await asyncio.sleep(10)
+        files, listed = Files(), one.machine.runtime.containers
+        files.kept.add("gone")
+
+        async def slow() -> Sequence[Container]:
+            found = await listed()
+            await asyncio.sleep(1.0)
+            return found
+
+        one.machine.secrets = files  # type: ignore[assignment]
+        one.machine.runtime.containers = slow  # type: ignore[method-assign]
+        one.start()
+        await asyncio.sleep(10)
+        (run,) = Runs(one).containers()
+        assert run.name in files.kept and "gone" not in files.kept
+        await asyncio.sleep(30)
+        assert files.kept == set()
+
+    play(with_job(), story)
+
+
+# ---- a disk that is full
+
+
+def test_a_full_disk_is_not_asked_twenty_times_a_second() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        await asyncio.sleep(at_five(one) - 5)
+        keep, asked = one.machine.journal.set_aside, list[str]()
+
+        def refuse(name: str, value: bytes) -> None:
+            if name.startswith("schedules/"):
+                asked.append(name)
+                raise FULL
+            keep(name, value)
+
+        one.machine.journal.set_aside = refuse  # type: ignore[method-assign]
+        await asyncio.sleep(65)
+        assert 5 <= len(asked) <= 60
+
+    play(with_job(), story)
+
+
+def test_a_removed_schedule_is_forgotten_when_the_disk_takes_it() -> None:
+    async def story(one: Scene) -> None:
+        await one.settled()
+        drop = one.machine.journal.drop_fact
+
+        def refuse(name: str) -> None:
+            if name.startswith("schedules/"):
+                raise FULL
+            drop(name)
+
+        one.machine.journal.drop_fact = refuse  # type: ignore[method-assign]
+        one.apply({"web": service()})
+        await one.settled()
+        await asyncio.sleep(30)
+        assert one.findings()["schedule_waits"] == "the disk is full" and "internal_error" not in one.findings()
+        one.machine.journal.drop_fact = drop  # type: ignore[method-assign]
+        await asyncio.sleep(30)
+        assert one.machine.journal.facts("schedules/") == {} and "schedule_waits" not in one.findings()
+
+    play(with_job(), story)
+
+
+def test_what_a_run_waits_for_stays_a_finding_until_it_goes_on() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        remove, seen = one.machine.runtime.remove, list[bool]()
+
+        async def refuse(id: str) -> None:
+            raise Failed("podman refuses", remedy="look", code="runtime")
+
+        one.machine.runtime.remove = refuse  # type: ignore[method-assign]
+        await asyncio.sleep(at_five(one) + 30)
+        for _ in range(120):
+            seen.append("schedule_waits" in one.findings())
+            await asyncio.sleep(0.5)
+        assert all(seen)
+        one.machine.runtime.remove = remove  # type: ignore[method-assign]
+        await asyncio.sleep(30)
+        assert "schedule_waits" not in one.findings() and Runs(one).containers() == []
+
+    play(with_job(), story)
+
+
+# ---- many at once
+
+
+def many(count: int) -> tuple[Schedule, ...]:
+    return tuple(replace(job(), name=f"job-{n}") for n in range(count))
+
+
+def test_of_many_runs_in_one_minute_a_few_are_started_at_a_time_and_each_once() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one, start_s=1.0, exit_after_s=100.0)
+        await one.settled()
+        start, at_once, most = one.machine.runtime.start, 0, 0
+
+        async def counted(id: str) -> None:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            await start(id)
+            at_once -= 1
+
+        one.machine.runtime.start = counted  # type: ignore[method-assign]
+        await asyncio.sleep(at_five(one) + 200)
+        started = Runs(one).started
+        assert len(started) == len(set(started)) == 64 and most == PARALLEL
+
+    play(with_job(*many(64)), story)
+
+
+def test_a_long_run_is_watched_without_asking_the_runtime_again_and_again() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=1000.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 1005)
+        asked = [c for c in one.machine.runtime.calls if c.verb == "container" and "_run-" in c.subject]
+        last = state(one).last
+        assert last is not None and 1000 <= last.duration_s <= 1002 and len(asked) < 20
+
+    play(with_job(), story)
+
+
+def test_a_run_with_an_endless_timeout_can_be_waited_for() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=60.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        one.apply(with_job(job(timeout="9999999d"), volumes=DATA, version=2))
+        await asyncio.sleep(20)
+        assert "run_awaited" in one.findings() and "internal_error" not in one.findings()
+        await one.settled(at_most_s=200)
+
+    play(with_job(job(timeout="9999999d"), volumes=DATA), story)
+
+
+# ---- a move
+
+
+def timed(node: str) -> Any:
+    component = web().components[0].name
+    return replace(web(), node=node, schedule=(Schedule("tick", component, "* * * * *", JOB),))
+
+
+def started(made: MovingScene, node: str) -> dict[int, float]:
+    """The minutes that ran on a node, each with the time of its start."""
+    calls = made.machines[node].runtime.calls
+    mine = [call for call in calls if call.verb == "start" and "_run-" in call.subject]
+    found = {int(call.subject.split("-")[-2], 16): call.at_s for call in mine}
+    assert len(found) == len(mine), "each minute once"
+    return found
+
+
+def schedules_of(made: MovingScene, node: str) -> tuple[ScheduleState, ...]:
+    keeper = next(one for one in made.agents[node].keepers if one.name == "schedules")
+    states: tuple[ScheduleState, ...] = keeper.section().schedules  # type: ignore[attr-defined]
+    return states
+
+
+async def until(is_so: Callable[[], bool], at_most_s: float = 600.0) -> None:
+    for _ in range(int(at_most_s * 10)):
+        if is_so():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("not in time")
+
+
+@pytest.mark.parametrize("lasts_s", [5.0, 90.0])
+def test_a_moved_service_runs_its_minutes_on_one_node_and_then_on_the_other(lasts_s: float) -> None:
+    """Also there and back again. A run that is under way when its service moves goes on to its end."""
+
+    async def story(made: MovingScene) -> None:
+        for machine in made.machines.values():
+            machine.runtime.behaviours[JOB] = Behaviour(exit_after_s=lasts_s)
+        made.apply(timed("w1"))
+        await until(lambda: len(started(made, "w1")) == 2)
+        await move(made, "w1", "w2")
+        await move(made, "w2", "w1")
+        await move(made, "w1", "w3")
+
+    moving(web(node="w1"), story)
+
+
+async def move(made: MovingScene, old: str, new: str) -> None:
+    now_s, before = made.rig.clock.now_s, started(made, new)
+    made.apply(timed(new))
+    await until(lambda: made.agents[old].accepting.seen == made.rig.head)
+    accepted_s, ran = now_s(), set(started(made, old))
+    await until(lambda: any(not one.idle for one in schedules_of(made, new)))
+    serves_s = now_s()
+    await asyncio.sleep(60 * 6)
+    assert all(at_s <= accepted_s for at_s in started(made, old).values()), "none begins on the old node"
+    fresh = sorted(started(made, new).keys() - before.keys())
+    assert fresh and fresh[0] > serves_s - 60 and not set(fresh) & ran, "no minute on both"
+    assert all(one.missed == 0 for one in schedules_of(made, new)) and schedules_of(made, old) == ()
+    assert made.machines[old].journal.facts("schedules/") == {}
+    left = [one.seen.name for one in made.machines[old].runtime._kept.values()]
+    assert left == [], "nothing is left on the old node"
