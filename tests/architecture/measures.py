@@ -57,8 +57,10 @@ def annotation_names(node: ast.expr | None) -> set[str]:
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
             names.add(part.id)
+        elif isinstance(part, ast.Attribute):
+            names.add(ast.unparse(part))
         elif isinstance(part, ast.Constant) and isinstance(part.value, str):
-            names |= set(re.findall(r"[A-Za-z_]\w*", part.value))
+            names |= set(re.findall(r"[A-Za-z_][\w.]*", part.value))
     return names
 
 
@@ -69,6 +71,7 @@ class Module(Struct, frozen=True):
     dotted: str
     classes: dict[str, ast.ClassDef]
     imports: dict[str, tuple[str, str]]  # local name → module and name there
+    callbacks: frozenset[str] = frozenset()  # other names of a Callable
 
 
 def modules(trees: list[tuple[str, ast.Module]]) -> dict[str, Module]:
@@ -82,8 +85,18 @@ def modules(trees: list[tuple[str, ast.Module]]) -> dict[str, Module]:
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
         }
-        found[dotted] = Module(path, dotted, classes, imports)
+        named = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None]
+        callbacks = frozenset(
+            ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            for node in named
+            if node.value is not None and _is_callable(ast.unparse(node.value))
+        )
+        found[dotted] = Module(path, dotted, classes, imports, callbacks)
     return found
+
+
+def _is_callable(text: str) -> bool:
+    return re.search(r"(?<![\w.\[])Callable\b", text.strip("\"'")) is not None
 
 
 class Classes:
@@ -95,9 +108,11 @@ class Classes:
     def fields(self, module: Module, annotation: ast.expr | None, name: str) -> list[str]:
         """The objects that this annotation stands for: none, one, or those that a struct groups."""
         text = ast.unparse(annotation).strip("\"'") if annotation is not None else ""
-        if text.startswith("Callable"):
+        if _is_callable(text):
             return [name]  # a callback is something that the class works with
         for one in sorted(annotation_names(annotation)):
+            if self._is_callback(module, one):
+                return [name]
             home, node = self._defined(module, one)
             if node is None:
                 continue
@@ -110,7 +125,7 @@ class Classes:
                 for found in self.fields(home, part, f"{name}.{ast.unparse(target)}")
                 if home is not module or annotation_names(part) != {one}
             ]
-            if len(grouped) >= 2:  # a struct that only groups collaborators counts as its fields
+            if grouped:  # a struct that groups collaborators counts as its fields
                 return grouped
         return []
 
@@ -124,16 +139,35 @@ class Classes:
     def _defined(self, module: Module, name: str) -> tuple[Module, ast.ClassDef | None]:
         if name in module.classes:
             return module, module.classes[name]
-        source, original = module.imports.get(name, ("", ""))
+        source, original = self._imported(module, name)
         home = self._known.get(source)
         return (home, home.classes.get(original)) if home is not None else (module, None)
 
+    def _is_callback(self, module: Module, name: str) -> bool:
+        source, original = self._imported(module, name)
+        home = self._known.get(source)
+        return name in module.callbacks or (home is not None and original in home.callbacks)
+
+    def _imported(self, module: Module, name: str) -> tuple[str, str]:
+        """`Clock` of `from m import Clock`, or `m.Clock` of `from package import m`."""
+        first, _, attribute = name.rpartition(".")
+        if first in module.imports:
+            return ".".join(module.imports[first]), attribute
+        return module.imports.get(name, ("", ""))
+
 
 def collaborators(module: Module, node: ast.ClassDef, known: Classes) -> tuple[str, ...]:
-    """Parameters of the constructor whose type is an object or a callback."""
+    """Parameters of the constructor, or fields of a struct, whose type is an object or a callback.
+
+    A struct of wiring is a list of what was built: the classes that get it count.
+    """
     made = [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
     if not made:
-        return ()
+        fields = [part for part in node.body if isinstance(part, ast.AnnAssign)]
+        fields = [part for part in fields if node.name not in annotation_names(part.annotation)]
+        is_list = module.path.startswith("wiring/")
+        found = [one for part in fields for one in known.fields(module, part.annotation, ast.unparse(part.target))]
+        return () if is_list else tuple(found)
     given = made[0].args
     parameters = [one for one in (*given.posonlyargs, *given.args, *given.kwonlyargs) if one.arg != "self"]
     return tuple(found for one in parameters for found in known.fields(module, one.annotation, one.arg))

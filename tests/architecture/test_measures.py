@@ -39,6 +39,27 @@ class Uses:
     assert found["Uses"] == ("bag.clock", "bag.disk", "say", "clock")
 
 
+def test_no_spelling_hides_a_collaborator() -> None:
+    home = ast.parse("class Clock: ...\nSay = Callable[[str], None]\nclass One(Struct): clock: Clock; name: str")
+    user = ast.parse("""
+from holdfast.agent import home
+from holdfast.agent.home import Say
+Then: TypeAlias = "Callable[[], None]"
+class Uses:
+    def __init__(self, clock: home.Clock, late: "home.Clock | None", say: Say, far: "home.Say", then: Then,
+                 one: home.One, maybe: "None | Callable[[], None]", names: tuple[str, ...]): ...
+class Held(Struct):
+    clock: home.Clock
+    name: str
+""")
+    found = {
+        one.name: one.collaborators for one in measures.classes([("agent/home.py", home), ("agent/user.py", user)])
+    }
+    assert found["Uses"] == ("clock", "late", "say", "far", "then", "one.clock", "maybe")
+    assert found["Held"] == ("clock",), "a struct that works with objects"
+    assert {one.name: one.collaborators for one in measures.classes([("wiring/x.py", home)])}["One"] == ()
+
+
 def test_the_limits_bite() -> None:
     methods = "\n".join(f"    def m{number}(self): ..." for number in range(measures.METHODS_MAX + 1))
     given = ", ".join(f"a{number}: K" for number in range(measures.COLLABORATORS_MAX + 1))

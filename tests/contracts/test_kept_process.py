@@ -15,6 +15,7 @@ from holdfast.adapters.process.kept import Kept
 from holdfast.adapters.process.process import Process, age_s, arguments, known, with_argument
 from holdfast.adapters.runtime.podman import service as podman_service
 from holdfast.adapters.runtime.podman.service import Service
+from tests.fleets.waiting import wait_until
 
 SLEEPS = ("sleep", "60")
 DEAF = ("sh", "-c", "trap '' TERM; echo deaf; exec sleep 60")
@@ -83,6 +84,36 @@ def test_its_log_is_of_its_last_start_and_lacks_the_variables_of_systemd(first: 
             time.sleep(0.01)
         assert first.last_words() == "none yes"
         asyncio.run(kept.end(process, 30.0))
+
+
+def test_it_is_apart_from_the_agent_and_all_it_says_is_in_a_private_log(first: Kept, tmp_path: Path) -> None:
+    """In a session of its own, so that Ctrl-C in the agent's terminal does not end it; it cannot read that terminal."""
+    ours = os.dup(0)
+    reader, writer = os.pipe()
+    os.write(writer, b"typed by the operator\n")
+    try:
+        os.dup2(reader, 0)
+        process = begun(first, ("sh", "-c", "cat; echo trouble >&2; exec sleep 60"))
+        os.close(writer)
+        wait_until(lambda: "trouble" in first.last_words(), "it spoke")
+    finally:
+        os.dup2(ours, 0)
+        for handle in (ours, reader):
+            os.close(handle)
+    assert os.getsid(process.pid) == process.pid != os.getsid(0)
+    assert first.last_words() == "trouble"
+    assert (tmp_path / "thing.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_only_the_end_of_a_long_log_is_shown(first: Kept) -> None:
+    begun(first, ("sh", "-c", "head -c 5000 /dev/zero | tr '\\0' x; echo; echo the end; exec sleep 60"))
+    wait_until(lambda: first.last_words().endswith("the end"), "it spoke")
+    assert len(first.last_words()) <= kept.WORDS_MAX
+
+
+def test_a_file_that_cannot_be_written_does_not_end_the_start(first: Kept, tmp_path: Path) -> None:
+    (tmp_path / "thing.pid.new").mkdir()
+    assert begun(first) == first.child()
 
 
 def test_one_that_listens_is_ended_and_reaped(first: Kept) -> None:

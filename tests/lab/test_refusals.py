@@ -604,3 +604,24 @@ def test_reading_before_the_first_apply_is_no_failure(tmp_path: Path) -> None:
     assert "Nothing has been applied yet" in place.run("history").ok().err
     place.run("apply", "--yes", "--hub", "../ledger").ok()
     assert place.run("hub", "check", "--hub", "../ledger").ok().out.startswith("sound")
+
+
+def test_a_lost_ledger_is_not_shown_as_a_fleet_without_history(tmp_path: Path) -> None:
+    """N35: the remedy must not be an apply, which refuses."""
+    place = new_place(tmp_path)
+    place.run("apply", "--yes").ok()
+    for words in (("history",), ("history", "show", "1"), ("status",)):
+        trouble = place.run(*words, "--hub", "elsewhere", "--json").refused(5, "nothing_applied")
+        assert "but fleet.lock names an applied revision" in trouble["message"]
+        assert "holdfast apply" not in trouble["remedy"]
+
+
+def test_a_rollback_in_a_ledger_directory_compares_the_files_with_the_new_revision(tmp_path: Path) -> None:
+    """N36: there the reader of before the commit shows the ledger as it was."""
+    place = new_place(tmp_path)
+    place.run("apply", "--yes").ok()
+    file = next((place.fleet / "services").glob("*.toml"))
+    file.write_text(file.read_text().replace("hello >", "hi >"))
+    place.run("apply", "--yes").ok()
+    assert "Your files still differ from this revision in service." in place.run("rollback", "1", "--yes").ok().err
+    assert "Your files match this revision." in place.run("rollback", "2", "--yes").ok().err

@@ -2,12 +2,13 @@
 
 import os
 import sys
-from argparse import ArgumentParser, HelpFormatter, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace
 from collections.abc import Callable, Container, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from holdfast.cli.noun import Verb
+from holdfast.cli.noun import Verb, rows_of
+from holdfast.cli.terminal import written
 from holdfast.errors import Invalid
 
 if TYPE_CHECKING:
@@ -24,12 +25,21 @@ class Parser(ArgumentParser):
         raise Invalid(message, remedy=f"{self._nearest(message)}`{self.prog} --help` shows the usage", code="usage")
 
     def _nearest(self, message: str) -> str:
-        if not message.startswith("unrecognized arguments: -"):
+        """Of an option, or of the second word of a noun that is also a verb: `history shwo 3`."""
+        if not message.startswith("unrecognized arguments: "):
             return ""
         from holdfast.model.nearest import hint
 
         given = message.split()[2].partition("=")[0]
-        return hint(given, (option for action in self._actions for option in action.option_strings))
+        if given.startswith("-"):
+            return hint(given, (option for action in self._actions for option in action.option_strings))
+        verb = self.prog.removeprefix("holdfast ")
+        return hint(f"{verb} {given}", (name for name in rows_of(verb) if name.startswith(verb + " ")), "`holdfast {}`")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """argparse does not report a page that could not be written."""
+        with written():
+            (file or sys.stderr).write(message)
 
 
 class Formatter(HelpFormatter):
@@ -37,6 +47,18 @@ class Formatter(HelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return wrapped(text, width)
+
+    def _format_usage(self, *given: Any) -> str:
+        """argparse indents by the name of the command, which leaves too little of a narrow terminal."""
+        found = super()._format_usage(*given)
+        if max(map(len, found.splitlines())) <= self._width:
+            return found
+        import re
+        from textwrap import fill
+
+        parts = re.sub(r"\[[^]]*\]", lambda part: part[0].replace(" ", "\xa0"), " ".join(found.split()))
+        text = fill(parts, self._width, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
+        return text.replace("\xa0", " ") + "\n\n"
 
 
 def columns() -> int:
@@ -169,11 +191,9 @@ def _plain_words(argv: Sequence[str]) -> list[int]:
 
 
 def positive(text: str) -> int:
-    """A number of 1 or more. argparse turns the ValueError into a usage error."""
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)
 
 
 def repeated(args: Namespace) -> str:

@@ -12,6 +12,7 @@ from holdfast.errors import INTERRUPTED, Failed, HoldfastError, Invalid, NotPerm
 def run(argv: Sequence[str], box: Toolbox) -> int:
     terminal, as_json = box.terminal, "--json" in argv
     try:
+        _check_text(argv)
         word = flags.first_word(argv)
         rows = rows_of(ALIASES.get(word, word))
         verb, rest = flags.split_verb(argv, rows.keys() | LATER_PAIRS, nouns_of(rows))
@@ -36,6 +37,19 @@ def run(argv: Sequence[str], box: Toolbox) -> int:
     except KeyboardInterrupt:
         terminal.remark("Interrupted.")
         return INTERRUPTED
+
+
+def _check_text(argv: Sequence[str]) -> None:
+    """What follows `--` is for another program."""
+    for word in argv[: argv.index("--")] if "--" in argv else argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise Invalid(
+                f"the argument {word!r} is not text in the encoding of this terminal",
+                remedy="check LANG and LC_ALL, then type it again",
+                code="usage",
+            ) from None
 
 
 def _run_verb(verb: str, row: Verb, rest: list[str], box: Toolbox) -> int:

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from holdfast.errors import Failed, Invalid
@@ -47,6 +47,12 @@ def _size(stream: TextIO) -> tuple[int, int]:
     return found.columns, found.lines
 
 
+def _back(lines: int) -> str:
+    """To the first live line, with an empty screen below."""
+    up = f"\x1b[{lines - 1}A" if lines > 1 else ""
+    return f"\r{up}\x1b[J"
+
+
 class Declined(Failed):
     code = "declined"
 
@@ -81,7 +87,7 @@ class Terminal:
 
     def say(self, text: str) -> None:
         self.settle()
-        with _output():
+        with written():
             self._out.write(text + "\n")
 
     def columns(self) -> int:
@@ -90,7 +96,7 @@ class Terminal:
 
     def flush(self) -> None:
         """For output that is read while it is written."""
-        with _output():
+        with written():
             self._out.flush()
 
     def is_shown(self) -> bool:
@@ -99,7 +105,7 @@ class Terminal:
 
     def say_exactly(self, content: bytes) -> None:
         """Write exactly these bytes, whatever the encoding of the terminal."""
-        with _output():
+        with written():
             self._out.flush()
             self._out.buffer.write(content)
             self._out.buffer.flush()
@@ -107,9 +113,7 @@ class Terminal:
     def remark(self, text: str) -> None:
         """Progress and advice: to stderr, so that stdout stays one document."""
         if not self.quiet:
-            self.settle()
-            self._err.write(text + "\n")
-            self._err.flush()
+            self._tell(text)
 
     def is_live(self) -> bool:
         """Whether progress can be shown on lines of a terminal that change."""
@@ -124,28 +128,29 @@ class Terminal:
         shown = list(lines)
         if len(shown) >= rows:
             shown = [*shown[: max(0, rows - 2)], f"… and {len(shown) - max(0, rows - 2)} more"]
-        self._err.write(self._back() + "\n".join(clip(line, columns - 1) for line in shown))
+        self._err.write(_back(self._live) + "\n".join(clip(line, columns - 1) for line in shown))
         self._err.flush()
         self._live = len(shown)
 
     def settle(self) -> None:
         if self._live:
-            self._err.write(self._back())
+            self._err.write(_back(self._live))
             self._err.flush()
             self._live = 0
 
-    def _back(self) -> str:
-        """To the first live line, with an empty screen below."""
-        up = f"\x1b[{self._live - 1}A" if self._live > 1 else ""
-        return f"\r{up}\x1b[J"
-
     def warn(self, text: str) -> None:
-        self.settle()
-        self._err.write(self.paint("yellow", "warning: ") + text + "\n")
+        self._tell(self.paint("yellow", "warning: ") + text)
 
     def complain(self, text: str) -> None:
+        self._tell(text)
+
+    def _tell(self, text: str) -> None:
+        """To stderr, after what was said before: in one file with stdout the lines are in order."""
         self.settle()
+        with suppress(OSError):  # reported when the command ends
+            self._out.flush()
         self._err.write(text + "\n")
+        self._err.flush()
 
     def is_interactive(self) -> bool:
         return self._source.isatty()
@@ -157,7 +162,10 @@ class Terminal:
         self._require_terminal(question, remedy)
         self._err.write(f'{question} Only "yes" is accepted: ')
         self._err.flush()
-        if self._source.readline().strip() != "yes":
+        answer = self._source.readline()
+        if not answer:  # Ctrl-D
+            self._err.write("\n")
+        if answer.strip() != "yes":
             raise Declined(undone)
 
     def choose(self, question: str, default: bool, remedy: str) -> bool:
@@ -194,7 +202,7 @@ class Terminal:
 
 
 @contextmanager
-def _output() -> Iterator[None]:
+def written() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:

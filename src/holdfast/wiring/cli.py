@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from holdfast.wiring.lean_imports import msgspec  # isort: skip  (before anything else loads msgspec)
@@ -27,11 +28,20 @@ if TYPE_CHECKING:
 
 
 def command_line(argv: Sequence[str]) -> int:
+    _set_encoding("--json" in argv)
     box = SystemToolbox(system_terminal(no_colour="NO_COLOR" in os.environ), os.environ)
     try:
         return _command(argv, box)
     finally:
         box.close()
+
+
+def _set_encoding(as_json: bool) -> None:
+    """JSON is UTF-8 everywhere. For people, a character that the terminal lacks is shown as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            with suppress(OSError):  # an output that fails already is reported when the command ends
+                stream.reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
 
 
 def _command(argv: Sequence[str], box: "SystemToolbox") -> int:

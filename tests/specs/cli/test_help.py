@@ -69,6 +69,16 @@ def test_the_page_of_every_verb_fits_80_columns_but_for_its_examples(verb: str) 
     assert long == []
 
 
+@pytest.mark.parametrize("columns", [40, 55, 80])
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_usage_of_every_verb_fits_and_breaks_no_option(verb: str, columns: int) -> None:
+    usage = help.page(verb.split(), columns).partition("\n\n")[0]
+    assert max(map(len, usage.splitlines())) <= columns
+    wide = help.page(verb.split(), 1000).partition("\n\n")[0]
+    assert " ".join(usage.split()) == wide
+    assert all(line.count("[") == line.count("]") for line in usage.splitlines())
+
+
 @pytest.mark.parametrize("noun", sorted(nouns() - VERBS.keys()))
 def test_a_noun_alone_lists_its_verbs(noun: str) -> None:
     own = {name: verb.about for name, verb in VERBS.items() if name.startswith(noun + " ")}
@@ -91,6 +101,7 @@ def test_a_heading_lists_its_verbs_too() -> None:
         (("nodes", "list"), "`holdfast node list`"),
         (("tokn",), "`holdfast token`"),
         (("lab", "stop"), '"lab start"'),
+        (("history", "shwo", "3"), "`holdfast history show`"),
         (("help", "node", "lst"), '"node list"'),
         (("help", "aply"), "`holdfast apply`"),
         (("plan", "--allow-removal", "3"), "--allow-removals"),
@@ -100,6 +111,12 @@ def test_a_heading_lists_its_verbs_too() -> None:
 def test_the_nearest_word_is_named(words: tuple[str, ...], near: str) -> None:
     code, _, trouble = ran(*words, "--json")
     assert code == 2 and json.loads(trouble)["remedy"].startswith(f"did you mean {near}? ")
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "1.5", ""])
+def test_a_wrong_number_is_named_as_such(text: str) -> None:
+    code, _, trouble = ran("history", f"--limit={text}")
+    assert code == 2 and f"argument --limit: {text!r} is not a number of 1 or more" in trouble
 
 
 def test_a_word_that_is_near_to_nothing_gets_no_guess() -> None:

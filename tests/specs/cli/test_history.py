@@ -30,7 +30,11 @@ class Capped:
 
 def remarks(hub: object, limit: int, as_json: bool = False) -> str:
     out, err = io.StringIO(), io.StringIO()
-    box = Namespace(terminal=Terminal(out, err, io.StringIO()), hubs=Namespace(reader=lambda target: hub))
+    box = Namespace(
+        terminal=Terminal(out, err, io.StringIO()),
+        hubs=Namespace(reader=lambda target: hub),
+        disk=Namespace(read=lambda path, bytes_max: None),
+    )
     assert history.run(Namespace(limit=limit, json=as_json, hub="somewhere", fleet="."), cast(Toolbox, box)) == 0
     return err.getvalue()
 

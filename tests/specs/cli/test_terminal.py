@@ -176,6 +176,13 @@ def test_the_end_of_input_is_no_answer_to_a_question_with_a_default(default: boo
     assert (refused.value.code, refused.value.remedy) == ("declined", "run again with --yes")
 
 
+def test_an_error_after_ctrl_d_begins_a_line() -> None:
+    place, screen = terminal()
+    with pytest.raises(Failed):
+        place.confirm("Apply?", "not applied")
+    assert screen.getvalue().endswith("\n")
+
+
 @pytest.mark.parametrize("typed, default, meant", [("\n", True, True), ("\n", False, False), ("n\n", True, False)])
 def test_enter_takes_the_default(typed: str, default: bool, meant: bool) -> None:
     keyboard = Screen(typed)

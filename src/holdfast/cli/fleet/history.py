@@ -33,7 +33,10 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    hub = box.hubs.reader(_target(args, box))
+    target = _target(args, box)
+    hub = box.hubs.reader(target)
+    if hub is None and session.has_lock(args, box):
+        raise session.no_ledger(target, args, box)
     limit = args.limit
     found = hub.records(0, limit) if hub is not None else []
     if not found:
@@ -56,7 +59,9 @@ def reachable_hub(args: Namespace, box: Toolbox) -> HubReader:
     """A hub with at least one revision. The directory is only read to find the hub."""
     target = _target(args, box)
     hub = box.hubs.reader(target)
-    if hub is None or hub.applied() is None:
+    if hub is None:
+        raise session.no_ledger(target, args, box)
+    if hub.applied() is None:
         raise session.nothing_applied(target)
     return hub
 

@@ -59,9 +59,10 @@ def run(args: Namespace, box: Toolbox) -> int:
 def _compared(current: session.Session, args: Namespace, box: Toolbox) -> str:
     """Whether the next apply would change the revision again. Image digests are not asked for again."""
     try:
-        applied = current.heads.check(current.hub, adopt=True)
+        hub = box.hubs.reader(current.target)  # that of before has read a ledger directory as it was
+        applied = current.heads.check(hub, adopt=True)
         asked = Namespace(**{**vars(args), "offline": True})
-        found = session.make_plan(replace(current, applied=applied), asked, box)
+        found = session.make_plan(replace(current, hub=hub, applied=applied), asked, box)
     except HoldfastError as trouble:
         return f"Your files are not changed, and could not be compared with this revision: {trouble.message}"
     if not found.changes:

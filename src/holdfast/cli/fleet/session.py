@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.cli.fleet.hub_identity import state_dir
-from holdfast.cli.fleet.seen_heads import Heads
+from holdfast.cli.fleet.seen_heads import LOCK_BYTES_MAX, LOCK_NAME, Heads
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import Conflict, Invalid
@@ -71,6 +71,21 @@ def nothing_applied(target: str) -> Conflict:
         remedy="`holdfast apply` makes the first revision",
         code="nothing_applied",
     )
+
+
+def no_ledger(target: str, args: Namespace, box: Toolbox) -> Conflict:
+    lost = "check --hub; restore the ledger from a backup, or rebuild it from the nodes: holdfast import ledger --help"
+    is_lost = has_lock(args, box)
+    return Conflict(
+        f"there is no ledger at {target}" + (", but fleet.lock names an applied revision" if is_lost else ""),
+        remedy=lost if is_lost else "`holdfast apply` creates the ledger with the first revision",
+        code="nothing_applied",
+    )
+
+
+def has_lock(args: Namespace, box: Toolbox) -> bool:
+    """A fleet.lock proves that there was a ledger: if it is missing, an apply would not help."""
+    return box.disk.read(os.path.join(args.fleet, LOCK_NAME), LOCK_BYTES_MAX) is not None
 
 
 def inputs(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> "Inputs":

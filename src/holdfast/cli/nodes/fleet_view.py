@@ -1,6 +1,5 @@
 """The fleet as a command sees it: the applied revision and the reports of its nodes, both verified."""
 
-import os
 from argparse import Namespace
 from collections.abc import Iterable
 
@@ -8,10 +7,9 @@ from msgspec import Struct
 
 from holdfast.cli.flags import repeated
 from holdfast.cli.fleet import session
-from holdfast.cli.fleet.seen_heads import LOCK_BYTES_MAX, LOCK_NAME
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
-from holdfast.errors import Conflict, Invalid
+from holdfast.errors import Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.nearest import hint
 from holdfast.model.verified_report import VerifiedReport
@@ -47,19 +45,8 @@ def reached(args: Namespace, box: Toolbox) -> tuple[str, HubReader]:
     target = session.hub_target(args, None if args.hub else load(directory))
     hub = box.hubs.reader(target)
     if hub is None:
-        raise _no_ledger(target, args, box)
+        raise session.no_ledger(target, args, box)
     return target, hub
-
-
-def _no_ledger(target: str, args: Namespace, box: Toolbox) -> Conflict:
-    """A fleet.lock proves that there was a ledger: then an apply would not help."""
-    is_lost = box.disk.read(os.path.join(args.fleet, LOCK_NAME), LOCK_BYTES_MAX) is not None
-    lost = "check --hub; restore the ledger from a backup, or rebuild it from the nodes: holdfast import ledger --help"
-    return Conflict(
-        f"there is no ledger at {target}" + (", but fleet.lock names an applied revision" if is_lost else ""),
-        remedy=lost if is_lost else "`holdfast apply` creates the ledger with the first revision",
-        code="nothing_applied",
-    )
 
 
 def keeper(view: FleetView, what: str) -> FleetKeeper:
