@@ -23,11 +23,13 @@ TEXTS_MAX = 64  # of one expression
 
 PROGRAMS = frozenset(
     """
-    apt apt-get chmod chown cp curl df dig dnsmasq echo eval git holdfast ip journalctl ls mkdir mv namei pip podman rm
-    ss ssh-add ssh-keygen sudo systemctl timedatectl umount
+    age-keygen apt apt-get cat chmod chown cp curl df dig dnsmasq du echo eval git holdfast ip journalctl ln ls
+    lsof mkdir mv namei nft pgrep pip podman ps rm rmdir sed ss ssh ssh-add ssh-keygen strace sudo sysctl systemctl
+    timedatectl umount
     """.split()  # noqa: SIM905 (a list of words reads best as words)
 )
-IN_WORDS = PROGRAMS - {"dnsmasq", "echo", "eval", "ip"}  # the others are also words of sentences
+IN_WORDS = PROGRAMS - {"age-keygen", "cat", "dnsmasq", "echo", "eval", "ip", "ps", "ssh"}
+# ^ the others are also words of sentences
 CALL = re.compile(rf"(?<![\w./@=-])({'|'.join(sorted(IN_WORDS, key=len, reverse=True))}) ([-a-z{HOLE}][-a-z]*)")
 FIRST_WORDS = frozenset(name.partition(" ")[0] for name in VERBS) | LATER | nouns()
 
@@ -92,20 +94,26 @@ def remedies() -> tuple[Remedy, ...]:
 
 
 @cache
-def _takers() -> dict[str, int]:
-    """Functions and classes of the product by name → the position of the parameter `remedy`."""
-    found: dict[str, int] = {}
+def _takers() -> dict[str, frozenset[int]]:
+    """Functions and classes of the product by name → positions of the parameter `remedy`, of all with that name."""
+    found = {"Park": {2}}  # of the gate: the command that gives the signature
     for tree in modules().values():
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                names = [one.arg for one in node.args.args if one.arg not in ("self", "cls")]
-            elif isinstance(node, ast.ClassDef):
-                names = [one.target.id for one in node.body if _is_field(one)]  # type: ignore[attr-defined]
+            if isinstance(node, ast.ClassDef):
+                lists = [[one.target.id for one in node.body if _is_field(one)]]  # type: ignore[attr-defined]
+                lists += [_parameters(one) for one in node.body if getattr(one, "name", "") == "__init__"]
             else:
-                continue
-            if REMEDY in names and node.name != "__init__":
-                found[node.name] = names.index(REMEDY)
-    return found | {"Park": 2}  # of the gate: the command that gives the signature
+                lists = [_parameters(node)]
+            for names in lists:
+                if REMEDY in names:
+                    found.setdefault(node.name, set()).add(names.index(REMEDY))  # type: ignore[attr-defined]
+    return {name: frozenset(positions) for name, positions in found.items()}
+
+
+def _parameters(node: ast.AST) -> list[str]:
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return []
+    return [one.arg for one in node.args.args if one.arg not in ("self", "cls")]
 
 
 def _is_field(node: ast.stmt) -> bool:
@@ -157,6 +165,10 @@ class _Module:
                 return [re.sub(r"\{\w*\}", HOLE, text) for text in of(base)]
             case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
                 return self._returned(name, depth)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=name)) if source := self._module(module):
+                return source._returned(name, depth)
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if source := self._module(module):
+                return source._named(name, (), depth)
             case ast.Call(func=ast.Attribute(attr="get", value=ast.Name(id=name)), args=[_, *more]):
                 return [*self._leaves(name), *(text for one in more for text in of(one))] or [HOLE]
             case ast.Subscript(value=ast.Name(id=name)):
@@ -197,6 +209,15 @@ class _Module:
             return []
         return [text for value in table.values for text in source.texts(value, ()) if " " in text]
 
+    def _module(self, name: str) -> "_Module | None":
+        """A module that this one imports by that name."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom) and name in {one.asname or one.name for one in node.names}:
+                real = next(one.name for one in node.names if name == (one.asname or one.name))
+                tree = modules().get(f"{node.module}.{real}")
+                return _Module(f"{node.module}.{real}", tree) if tree is not None else None
+        return None
+
     def _imported(self, name: str) -> "_Module | None":
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom) and name in {one.asname or one.name for one in node.names}:
@@ -210,10 +231,23 @@ def _given(node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         yield from (word.value for word in node.keywords if word.arg == REMEDY)
-        at = 2 if name == "add" else _takers().get(name)
-        if at is not None and len(node.args) > at and not any(isinstance(one, ast.Starred) for one in node.args):
-            yield node.args[at]
+        if not any(isinstance(one, ast.Starred) for one in node.args):
+            yield from (node.args[at] for at in _takers().get(name, ()) if len(node.args) > at)
+    if isinstance(node, ast.AugAssign) and REMEDY in (getattr(node.target, "id", ""), getattr(node.target, "attr", "")):
+        yield node.value
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from _defaults(node)
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        yield from (value for key, value in pairs if isinstance(key, ast.Constant) and key.value == REMEDY)
     yield from (value for name, value in _assigned([node]) if name == REMEDY)
+
+
+def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
+    names, given = node.args.args, node.args.defaults
+    pairs = [*zip(names[len(names) - len(given) :], given, strict=True)]
+    pairs += [(name, value) for name, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value]
+    yield from (value for name, value in pairs if name.arg == REMEDY)
 
 
 def _assigned(nodes: object) -> Iterator[tuple[str, ast.expr]]:

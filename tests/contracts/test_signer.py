@@ -356,6 +356,17 @@ def test_a_file_that_is_no_openssh_key_is_refused(tmp_path: Path, content: bytes
         KeyfileSigner(str(path), never).sign(MESSAGE, NAMESPACE)
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_a_file_that_is_no_key_at_all_is_not_made_private(tmp_path: Path, mode: int) -> None:
+    """Neither chmod nor ssh-keygen makes a key of it."""
+    path = tmp_path / "fleet.toml"
+    path.write_text('[fleet]\nname = "a"\n')
+    path.chmod(mode)
+    with pytest.raises(Invalid, match="is not a key file") as refusal:
+        _ = KeyfileSigner(str(path), never).public_key
+    assert refusal.value.remedy == "give a private key file, such as ~/.ssh/id_ed25519: --key FILE"
+
+
 def test_a_missing_key_a_directory_and_a_pipe_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     for name in ("absent", "", "pipe"):

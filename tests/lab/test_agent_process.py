@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,13 +16,15 @@ from typing import Any
 import pytest
 
 from tests.fleets.counts import SOAK
+from tests.fleets.lab_pasting import filled, pastes, runs
+from tests.fleets.ports import free_port
 from tests.fleets.waiting import Stopwatch, wait_until
 from tests.lab.product import KILLED, PYTHON, Outcome, strace
 
 pytestmark = pytest.mark.lab
 
 RSS_KB_MAX = 75_000
-NODES = ["w1", "e1", *(f"j{number}" for number in range(40 if SOAK else 12)), "k1", "k2", "t1"]
+NODES = ["w1", "e1", *(f"j{number}" for number in range(40 if SOAK else 12)), "k1", "k2", "t1", "r1", "r2"]
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,32 @@ def test_flags_assert_and_name_both_values(fleet: Fleet) -> None:
         heard(process, "accepted")
 
 
+def test_what_an_agent_that_has_not_joined_prints_makes_it_join(fleet: Fleet) -> None:
+    lines: list[str] = []
+
+    def typed(line: str) -> Outcome:
+        lines.append(line)
+        return Outcome(0, "", "")
+
+    def runs_on(line: str) -> Outcome:
+        with fleet.agent(node, *shlex.split(line)[3:]) as process:
+            heard(process, "started")
+        return Outcome(0, "", "")
+
+    node = "r1"
+    printed = fleet.run("agent", "run", "--state-dir", str(fleet.state(node)), "--json").refused(2, "not_joined")
+    remedy = "holdfast agent join TOKEN --state-dir {}; an operator gets the token from: holdfast node invite NAME"
+    pastes(remedy, [printed["remedy"]], typed, NAME=node)
+    join, invite = lines
+    token = re.findall(r"hfj_\S+", fleet.run(*shlex.split(invite)[1:]).ok().out)[0]
+    fleet.run(*shlex.split(filled(join, {"TOKEN": token}))[1:]).ok()
+    runs("holdfast agent run --listen ADDRESS:PORT", (), runs_on, ADDRESS="127.0.0.1", PORT=str(free_port()))
+    runs("holdfast agent run --run-dir DIR", (), runs_on, DIR=str(fleet.root / "another-run"))
+    node = "r2"
+    (fleet.root / "token").write_text(fleet.token(node))
+    runs("holdfast agent run --token-file FILE", (), runs_on, FILE=str(fleet.root / "token"))
+
+
 def test_a_token_is_for_one_node_and_a_directory_for_one_too(fleet: Fleet) -> None:
     """S04's shape at the agent: used up, altered, or for somebody else."""
     token = fleet.token("k1")
@@ -200,6 +229,11 @@ def test_a_join_killed_anywhere_is_repeated_and_succeeds(fleet: Fleet) -> None:
     assert killed >= (6 if SOAK else 4)
 
 
+def in_a_shell(line: str) -> Outcome:
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
 def test_check_finds_what_is_wrong(fleet: Fleet) -> None:
     """Exit 7: modes, key, journal, chain, audit."""
     source = fleet.state("w1")
@@ -209,11 +243,15 @@ def test_check_finds_what_is_wrong(fleet: Fleet) -> None:
             heard(process, "accepted")
 
     def spoiled(name: str, spoil: Callable[[Path], object]) -> list[str]:
-        folder = fleet.state(f"spoiled-{name}")
+        folder = fleet.state(f"spoiled {name}")
         shutil.copytree(source, folder)
         spoil(folder)
         done = fleet.run("agent", "check", "--state-dir", str(folder), "--json")
         assert done.code == 7 and "Traceback" not in done.err, (name, done)
+        if name == "mode":
+            printed = [finding["remedy"] for finding in done.json["findings"]]
+            pastes("chmod 600 {}", printed, in_a_shell)[0].ok()
+            assert "sound" in fleet.run("agent", "check", "--state-dir", str(folder)).ok().out
         return [finding["code"] for finding in done.json["findings"]]
 
     assert spoiled("mode", lambda f: (f / "agent.db").chmod(0o644)) == ["mode"]

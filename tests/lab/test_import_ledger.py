@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.revision import Head
+from tests.fleets.lab_pasting import pastes, runs
 from tests.fleets.ports import free_port
 from tests.fleets.waiting import wait_until
-from tests.lab.product import Place, end, fingerprints, new_place
+from tests.lab.product import Outcome, Place, end, fingerprints, new_place
 
 pytestmark = pytest.mark.lab
 
@@ -140,9 +141,20 @@ def test_a_lost_ledger_comes_back_and_agents_are_undisturbed(tmp_path: Path) -> 
         scene.lose_the_disk()
         refusal = place.run("import", "ledger", *state, "--json").refused(7, "salvage_incomplete")
         assert "no node sent a chain" in refusal["message"]
+
+        def typed(line: str) -> Outcome:
+            return place.run(*line.split()[1:])
+
+        remedy = (
+            "start the hub (`holdfast hub run --state-dir {}`) with its old key and address, and wait until nodes "
+            "checked in; `holdfast hub check --state-dir {}` shows what arrived"
+        )
         with scene.agent("w2") as restarted:
-            with scene.hub():
-                wait_until(lambda: place.run("import", "ledger", *state, "--json").code == 0, "both nodes handed over")
+            with scene.hub():  # the first command of the remedy, with the old address
+                running, _ = pastes(remedy, [refusal["remedy"]], typed)
+                assert f"another hub is running with {scene.hub_state}" in running.err
+                where = str(scene.hub_state)  # repeated until both nodes handed over
+                runs("holdfast import ledger --state-dir DIR", (), typed, repeated=True, DIR=where)
             checked = place.run("hub", "check", *state).ok()
             assert f"history before revision {lost.number} was not kept" in checked.out
             with scene.hub():

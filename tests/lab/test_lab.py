@@ -17,6 +17,7 @@ import pytest
 
 from tests.fleets.counts import SOAK
 from tests.fleets.lab import LabUnderTest, command, lab, new_lab, traces
+from tests.fleets.lab_pasting import pastes, runs
 from tests.fleets.waiting import Stopwatch, wait_until
 from tests.lab.product import PYTHON, Outcome
 
@@ -378,13 +379,15 @@ def test_two_labs_live_side_by_side_and_one_goes_without_the_other(tmp_path: Pat
         hello(other, "h")
         lab_id = one.id
         assert traces(one.dir, lab_id) != []
-        one.lab("down").ok()
+        told = one.lab("up", "--bare", "--nodes", "other:hub", "--json").refused(5, "already_exists")
+        remedy = "`holdfast lab down` first, or choose another directory with --dir"
+        pastes(remedy, [told["remedy"]], lambda line: one.run(*line.split()[1:]))[0].ok()
         assert traces(one.dir, lab_id) == [] and not one.dir.exists()
         assert fetch(other, "h", f"http://{other.address('h')}:8080/")["version"] == "1"
     finally:
         lab_id = other.id
         one.lab("down")
-        other.lab("down").ok()
+        runs("holdfast lab down --dir DIR", (), lambda line: one.run(*line.split()[1:]), DIR=str(other.dir))
     assert traces(other.dir, lab_id) == []
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ import pytest
 
 from tests.fleets.counts import SOAK
 from tests.fleets.lab import LabUnderTest, command, lab, new_lab, traces
+from tests.fleets.lab_pasting import pastes, runs
 from tests.fleets.waiting import Stopwatch, wait_until
+from tests.lab.product import Outcome
 
 pytestmark = pytest.mark.lab
 
@@ -32,6 +34,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabUnderTest]:
 
 def health(made: LabUnderTest) -> dict[str, str]:
     return {node["name"]: node["status"] for node in made.run("node", "list", "--json").ok().json["nodes"]}
+
+
+def typed(made: LabUnderTest) -> Callable[[str], Outcome]:
+    """Runs a line that a person types on the host."""
+    return lambda line: made.run(*line.split()[1:])
 
 
 def pids(made: LabUnderTest, name: str) -> dict[str, Any]:
@@ -81,7 +88,7 @@ def test_without_hub_and_agent_containers_go_on_and_both_come_back(fleet: LabUnd
     words = ("podman", "run", "--quiet", "--detach", "--name", "h", "-p", "8080:8080", f"{fleet.registry}/hello:1")
     fleet.inside("w1", *words).ok()
     before = {name: pids(fleet, name) for name in ("hub1", "w1", "e1")}
-    fleet.lab("kill", "hub").ok()
+    runs("holdfast lab kill hub", (), typed(fleet))
     fleet.lab("kill", "w1", "--agent").ok()
     assert set(pids(fleet, "hub1")) == {"node", "agent"} and set(pids(fleet, "w1")) == {"node"}
     assert fleet.run("node", "list", "--json").code == 6
@@ -91,8 +98,8 @@ def test_without_hub_and_agent_containers_go_on_and_both_come_back(fleet: LabUnd
     assert (fleet.dir / "ca.pem").read_text() == kept
     plain = fleet.lab("curl", "http://w1:8080/health").ok()
     assert (plain.out, plain.err) == ("ok\n", ""), "no authority is asked for without TLS"
-    fleet.lab("start", "hub").ok()
-    fleet.lab("up").ok()
+    runs("holdfast lab start hub", (), typed(fleet))
+    runs("holdfast lab up", (), typed(fleet))
     assert health(fleet) == {"hub1": "healthy", "w1": "healthy", "e1": "healthy"}
     after = {name: pids(fleet, name) for name in ("hub1", "w1", "e1")}
     assert after["e1"] == before["e1"] and after["hub1"]["agent"] == before["hub1"]["agent"]
@@ -108,11 +115,18 @@ def test_a_fast_lab_misses_a_cut_node_within_seconds_and_takes_it_back(fleet: La
     fleet.lab("cut", "w1").ok()
     wait_until(lambda: health(fleet)["w1"] == "unhealthy", "w1 is missed", MISSED_S_MAX)
     assert health(fleet)["e1"] == "healthy"
-    fleet.lab("heal").ok()
+    remedy = "look at the machine and its network; `holdfast agent check` on w1 shows more. Nothing on it was stopped"
+    found = [one["remedy"] for one in fleet.run("status", "--json").ok().json["findings"]]
+    (checked,) = pastes(remedy, found, lambda line: fleet.inside("w1", *line.split()))
+    assert checked.ok().out.startswith("sound: w1")
+    assert "cut" in runs("holdfast lab status", (), typed(fleet)).out
+    runs("holdfast lab heal", (), typed(fleet))
     wait_until(lambda: health(fleet)["w1"] == "healthy", "w1 is back")
     fleet.lab("kill", "w1").ok()
     wait_until(lambda: health(fleet)["w1"] == "unhealthy", "w1 is missed again")
-    fleet.lab("start", "w1").ok()
+    down = fleet.lab("exec", "w1", "--json", "--", "true").refused(1, "node_down")
+    runs("holdfast lab start NODE", (), typed(fleet), NODE="e1")
+    pastes("holdfast lab start w1", [down["remedy"]], typed(fleet))[0].ok()
     wait_until(lambda: health(fleet)["w1"] == "healthy", "w1 is back")
     assert fleet.run("plan").ok().out.startswith("No changes"), "the same key on the same disk"
 

@@ -11,9 +11,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.fleets.lab_pasting import pastes, runs
 from tests.fleets.load import Tally, Visitors
 from tests.fleets.traffic_scene import TrafficScene
 from tests.fleets.waiting import Stopwatch
+from tests.lab.product import Outcome
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
@@ -26,6 +28,16 @@ def scene(traffic_lab: TrafficScene) -> TrafficScene:
     traffic_lab.hello("shop", "hello:1")
     traffic_lab.deploy("shop").ok()
     return traffic_lab
+
+
+def test_a_mistyped_hostname_is_found_in_the_list(scene: TrafficScene) -> None:
+    def typed(line: str) -> Outcome:
+        return scene.run(*line.split()[1:])
+
+    wrong = scene.run("edge", "status", "shp.example.test", "--json").refused(2, "not_applied")
+    (listed,) = pastes("did you mean {}? public hostnames are: {}; holdfast edge list", [wrong["remedy"]], typed)
+    assert "shop.example.test" in listed.ok().out
+    assert "shop.example.test" in runs("holdfast edge status {}", ("shop.example.test",), typed).out
 
 
 class Crowd:

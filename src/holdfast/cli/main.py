@@ -11,6 +11,7 @@ from holdfast.errors import INTERRUPTED, Failed, HoldfastError, Invalid, NotPerm
 
 def run(argv: Sequence[str], box: Toolbox) -> int:
     terminal, as_json = box.terminal, "--json" in argv
+    terminal.argv = argv
     try:
         _check_text(argv)
         word = flags.first_word(argv)

@@ -77,6 +77,7 @@ class Terminal:
         self.colour = out.isatty() and not environ_no_colour and not is_dumb
         self._is_dumb = is_dumb
         self._size = size
+        self.argv: Sequence[str] = ()  # of the command that runs
         self.yes = False
         self.quiet = False
         self.verbose = False

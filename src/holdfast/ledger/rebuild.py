@@ -124,7 +124,7 @@ def _contents(table: Table, contents: Mapping[str, bytes], spares: Mapping[str, 
         raise Incomplete(
             f"the content of {_some(lacking)} is in no node and not in the fleet directory",
             "restore the file as it was applied (from version control), or wait until its node checks in; "
-            "then run holdfast import ledger again",
+            "then run it again: holdfast import ledger",
         )
     return found
 
@@ -141,8 +141,8 @@ def _unknown(header: Header, absent: Sequence[str]) -> Incomplete:
 
 def _wait(absent: Sequence[str]) -> str:
     return (
-        f"start holdfast agent run on {_some(absent)}, let the hub run for a minute, then run the same command again; "
-        "for a machine that is lost, use the fleet directory as it was applied last (--fleet DIR)"
+        f"start the agent (`holdfast agent run`) on {_some(absent)}, let the hub run for a minute, then run the same "
+        "command again; for a machine that is lost, use the fleet directory as it was applied last (--fleet DIR)"
     )
 
 

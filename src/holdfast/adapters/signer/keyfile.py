@@ -2,6 +2,7 @@
 
 import binascii
 import os
+import re
 import stat
 from collections.abc import Callable
 from functools import cached_property
@@ -20,6 +21,7 @@ _MAGIC = b"openssh-key-v1\0"
 _PLAIN = _MAGIC + ssh_key.pack(b"none", b"none", b"") + (1).to_bytes(4, "big")  # without a cipher, and one key
 _CHECK_BYTES = 8  # twice the same four
 _PUBLIC = (b"ssh-", b"ecdsa-", b"sk-")
+_PRIVATE = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----")  # of any format
 _BEGIN, _END = b"-----BEGIN OPENSSH PRIVATE KEY-----", b"-----END OPENSSH PRIVATE KEY-----"
 
 if TYPE_CHECKING:  # `cryptography` takes 70 ms to load, and identifying a key does not need it
@@ -128,12 +130,18 @@ def _read(path: str, private: bool = False) -> bytes:
     except IsADirectoryError:
         mode, content = 0, b""
     if not content or len(content) > FILE_BYTES_MAX:
-        raise Invalid(f"{path} is not a key file", remedy="give a private key file, such as ~/.ssh/id_ed25519")
+        raise _no_key(path)
     if private and mode & 0o077 and content.startswith(_PUBLIC):
         raise NotPermitted(f"{path} is the public half of a key", remedy=_private_half(path))
+    if private and not _PRIVATE.search(content) and not content.startswith(_PUBLIC):
+        raise _no_key(path)
     if private and mode & 0o077:
         raise NotPermitted(f"other users may read or write {path}, a private key", remedy=f"chmod 600 {quote(path)}")
     return content
+
+
+def _no_key(path: str) -> Invalid:
+    return Invalid(f"{path} is not a key file", remedy="give a private key file, such as ~/.ssh/id_ed25519: --key FILE")
 
 
 def _private_half(path: str) -> str:

@@ -98,7 +98,7 @@ def _body(reply: bytes, expected: int) -> bytes:
 
 def _nonsense(why: str) -> Failed:
     return Failed(
-        f"the ssh-agent sent an invalid reply: {why}", remedy="check which program listens: ls -l $SSH_AUTH_SOCK"
+        f"the ssh-agent sent an invalid reply: {why}", remedy='check which program listens: ls -l "$SSH_AUTH_SOCK"'
     )
 
 

@@ -4,6 +4,7 @@ import os
 import stat
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from shlex import quote
 
 import msgspec
 
@@ -11,6 +12,7 @@ from holdfast.agent.acceptance import manifest
 from holdfast.agent.membership import Membership
 from holdfast.cli.agent import agent_state
 from holdfast.cli.flags import Parser
+from holdfast.cli.hub.show_finding import for_pasting
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model import canonical
@@ -58,7 +60,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(msgspec.json.encode(said).decode())
     elif findings:
         for one in findings:
-            box.terminal.say(f"{one.code}: {one.message}\n  remedy: {one.remedy}")
+            box.terminal.say(f"{one.code}: {one.message}\n  remedy: {for_pasting(one.remedy, box.terminal)}")
     else:
         counted = ", ".join(f"{name} {number}" for name, number in facts.items())
         box.terminal.say(f"sound: {member.node}, {counted}")
@@ -75,24 +77,24 @@ def _findings_of(look: Callable[[], Iterator[Finding]]) -> list[Finding]:
 
 def _modes(state_dir: str) -> Iterator[Finding]:
     if stat.S_IMODE(os.stat(state_dir).st_mode) & 0o077:
-        yield Finding("mode", f"other users than the owner can read {state_dir}", f"chmod 700 {state_dir}")
+        yield Finding("mode", f"other users than the owner can read {state_dir}", f"chmod 700 {quote(state_dir)}")
     for name in sorted(os.listdir(state_dir)):
         path = os.path.join(state_dir, name)
         about = os.lstat(path)
         if name in FOLDERS and stat.S_ISDIR(about.st_mode):
             if stat.S_IMODE(about.st_mode) & 0o077:
-                yield Finding("mode", f"other users than the owner can read {path}", f"chmod 700 {path}")
+                yield Finding("mode", f"other users than the owner can read {path}", f"chmod 700 {quote(path)}")
         elif not stat.S_ISREG(about.st_mode):
-            yield Finding("mode", f"{path} is not a plain file", f"look at it, then remove it: ls -l {path}")
+            yield Finding("mode", f"{path} is not a plain file", f"look at it, then remove it: ls -l {quote(path)}")
         elif stat.S_IMODE(about.st_mode) & 0o077:
-            yield Finding("mode", f"other users than the owner can read {path}", f"chmod 600 {path}")
+            yield Finding("mode", f"other users than the owner can read {path}", f"chmod 600 {quote(path)}")
 
 
 def _key(state_dir: str, member: Membership, box: Toolbox) -> Iterator[Finding]:
     key = box.agents.at(state_dir).existing_key()
     if key is None or key.line not in member.enrolment.joining.decode("utf-8", "replace"):
         missing = "is missing" if key is None else "is not the one this node joined with"
-        yield Finding("key", f"the node's key {missing}", "restore it from a backup, or join again with a new token")
+        yield Finding("key", f"the node's key {missing}", f"restore it from a backup, or {REJOIN}")
 
 
 def _stores(state_dir: str, member: Membership, box: Toolbox, facts: dict[str, int]) -> Iterator[Finding]:

@@ -100,8 +100,8 @@ def _ask_hub(file: str, base: Head, heads: "Heads", args: Namespace, box: Toolbo
 def _unknown(file: str, base: Head) -> Conflict:
     return Conflict(
         f"{file} is based on revision {base.number} ({base.digest[:12]}…), which this machine has never seen",
-        remedy=f"`holdfast sign {quote(file)} --hub URL` verifies it; without a hub: get the fleet.lock of that "
-        "revision from an operator you trust (--fleet DIR)",
+        remedy="verify it with a fleet directory that you trust, by its hub or its fleet.lock: "
+        f"holdfast sign {quote(file)} --fleet DIR",
         code="base_unknown",
     )
 

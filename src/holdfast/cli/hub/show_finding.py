@@ -20,9 +20,17 @@ class Shown(Protocol):
 
 def text(finding: Shown, terminal: Terminal, since: str = "") -> str:
     style = "yellow" if finding.level == "warning" else "red"
-    return (
-        f"{terminal.paint(style, harmless(finding.code))} {_what(finding)}{since}\n  remedy: {harmless(finding.remedy)}"
-    )
+    remedy = harmless(for_pasting(finding.remedy, terminal))
+    return f"{terminal.paint(style, harmless(finding.code))} {_what(finding)}{since}\n  remedy: {remedy}"
+
+
+def for_pasting(remedy: str, terminal: Terminal) -> str:
+    """With the flags of this call; the module that completes remedies is not loaded without any."""
+    if not any(word.startswith(("--fleet", "--hub", "--state-dir")) for word in terminal.argv):
+        return remedy
+    from holdfast.cli import remedies
+
+    return remedies.for_pasting(remedy, terminal.argv)
 
 
 def line(finding: Shown) -> str:

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 
 from holdfast.cli.flags import Parser
+from holdfast.cli.hub import show_finding
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.node_list import describe, is_drained
 from holdfast.cli.nodes.show_report import origin
-from holdfast.cli.terminal import harmless
+from holdfast.cli.terminal import Terminal, harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.model import ssh_key
 from holdfast.model.applied import Applied
@@ -38,7 +39,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         document = describe(one, view.applied) | _details(one)
         box.terminal.say(msgspec.json.encode(document).decode())
         return 0
-    for line in _lines(one, view.applied, box.clock.now_s()):
+    for line in _lines(one, view.applied, box.clock.now_s(), box.terminal):
         box.terminal.say(harmless(line))
     return 0
 
@@ -61,7 +62,7 @@ def _details(one: VerifiedReport) -> dict[str, Any]:
     }
 
 
-def _lines(one: VerifiedReport, applied: Applied, now_s: float) -> list[str]:
+def _lines(one: VerifiedReport, applied: Applied, now_s: float, terminal: Terminal) -> list[str]:
     view, pulse, report = one.view, one.pulse, one.report
     key = one.key or view.key
     lines = [
@@ -84,10 +85,10 @@ def _lines(one: VerifiedReport, applied: Applied, now_s: float) -> list[str]:
         lines += [f"  running   {operation}" for operation in report.operations]
         for parked in report.parked:
             lines.append(f"  parked    {parked.address}, {aged(max(0.0, now_s - parked.since_s))}: {parked.reason}")
-            lines.append(f"            remedy: {parked.remedy}")
+            lines.append(f"            remedy: {show_finding.for_pasting(parked.remedy, terminal)}")
         for found in report.findings:
             lines.append(f"  finding   {found.code}: {found.message}")
-            lines.append(f"            remedy: {found.remedy}")
+            lines.append(f"            remedy: {show_finding.for_pasting(found.remedy, terminal)}")
     return lines
 
 

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
-from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.flags import Parser
 from holdfast.cli.fleet.signing import operator_signer
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
@@ -67,11 +67,9 @@ def refuse_if_hopeless(action: str, target: str, node: str, signer: Signer, view
     lacking = missing(view.applied.trust, (key,), grade, (orders.scope_address(target),))
     if lacking is None:
         return
-    file, where = f"{node}-{action}.order", repeated(args)
     raise SignatureRequired(
         f"your signature alone cannot {action} {target}: {lacking}",
-        remedy=f"holdfast order sign --node {node} --action {action} --target {target} --expires 1d -o {file}{where} "
-        f"--key KEY && holdfast order submit {file} --wait{where}; more signatures: `holdfast sign {file} --key KEY`",
+        remedy=order_sign.commands(action, target, node, view.applied.trust, args),
     )
 
 

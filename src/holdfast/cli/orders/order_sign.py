@@ -15,6 +15,7 @@ from holdfast.errors import Invalid
 from holdfast.model import duration, stream
 from holdfast.model.nearest import hint
 from holdfast.model.order import ACTIONS, EXPIRY_S_MAX, NAMESPACE, SignedOrder
+from holdfast.model.trust import Trust, threshold
 from holdfast.trust import orders
 
 DETAILS = """\
@@ -139,6 +140,17 @@ def _tell(path: str, file: order_file.OrderFile, args: Namespace, box: Toolbox) 
 def _name(file: order_file.OrderFile) -> str:
     order = file.order
     return f"{order.node}-{order.action}-{order.counter}.order"
+
+
+def commands(action: str, target: str, node: str, trust: Trust, args: Namespace) -> str:
+    """The commands that collect the signatures; each KEY is the key file of an operator who can sign."""
+    file, where = f"{node}-{action}.order", repeated(args)
+    count = threshold(trust, ACTIONS[action].grade)
+    others = "".join(f"holdfast sign {file} --key KEY{number} && " for number in range(2, count + 1))
+    return (
+        f"holdfast order sign --node {node} --action {action} --target {target} --expires 1d -o {file}{where} "
+        f"--key KEY && {others}holdfast order submit {file} --wait{where}"
+    )
 
 
 def check_action(action: str) -> None:

@@ -40,8 +40,8 @@ def newest(store: Reading) -> Link:
     if not links:
         raise Incomplete(
             "no node sent a chain that begins with revision 1 of this fleet",
-            "start the hub (holdfast hub run) with its old key and address, and wait until nodes checked in; "
-            "holdfast hub check shows what arrived",
+            "start the hub (`holdfast hub run`) with its old key and address, and wait until nodes checked in; "
+            "`holdfast hub check` shows what arrived",
         )
     at = Anchor(pinned.fleet, NO_HEAD, None)
     for link in links:

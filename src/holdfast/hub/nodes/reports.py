@@ -208,4 +208,4 @@ def _decoded(line: bytes) -> audit.AuditEntry:
 
 
 def _unreadable(why: str) -> Invalid:
-    return Invalid(f"this check-in cannot be read: {why}", remedy="run the same release on hub and node: agent check")
+    return Invalid(f"this check-in cannot be read: {why}", remedy="run the same release on both: holdfast version")
