@@ -16,7 +16,7 @@ from holdfast.hub.http.handlers.revisions import Revisions
 from holdfast.hub.http.handlers.status import Status
 from holdfast.model import canonical
 from holdfast.model.applied import table_of
-from holdfast.model.checkin import NodesAnswer
+from holdfast.model.node_view import NodesAnswer
 from holdfast.model.revision import Head
 from holdfast.ports.ledger_store import Transaction
 from holdfast.wire import codec, faults, messages

@@ -9,9 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.cli import main
-from holdfast.model.checkin import NodeNews, NodesAnswer
 from holdfast.model.deployment import ServiceState, StepResult, deployment_of
 from holdfast.model.fleet import Fleet
+from holdfast.model.node_view import NodeNews, NodesAnswer
 from holdfast.model.revision import Head
 from tests.fleets.build import small_fleet
 from tests.fleets.desks import Puppet, Rig

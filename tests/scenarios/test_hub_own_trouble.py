@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.errors import Failed
 from holdfast.model.audit import AuditEntry, Event
-from holdfast.wire import codec, messages
+from holdfast.wire import codec, token_messages
 from tests.fleets.build import grown_mailbox
 from tests.fleets.serving import served
 
@@ -25,10 +25,10 @@ def test_tokens_that_are_made_and_revoked_are_in_the_audit_log_without_their_sec
             return append(event, durable)
 
         monkeypatch.setattr(hub.parts.audit, "append", watched)
-        made = hub.signed("POST", "/v1/tokens", codec.write(messages.TokenRequest("grafana", 3600))).json()
+        made = hub.signed("POST", "/v1/tokens", codec.write(token_messages.TokenRequest("grafana", 3600))).json()
         token = made["token"]["id"]
         target = f"/v1/tokens/{token}/revocation"
-        assert hub.signed("POST", target, codec.write(messages.RevokeTokenRequest())).status == 200
+        assert hub.signed("POST", target, codec.write(token_messages.RevokeTokenRequest())).status == 200
         found = [event for event in hub.events() if event.target == f"token.{token}"]
         assert [(e.principal, e.action, e.result) for e in found] == [
             ("operator:alice", "make-token", "done"),
@@ -50,7 +50,7 @@ def test_a_full_disk_of_the_hub_is_the_hubs_and_is_logged_once(
             raise Failed("no space is left for ledger.db", remedy="free space on its file system", code="no_space")
 
         monkeypatch.setattr(type(hub.parts.tokens), "create", full)
-        body = codec.write(messages.TokenRequest("grafana", 3600))
+        body = codec.write(token_messages.TokenRequest("grafana", 3600))
         for _ in range(3):
             answer = hub.signed("POST", "/v1/tokens", body)
             assert (answer.status, answer.headers["holdfast-exit"]) == (500, "1")

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import main
-from holdfast.model.checkin import NodesAnswer
+from holdfast.model.node_view import NodesAnswer
 from holdfast.model.order import SignedOrder
 from holdfast.model.order_view import OrderView
 from holdfast.model.report import Report

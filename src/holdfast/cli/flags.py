@@ -5,7 +5,9 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace
 from collections.abc import Callable, Container, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec import Struct
 
 from holdfast.cli.noun import Verb, rows_of
 from holdfast.cli.terminal import written
@@ -85,7 +87,7 @@ def wrapped(text: str, columns: int) -> str:
     )
 
 
-class Command(NamedTuple):
+class Command(Struct, frozen=True):
     """What a verb says of itself in --help, its arguments, and what it does."""
 
     details: str

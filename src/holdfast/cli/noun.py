@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import NamedTuple
+
+from msgspec import Struct
 
 
-class Verb(NamedTuple):
+class Verb(Struct, frozen=True):
     module: str  # below holdfast.cli; imported only when the verb runs or is explained
     about: str
 
 
-class Noun(NamedTuple):
+class Noun(Struct, frozen=True):
     """`title` is the heading of its verbs in `holdfast --help`."""
 
     title: str

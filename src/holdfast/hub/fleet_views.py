@@ -9,7 +9,8 @@ from holdfast.hub.nodes.report_changes import ReportChanges
 from holdfast.hub.watched_fleet import WatchedFleet
 from holdfast.hub.watchers.convergence import Convergence
 from holdfast.ledger import keys
-from holdfast.model.checkin import HOLD_S_MAX, NodeNews, NodesAnswer
+from holdfast.model.checkin import HOLD_S_MAX
+from holdfast.model.node_view import NodeNews, NodesAnswer
 from holdfast.model.observation import NodeObservation
 from holdfast.model.revision import Head
 from holdfast.ports.audit_log import AuditLog

@@ -1,7 +1,6 @@
 """The facts of certificates and chains that decisions use. Values only; parsing them proves nothing."""
 
 import base64
-import textwrap
 
 from msgspec import Struct
 
@@ -83,5 +82,6 @@ class ChainFacts(Struct, frozen=True):
 
 def armoured(der: bytes) -> str:
     """PEM of one certificate; encodes only, parses nothing."""
-    lines = textwrap.fill(base64.b64encode(der).decode("ascii"), 64)
+    text = base64.b64encode(der).decode("ascii")
+    lines = "\n".join(text[at : at + 64] for at in range(0, len(text), 64))
     return f"-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n"

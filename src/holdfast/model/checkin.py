@@ -5,13 +5,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from holdfast.model.cadence import NORMAL, Cadence
-from holdfast.model.invite import Enrolment, SignedRevocation
+from holdfast.model.invite import Enrolment
+from holdfast.model.node_view import GENERATION
 from holdfast.model.order import Delivered, OrderResult
 from holdfast.model.record import Link
 from holdfast.model.report import SignedPulse
 from holdfast.model.revision import NO_HEAD, Head
 
-GENERATION = 1
 HOLD_S_MAX = 60.0
 LINKS_MAX = 100  # in one answer; an agent further behind asks again
 RESULTS_MAX = 64
@@ -75,39 +75,4 @@ class JoinAnswer(Struct, frozen=True, omit_defaults=True):
     head: Head
     time_s: float
     cadence: Cadence = NORMAL
-    wire: int = GENERATION
-
-
-class NodeView(Struct, frozen=True, omit_defaults=True):
-    """What the hub knows of one node. `status` and `age_s` are the hub's; pulse, report and enrolment are signed."""
-
-    name: str
-    roles: tuple[str, ...]
-    status: str  # healthy, unhealthy, unknown (M-47)
-    address: str = ""
-    age_s: float | None = None  # since the last heartbeat; None: none since this hub knows the node
-    joined: bool = False
-    revoked: bool = False
-    key: str = ""  # public line in use
-    pulse: SignedPulse | None = None
-    report: bytes = b""
-    enrolment: Enrolment | None = None
-    revocation: SignedRevocation | None = None  # of the key this node had, for planning
-    skew_s: float = 0.0  # the node's clock minus the hub's at the last check-in
-    since_s: float = 0.0  # when its status became what it is
-
-
-class NodeNews(Struct, frozen=True, omit_defaults=True):
-    """Which nodes reported a change since; `at` is where to continue. `missed`: read all nodes again."""
-
-    at: int
-    nodes: tuple[str, ...] = ()
-    missed: bool = False
-    wire: int = GENERATION
-
-
-class NodesAnswer(Struct, frozen=True):
-    nodes: tuple[NodeView, ...]
-    time_s: float
-    ready: bool = True  # False while the hub warms up (M-75)
     wire: int = GENERATION

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from holdfast.model.checkin import GENERATION
+from holdfast.model.node_view import GENERATION
 from holdfast.model.record import Link
 from holdfast.model.revision import Head
 

@@ -16,9 +16,10 @@ FILE_BYTES_MAX = 64 * 1024
 _INTRO = b"age-encryption.org/v1\n"
 _ARMOUR_BEGIN, _ARMOUR_END = b"-----BEGIN AGE ENCRYPTED FILE-----", b"-----END AGE ENCRYPTED FILE-----"
 _ARMOUR_CHARS = 64
-_STANZA = re.compile(rb"->((?: [!-~]+)+)\n((?:[A-Za-z0-9+/]{64}\n)*)([A-Za-z0-9+/]{0,63})\n")
-_MAC = re.compile(rb"--- [A-Za-z0-9+/]{43}\n")
-_TAG = re.compile(rb"[A-Za-z0-9+/]{6}\Z")
+# Patterns, compiled where they are used: most plans have no secret (ADR 0003).
+_STANZA = rb"->((?: [!-~]+)+)\n((?:[A-Za-z0-9+/]{64}\n)*)([A-Za-z0-9+/]{0,63})\n"
+_MAC = rb"--- [A-Za-z0-9+/]{43}\n"
+_TAG = rb"[A-Za-z0-9+/]{6}\Z"
 _NONCE_BYTES, _CHUNK_BYTES, _SEAL_BYTES = 16, 64 * 1024, 16
 
 
@@ -43,14 +44,15 @@ def read(content: bytes) -> Sealed:
     at = len(_INTRO)
     tags: set[str] = set()
     anonymous = 0
-    while found := _STANZA.match(content, at):
+    stanza = re.compile(_STANZA)
+    while found := stanza.match(content, at):
         at = found.end()
         kind, *arguments = found[1].split()
         if kind == b"ssh-ed25519":
             tags.add(_tag(arguments))
         elif not kind.endswith(b"-grease"):  # age adds these so that readers get used to unknown kinds
             anonymous += 1
-    end = _MAC.match(content, at)
+    end = re.compile(_MAC).match(content, at)
     if end is None:
         raise NotSealed("has a damaged header")
     if not tags and not anonymous:
@@ -59,7 +61,7 @@ def read(content: bytes) -> Sealed:
 
 
 def _tag(arguments: list[bytes]) -> str:
-    if len(arguments) != 2 or not _TAG.match(arguments[0]):
+    if len(arguments) != 2 or not re.match(_TAG, arguments[0]):
         raise NotSealed("has a damaged header")
     return arguments[0].decode()
 

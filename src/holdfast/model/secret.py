@@ -1,11 +1,14 @@
 """The secrets of a service: their names, and how each component gets them. Knows no values."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from holdfast.model.container import SecretUse
 from holdfast.model.fleet import Component, SecretRef, Service
+
+if TYPE_CHECKING:
+    from holdfast.model.container import SecretUse  # only nodes make containers: a plan need not load it
 
 MOUNTED_AT = "/run/secrets"
 
@@ -30,8 +33,10 @@ def env_of(ref: SecretRef) -> str:
     return "" if ref.env is UNSET else ref.env
 
 
-def uses_of(component: Component, sealed: Mapping[str, str]) -> tuple[SecretUse, ...]:
+def uses_of(component: Component, sealed: Mapping[str, str]) -> "tuple[SecretUse, ...]":
     """`sealed`: name → digest, from the table. Sorted, so that the order in the file does not matter."""
+    from holdfast.model.container import SecretUse
+
     used = [SecretUse(ref.name, sealed.get(ref.name, ""), file_of(ref), env_of(ref)) for ref in refs_of(component)]
     return tuple(sorted(used, key=lambda use: (use.name, use.file, use.env)))
 

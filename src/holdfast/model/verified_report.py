@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.model.cadence import NORMAL
-from holdfast.model.checkin import NodeView
+from holdfast.model.node_view import NodeView
 from holdfast.model.report import Pulse, Report
 
 T = TypeVar("T")

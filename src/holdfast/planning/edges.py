@@ -18,8 +18,8 @@ from holdfast.planning.placement import Placed, Refusal, Rejected, drained_nodes
 ProxyKind = Literal["internal", "public", "none"]
 
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_HOSTNAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\Z")
-_NUMBER = re.compile(r"([0-9]+|0x[0-9a-f]*)\Z")  # what a browser reads as the last part of an IPv4 address
+_HOSTNAME = rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\Z"  # compiled where it is used (ADR 0003)
+_NUMBER = r"([0-9]+|0x[0-9a-f]*)\Z"  # what a browser reads as the last part of an IPv4 address
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------
@@ -27,9 +27,9 @@ _NUMBER = re.compile(r"([0-9]+|0x[0-9a-f]*)\Z")  # what a browser reads as the l
 
 def form_complaint(name: str) -> str | None:
     """Why this is not one plain hostname in lower case, or None."""
-    if _HOSTNAME.match(name) is None:
+    if re.match(_HOSTNAME, name) is None:
         return f"{quoted(name)} is not a plain hostname in lower case"
-    if _NUMBER.match(name.rpartition(".")[2]):
+    if re.match(_NUMBER, name.rpartition(".")[2]):
         return f"{quoted(name)} reads as an IP address"
     return None
 

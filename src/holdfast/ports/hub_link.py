@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from holdfast.model.applied import Applied
-from holdfast.model.hub_status import HubStatus
 from holdfast.model.observation import NodeObservation
 from holdfast.model.record import Link, RevisionRecord
 from holdfast.model.revision import Candidate, Head
-from holdfast.model.token import NewToken, Token
 
 if TYPE_CHECKING:
-    from holdfast.model.checkin import NodeNews, NodesAnswer  # expensive to import for commands that need no nodes
+    from holdfast.model.hub_status import HubStatus
     from holdfast.model.invite import SignedRevocation
+    from holdfast.model.node_view import NodeNews, NodesAnswer  # expensive to import for commands that need no nodes
     from holdfast.model.order import SignedOrder
     from holdfast.model.order_view import OrderView
+    from holdfast.model.token import NewToken, Token
 
 
 class HubReader(Protocol):
@@ -42,7 +42,7 @@ class HubReader(Protocol):
         """Digests that the applied table needs and the ledger does not have. Reads and hashes every content."""
         ...
 
-    def status(self) -> HubStatus: ...
+    def status(self) -> "HubStatus": ...
 
 
 @runtime_checkable
@@ -71,11 +71,11 @@ class HubLink(HubReader, Protocol):
 class TokenDesk(Protocol):
     """Read-only tokens, stored by a running hub. A ledger directory serves no requests, so it has none."""
 
-    def create_token(self, name: str, expires_in_s: int) -> NewToken: ...
+    def create_token(self, name: str, expires_in_s: int) -> "NewToken": ...
 
-    def tokens(self) -> Sequence[Token]: ...
+    def tokens(self) -> "Sequence[Token]": ...
 
-    def revoke_token(self, token_id: str) -> Token: ...
+    def revoke_token(self, token_id: str) -> "Token": ...
 
 
 @runtime_checkable

@@ -13,8 +13,8 @@ from holdfast.errors import HoldfastError
 from holdfast.model import canonical
 from holdfast.model.applied import Applied, recorded_key
 from holdfast.model.cadence import NORMAL, stretched
-from holdfast.model.checkin import NodesAnswer, NodeView
 from holdfast.model.invite import Revocation
+from holdfast.model.node_view import NodesAnswer, NodeView
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report
 from holdfast.model.revision import Entry, NodeIdentity
 from holdfast.model.verified_report import VerifiedReport

@@ -1,4 +1,5 @@
-"""Every message of the hub's HTTP interface. Values only; bytes travel as base64, names are fixed within /v1.
+"""The messages of the hub's HTTP interface. Values only; bytes travel as base64, names are fixed within /v1. Those of
+tokens are in token_messages.py, so that other commands need not load them (ADR 0003).
 
 Two releases that are one apart understand each other: a reader ignores unknown fields, a writer of /v1 never drops a
 required one, and `wire` says which generation of fields the writer knew.
@@ -12,7 +13,6 @@ from holdfast.model.hub_status import HubStatus
 from holdfast.model.observation import NodeObservation
 from holdfast.model.record import Link, RevisionRecord
 from holdfast.model.revision import Candidate, DigestText, Head
-from holdfast.model.token import EXPIRES_S_DEFAULT, EXPIRES_S_MAX, Token
 
 GENERATION = 1
 
@@ -118,43 +118,6 @@ class MendRequest(Struct, frozen=True):
 
 class MendAnswer(Struct, frozen=True):
     mended: int
-    wire: Wire = GENERATION
-
-
-class TokenRequest(Struct, frozen=True):
-    """Requests a read-only token. With `name` "", its id is its name."""
-
-    name: Annotated[str, Meta(pattern=r"^([!-~][ -~]{0,63})?(?!\n)$")] = ""
-    expires_in_s: Annotated[int, Meta(ge=1, le=EXPIRES_S_MAX)] = EXPIRES_S_DEFAULT
-    wire: Wire = GENERATION
-
-
-class TokenMade(Struct, frozen=True):
-    """The only answer that contains `text`, the secret."""
-
-    token: Token
-    text: str
-    wire: Wire = GENERATION
-
-    def __repr__(self) -> str:
-        return f"TokenMade({self.token.id})"
-
-
-class TokenAnswer(Struct, frozen=True):
-    token: Token
-    wire: Wire = GENERATION
-
-
-class TokensAnswer(Struct, frozen=True):
-    """Newest first; ended tokens stay listed for 30 days."""
-
-    tokens: tuple[Token, ...]
-    wire: Wire = GENERATION
-
-
-class RevokeTokenRequest(Struct, frozen=True):
-    """The path names the token."""
-
     wire: Wire = GENERATION
 
 

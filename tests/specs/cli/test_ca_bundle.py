@@ -15,9 +15,9 @@ from holdfast.cli.nodes.issuers import fit_only
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
 from holdfast.model.certificate import CertificateFacts, Constraints
-from holdfast.model.checkin import NodesAnswer, NodeView
 from holdfast.model.fleet import FleetDocument, Node, Settings
 from holdfast.model.ids import FLEET
+from holdfast.model.node_view import NodesAnswer, NodeView
 from holdfast.model.report import Report
 from holdfast.model.revision import Entry, Head, Header, NodeIdentity, Table
 from holdfast.model.trust import Trust

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.errors import Unreachable
-from holdfast.model.checkin import NodeNews, NodeView
 from holdfast.model.deployment import ServiceState
+from holdfast.model.node_view import NodeNews, NodeView
 from holdfast.model.report import ContainerState, Departure, Parked
 from tests.fleets.build import small_fleet
 from tests.fleets.commands import Scene, changed, scene

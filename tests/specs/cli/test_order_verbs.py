@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from holdfast.model.checkin import NodesAnswer
 from holdfast.model.deployment import ServiceState
 from holdfast.model.fleet import Operator, Thresholds
+from holdfast.model.node_view import NodesAnswer
 from holdfast.model.order import OrderResult, SignedOrder, decode_order
 from holdfast.model.order_view import OrderView
 from holdfast.model.report import RetiredData

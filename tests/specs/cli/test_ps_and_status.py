@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from holdfast.cli import main
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.services import ps
-from holdfast.model.checkin import NodeView
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Component, Service
 from holdfast.model.hub_status import StatusFinding
+from holdfast.model.node_view import NodeView
 from holdfast.model.report import ContainerState, RetiredData
 from holdfast.status.nodes import merged
 from holdfast.trust.reports import verify

@@ -21,7 +21,7 @@ from holdfast.model.principal import Principal
 from holdfast.model.report import SignedPulse
 from holdfast.model.revision import Candidate
 from holdfast.model.salvage import SalvagePart
-from holdfast.wire import codec, faults, messages
+from holdfast.wire import codec, faults, messages, token_messages
 from holdfast.wiring import hub_http
 from tests.fleets.build import grown_mailbox, next_candidate, small_fleet
 from tests.fleets.exchange import asked
@@ -115,8 +115,8 @@ def test_what_is_described_as_a_request_is_what_is_read(route: Route) -> None:
     samples = (
         request,
         messages.MendRequest(request.blobs),
-        messages.TokenRequest("ci", 60),
-        messages.RevokeTokenRequest(),
+        token_messages.TokenRequest("ci", 60),
+        token_messages.RevokeTokenRequest(),
         signed,
         SignedRevocation(b"{}", ("s",)),
         CheckIn("w1", heartbeat=True, pulse=SignedPulse(b"{}", "s"), wait_s=10.0),

@@ -14,8 +14,9 @@ from holdfast.cli.verbs import VERBS
 from holdfast.errors import Invalid
 from holdfast.hub.http import permissions
 from holdfast.hub.http.routes import ROUTES, match
-from holdfast.model.checkin import CheckIn, JoinAnswer, JoinRequest, NodeView
+from holdfast.model.checkin import CheckIn, JoinAnswer, JoinRequest
 from holdfast.model.fleet import Route, Service, Snapshot
+from holdfast.model.node_view import NodeView
 from holdfast.model.order import Order, OrderResult
 from holdfast.model.report import ContainerState, Facts, Report
 from holdfast.trust import orders

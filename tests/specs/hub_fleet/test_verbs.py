@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.cli.waiting import receipts
 from holdfast.model import canonical
-from holdfast.model.checkin import JoinRequest, NodesAnswer, NodeView
+from holdfast.model.checkin import JoinRequest
 from holdfast.model.invite import (
     JOIN_NAMESPACE,
     Enrolment,
@@ -20,6 +20,7 @@ from holdfast.model.invite import (
     decode_invite,
     decode_token,
 )
+from holdfast.model.node_view import NodesAnswer, NodeView
 from holdfast.model.report import ContainerState, Parked
 from holdfast.trust import own_signature
 from tests.fleets.build import operator_signer, small_fleet

@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
-from holdfast.model.checkin import NodesAnswer, NodeView
+from holdfast.model.node_view import NodesAnswer, NodeView
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report, SignedPulse
 from holdfast.model.revision import FORMAT, Entry, Head, Header, NodeIdentity, Table
 from holdfast.trust.own_signature import armoured

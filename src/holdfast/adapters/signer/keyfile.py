@@ -6,7 +6,6 @@ import re
 import stat
 from collections.abc import Callable
 from functools import cached_property
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Corrupt, Invalid, NotPermitted
@@ -52,7 +51,7 @@ class KeyfileSigner:
         if _public_of(private).blob != self.public_key.blob:
             raise Corrupt(
                 f"{self._path}.pub is not the public half of {self._path}",
-                remedy=f"write it again: ssh-keygen -y -f {quote(self._path)} > {quote(self._path)}.pub",
+                remedy=f"write it again: ssh-keygen -y -f {_quoted(self._path)} > {_quoted(self._path)}.pub",
             )
         return private
 
@@ -62,7 +61,8 @@ class KeyfileSigner:
         if public.type.startswith("sk-"):
             raise Invalid(
                 f"{self._path} belongs to a security key",
-                remedy=f"write its public half again: ssh-keygen -y -f {quote(self._path)} > {quote(self._path)}.pub",
+                remedy="write its public half again: "
+                f"ssh-keygen -y -f {_quoted(self._path)} > {_quoted(self._path)}.pub",
             )
         if cipher != b"none":
             return self._unlocked(content)
@@ -78,7 +78,7 @@ class KeyfileSigner:
                     raise
         raise NotPermitted(
             f"{ATTEMPTS_MAX} wrong passphrases for {self._path}",
-            remedy=f"test the passphrase: ssh-keygen -y -f {quote(self._path)}",
+            remedy=f"test the passphrase: ssh-keygen -y -f {_quoted(self._path)}",
         )
 
 
@@ -107,7 +107,7 @@ def public_half(path: str) -> PublicKey:
     try:
         return ssh_key.parse(text)
     except Invalid as trouble:
-        remedy = f"write it again: ssh-keygen -y -f {quote(path)} > {quote(path)}.pub"
+        remedy = f"write it again: ssh-keygen -y -f {_quoted(path)} > {_quoted(path)}.pub"
         raise Invalid(f"{path}.pub: {trouble.message}", remedy=remedy) from None
 
 
@@ -116,7 +116,7 @@ def _read_private(path: str) -> bytes:
         return _read(path, private=True)
     except FileNotFoundError:
         raise Invalid(
-            f"there is no key file {path}", remedy=f"create one: ssh-keygen -t ed25519 -f {quote(path)}"
+            f"there is no key file {path}", remedy=f"create one: ssh-keygen -t ed25519 -f {_quoted(path)}"
         ) from None
 
 
@@ -126,7 +126,7 @@ def _read(path: str, private: bool = False) -> bytes:
             mode = os.fstat(file.fileno()).st_mode
             content = file.read(FILE_BYTES_MAX + 1) if stat.S_ISREG(mode) else b""
     except PermissionError:
-        raise NotPermitted(f"you may not read {path}", remedy=f"sudo chown $USER {quote(path)}") from None
+        raise NotPermitted(f"you may not read {path}", remedy=f"sudo chown $USER {_quoted(path)}") from None
     except IsADirectoryError:
         mode, content = 0, b""
     if not content or len(content) > FILE_BYTES_MAX:
@@ -136,7 +136,7 @@ def _read(path: str, private: bool = False) -> bytes:
     if private and not _PRIVATE.search(content) and not content.startswith(_PUBLIC):
         raise _no_key(path)
     if private and mode & 0o077:
-        raise NotPermitted(f"other users may read or write {path}, a private key", remedy=f"chmod 600 {quote(path)}")
+        raise NotPermitted(f"other users may read or write {path}, a private key", remedy=f"chmod 600 {_quoted(path)}")
     return content
 
 
@@ -145,14 +145,14 @@ def _no_key(path: str) -> Invalid:
 
 
 def _private_half(path: str) -> str:
-    return f"give the private half: --key {quote(path.removesuffix('.pub')) if path.endswith('.pub') else 'FILE'}"
+    return f"give the private half: --key {_quoted(path.removesuffix('.pub')) if path.endswith('.pub') else 'FILE'}"
 
 
 def _open_part(content: bytes, path: str) -> tuple[bytes, PublicKey]:
     """The cipher and the public key, which an OpenSSH key file holds unencrypted."""
     text = content.strip()
     if not text.startswith(_BEGIN) or not text.endswith(_END):
-        remedy = f"convert it to the OpenSSH format: ssh-keygen -p -f {quote(path)}"
+        remedy = f"convert it to the OpenSSH format: ssh-keygen -p -f {_quoted(path)}"
         remedy = _private_half(path) if text.startswith(_PUBLIC) else remedy
         raise Invalid(f"{path} is not an OpenSSH private key file", remedy=remedy)
     try:
@@ -209,7 +209,7 @@ def _load(content: bytes, passphrase: bytes | None, path: str) -> "PrivateKey":
 
 def _damaged(path: str, why: str) -> Corrupt:
     return Corrupt(
-        f"{path} is damaged: {why}", remedy=f"restore it from your backup; to test: ssh-keygen -y -f {quote(path)}"
+        f"{path} is damaged: {why}", remedy=f"restore it from your backup; to test: ssh-keygen -y -f {_quoted(path)}"
     )
 
 
@@ -238,3 +238,10 @@ def _signature_blob(private: "PrivateKey", key_type: str, data: bytes) -> bytes:
     digest = {256: hashes.SHA256(), 384: hashes.SHA384(), 521: hashes.SHA512()}[private.key_size]
     r, s = utils.decode_dss_signature(private.sign(data, ec.ECDSA(digest)))
     return ssh_key.pack(key_type.encode(), ssh_key.pack(ssh_key.pack_integer(r), ssh_key.pack_integer(s)))
+
+
+def _quoted(path: str) -> str:
+    """For remedies; a command that has no trouble need not load shlex (ADR 0003)."""
+    from shlex import quote
+
+    return quote(path)

@@ -1,7 +1,6 @@
 """`holdfast apply`: sign the planned revision and commit it."""
 
 from argparse import Namespace
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from holdfast.cli.flags import Parser
@@ -90,6 +89,8 @@ def _apply_file(args: Namespace, box: Toolbox) -> int:
     heads = session.heads(args, box)
     applied = heads.check(box.hubs.reader(target), adopt=True)
     if head_of(applied) != opened.plan.base:
+        from shlex import quote
+
         raise Conflict(
             f"{args.file} is stale: it was planned on revision {opened.plan.base.number}, "
             f"but the applied revision is {head_of(applied).number}",

@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from collections.abc import Iterable
-from shlex import quote
 
 import msgspec
 
@@ -63,6 +62,8 @@ def check_threshold(plan: Plan, applied: Applied | None, candidate: Candidate, a
     try:
         approve(candidate.header, candidate.signatures, plan.grade, addresses, current, incoming)
     except SignatureRequired as trouble:
+        from shlex import quote
+
         file = quote(args.file)
         remedy = f"holdfast sign {file} --key KEY && holdfast apply {file}{flags.repeated(args)}"
         raise SignatureRequired(trouble.message, remedy=remedy) from trouble

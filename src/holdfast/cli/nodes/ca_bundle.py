@@ -15,7 +15,7 @@ from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
-from holdfast.model.checkin import NodesAnswer
+from holdfast.model.node_view import NodesAnswer
 from holdfast.ports.hub_link import FleetReader
 
 DETAILS = """\

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.errors import HoldfastError
 from holdfast.model.applied import Applied
 from holdfast.model.certificate import CertificateFacts
-from holdfast.model.checkin import NodeView
+from holdfast.model.node_view import NodeView
 from holdfast.model.report import Report
 from holdfast.model.verified_report import VerifiedReport
 from holdfast.trust import certificates as rules

@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.hub.nodes.member import Member
-from holdfast.model.checkin import NodeNews
+from holdfast.model.node_view import NodeNews
 
 SLEEPERS_MAX = 256  # a client beyond that is answered at once, and has to pause before it asks again
 

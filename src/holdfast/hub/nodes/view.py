@@ -4,7 +4,7 @@ from typing import Literal
 
 from holdfast.hub.nodes import health
 from holdfast.hub.nodes.member import Member
-from holdfast.model.checkin import NodeView
+from holdfast.model.node_view import NodeView
 from holdfast.model.observation import NodeObservation
 
 

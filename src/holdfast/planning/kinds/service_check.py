@@ -15,7 +15,7 @@ from holdfast.planning.placement import carries_services, has_data, is_public, u
 from holdfast.planning.service_entry import moved_data, serving_metadata
 from holdfast.planning.unsound import Unsound
 
-_IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_IMAGE_DIGEST = r"sha256:[0-9a-f]{64}\Z"
 
 
 class ServiceEntry(Struct, frozen=True):
@@ -98,7 +98,7 @@ def _check_names(address: str, service: Service) -> None:
 
 def _check_images(address: str, service: Service, entry: Entry) -> None:
     known = set(images.unpinned((service,)))
-    if not entry.images.keys() <= known or not all(map(_IMAGE_DIGEST.match, entry.images.values())):
+    if not entry.images.keys() <= known or not all(re.match(_IMAGE_DIGEST, image) for image in entry.images.values()):
         raise Unsound(f"the table resolves images that {address} does not use, or to no digest")
 
 

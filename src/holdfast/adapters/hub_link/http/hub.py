@@ -9,7 +9,7 @@ from holdfast.adapters.hub_link.http.asking import Asking
 from holdfast.adapters.hub_link.http.revision import checked_revision, lie, proven
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
-from holdfast.model.checkin import NodeNews, NodesAnswer
+from holdfast.model.node_view import NodeNews, NodesAnswer
 from holdfast.model.revision import Candidate, Head, decode_header
 from holdfast.wire import messages
 from holdfast.wire.messages import AppliedRevision
@@ -177,12 +177,18 @@ class HttpHub(Asking):
 
     def create_token(self, name: str, expires_in_s: int) -> NewToken:
         from holdfast.model.token import NewToken
+        from holdfast.wire import token_messages
 
-        made = self.post("/v1/tokens", messages.TokenRequest(name, expires_in_s), messages.TokenMade)
+        made = self.post("/v1/tokens", token_messages.TokenRequest(name, expires_in_s), token_messages.TokenMade)
         return NewToken(made.token, made.text)
 
     def tokens(self) -> tuple[Token, ...]:
-        return self.get("/v1/tokens", messages.TokensAnswer).tokens
+        from holdfast.wire import token_messages
+
+        return self.get("/v1/tokens", token_messages.TokensAnswer).tokens
 
     def revoke_token(self, token_id: str) -> Token:
-        return self.post(f"/v1/tokens/{token_id}/revocation", messages.RevokeTokenRequest(), messages.TokenAnswer).token
+        from holdfast.wire import token_messages
+
+        target = f"/v1/tokens/{token_id}/revocation"
+        return self.post(target, token_messages.RevokeTokenRequest(), token_messages.TokenAnswer).token

@@ -12,7 +12,8 @@ from holdfast.hub.http.request import Request
 from holdfast.hub.http.route import REFUSED, Parameter, Route, Word
 from holdfast.hub.nodes.node_contents import Belongings
 from holdfast.model.canonical import INT_MAX
-from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest, NodeNews, NodesAnswer
+from holdfast.model.checkin import CheckIn, CheckInAnswer, JoinAnswer, JoinRequest
+from holdfast.model.node_view import NodeNews, NodesAnswer
 from holdfast.model.principal import Principal
 from holdfast.model.revision import NO_HEAD
 from holdfast.model.salvage import BODY_BYTES_MAX as SALVAGE_BYTES_MAX

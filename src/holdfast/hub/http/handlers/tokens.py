@@ -9,7 +9,7 @@ from holdfast.model.audit import Event
 from holdfast.model.principal import Principal
 from holdfast.model.token import NewToken, Token
 from holdfast.ports.audit_log import AuditLog
-from holdfast.wire import codec, messages
+from holdfast.wire import codec, token_messages
 
 NAME_SHOWN = 100  # characters of a token's name in the audit log
 
@@ -34,18 +34,18 @@ class Tokens:
         self._audit = audit
 
     def tokens(self, request: Request) -> bytes:
-        return codec.write(messages.TokensAnswer(self._book.list()))
+        return codec.write(token_messages.TokensAnswer(self._book.list()))
 
     def make_token(self, request: Request) -> bytes:
-        wanted = codec.read(request.body, messages.TokenRequest)
+        wanted = codec.read(request.body, token_messages.TokenRequest)
         made = self._book.create(request.principal, wanted.name, wanted.expires_in_s)
         self._note(request, "make-token", made.token)
-        return codec.write(messages.TokenMade(made.token, made.text))
+        return codec.write(token_messages.TokenMade(made.token, made.text))
 
     def revoke_token(self, request: Request) -> bytes:
         ended = self._book.revoke(request.path["token"])
         self._note(request, "revoke-token", ended)
-        return codec.write(messages.TokenAnswer(ended))
+        return codec.write(token_messages.TokenAnswer(ended))
 
     def _note(self, request: Request, action: str, token: Token) -> None:
         """Durable before the answer: no caller holds a token that the log does not have. Never its secret."""
@@ -54,7 +54,15 @@ class Tokens:
 
 
 ROUTES = (
-    Route("GET", "/v1/tokens", READ_TOKENS, "Every token, newest first", Tokens, Tokens.tokens, messages.TokensAnswer),
+    Route(
+        "GET",
+        "/v1/tokens",
+        READ_TOKENS,
+        "Every token, newest first",
+        Tokens,
+        Tokens.tokens,
+        token_messages.TokensAnswer,
+    ),
     Route(
         "POST",
         "/v1/tokens",
@@ -62,8 +70,8 @@ ROUTES = (
         "Make a token that reads; its secret is in this answer and nowhere else",
         Tokens,
         Tokens.make_token,
-        messages.TokenMade,
-        messages.TokenRequest,
+        token_messages.TokenMade,
+        token_messages.TokenRequest,
         cost="write",
         refusals=REFUSED,
     ),
@@ -74,8 +82,8 @@ ROUTES = (
         "End a token",
         Tokens,
         Tokens.revoke_token,
-        messages.TokenAnswer,
-        messages.RevokeTokenRequest,
+        token_messages.TokenAnswer,
+        token_messages.RevokeTokenRequest,
         cost="write",
         refusals=(*REFUSED, 404),
     ),
