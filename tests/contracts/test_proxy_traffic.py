@@ -14,6 +14,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.proxy.envoy import cleaning
 from holdfast.adapters.proxy.envoy.listeners import CIPHERS
 from holdfast.errors import Invalid, TryLater
 from holdfast.ports.proxy import Backend, ProxyRoute
@@ -145,6 +146,91 @@ def test_a_service_behind_an_edge_learns_who_asked_and_nothing_that_was_forged(w
             assert "6.6.6.6" not in json.dumps(said)
 
     play(scene)
+
+
+# Names that a service behind an auth proxy, a content delivery network or a cloud believes (X10).
+IDENTITY = (
+    *("X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Groups", "X-Forwarded-Server", "X-Forwarded-Ssl"),
+    *("X-Forwarded-Scheme", "X-Forwarded-By", "X-Forwarded-Prefix", "X-Forwarded-Access-Token", "X-Forwarded-Uri"),
+    *("X-Forwarded-Preferred-Username", "X-Forwarded-Port", "X-Forwarded", "X-Client-IP", "True-Client-IP"),
+    *("CF-Connecting-IP", "X-Original-URL", "X-Original-Host", "X-Rewrite-URL", "Remote-User", "Remote-Groups"),
+    *("X-Auth-Request-User", "X-Auth-Request-Email", "Proxy", "X-Envoy-Foo", "X-Envoy-Original-Path", "X-Remote-User"),
+    *("X-WebAuth-User", "X-Authentik-Username", "X-SSL-Client-Verify", "SSL-Client-Cert", "X-Cluster-Client-IP"),
+    *("X-MS-Client-Principal-Name", "X-Goog-Authenticated-User-Email", "X-Holdfast-Edge", "X-Holdfast-Anything"),
+    *("Fastly-Client-IP", "Client-IP", "Front-End-Https", "X-Pomerium-Claim-Email"),
+)
+ORDINARY = ("Authorization", "Cookie", "X-Forward", "X-Request-Id", "X-Api-Key", "Proxied", "Remoteness", "Origin")
+
+
+def _seen(said: Any) -> set[str]:
+    return {name for name, value in said["headers"].items() if "forged" in value}
+
+
+def _lower(*names: str) -> set[str]:
+    return {name.lower() for name in names}
+
+
+def test_no_header_that_tells_who_asks_passes_an_edge_or_a_worker(worker: Stage, edge: Stage) -> None:
+    """X10: by prefix and by list, through two hops and directly at the worker; all other headers pass."""
+    sent: dict[str, Any] = dict.fromkeys((*IDENTITY, *ORDINARY), "forged")
+    assert len(IDENTITY) >= 30
+
+    async def scene() -> None:
+        async with backend("web") as web, edge.client() as outside, worker.client() as inside:
+            await ready(worker=worker, edge=edge, port=web)
+            assert _seen((await outside.get(PUBLIC_WEB, public=True, **sent))[1]) == _lower(*ORDINARY)
+            assert _seen((await inside.get(WEB, **sent))[1]) == _lower(*ORDINARY)
+            assert _seen((await inside.get(PUBLIC_WEB, sni=WEB, **sent))[1]) == _lower(*ORDINARY)
+            # A CGI reads these as the same names. Only the proxy inside lets other underscores pass.
+            low = {"Remote_User": "forged", "x_forwarded_user": "forged", "My_Own": "forged"}
+            assert _seen((await inside.get(WEB, spelled=low))[1]) == {"my_own"}
+            assert _seen((await outside.get(PUBLIC_WEB, public=True, spelled=low))[1]) == set()
+
+    play(scene)
+
+
+def test_a_route_has_the_headers_passed_that_it_names_and_no_other_route_has(worker: Stage, edge: Stage) -> None:
+    """X10, `pass_headers`: on both hops, exactly these names."""
+    longest = "x-forwarded-" + "a-" * 13 + "bc"
+    passed = ("x-forwarded-user", "remote-user", "x-forwarded-use", "cf-connecting-ip", longest)
+    near = ("X-Forwarded-Use", "X-Forwarded-Users", "X-Forwarded-Us", "X-Forwarded-Email", "Remote-Use", "Remote-Name")
+    sent: dict[str, Any] = dict.fromkeys((*IDENTITY, *ORDINARY, *near, longest), "forged")
+
+    async def scene() -> None:
+        async with backend("web") as web, edge.client() as outside, worker.client() as inside:
+            onward = edge.route("web", **edge.to(worker, WEB), pass_headers=passed)
+            there = worker.route("web", web, aliases=(PUBLIC_WEB,), pass_headers=passed)
+            await worker.apply(there, worker.route("api", web))
+            await edge.apply(onward)
+            expected = _lower(*ORDINARY, *passed)
+            assert _seen((await outside.get(PUBLIC_WEB, public=True, **sent))[1]) == expected
+            assert _seen((await inside.get(WEB, **sent))[1]) == expected
+            assert _seen((await inside.get("api.internal.test", **sent))[1]) == _lower(*ORDINARY)
+            await edge.apply(replace(onward, pass_headers=()))
+            assert _seen((await outside.get(PUBLIC_WEB, public=True, **sent))[1]) == _lower(*ORDINARY)
+
+    play(scene)
+
+
+def test_a_new_agent_gives_its_own_rules_to_an_envoy_that_runs_already(tmp_path: Path) -> None:
+    """X10: the routes are the same, only the code that writes the configuration is newer."""
+    sent: dict[str, Any] = dict.fromkeys(IDENTITY, "forged")
+
+    async def scene(on: Stage) -> None:
+        async with backend("web") as web:
+            with pytest.MonkeyPatch.context() as older:
+                older.setattr(cleaning, "filters", lambda kind: [])
+                await on.apply(on.route("web", web))
+                async with on.client() as client:
+                    assert _seen((await client.get(WEB, **sent))[1])
+            on.proxy = on.another()
+            await on.proxy.follow(on.listening)
+            async with on.client() as client:  # a connection keeps the rules that it began with
+                assert not _seen((await client.get(WEB, **sent))[1])
+            assert list(await on.proxy.routes()) == [on.route("web", web)]
+
+    with stage(tmp_path) as on:
+        play(lambda: scene(on))
 
 
 def test_who_asks_a_worker_by_its_internal_name_is_not_believed_either(worker: Stage) -> None:

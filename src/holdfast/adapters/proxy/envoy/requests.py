@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from msgspec import Raw
 
+from holdfast.adapters.proxy.envoy import cleaning
 from holdfast.adapters.proxy.envoy.names import (
     CACHED,
     INTERNAL,
@@ -90,6 +91,7 @@ def _host(name: str, names: Sequence[str], client: str, route: ProxyRoute) -> di
         "domains": list(names),
         "routes": [{"match": {"prefix": "/"}, **_target(route)}],
         "request_headers_to_add": [_set("x-forwarded-for", client), *onward],
+        **cleaning.of(route),
     }
 
 
