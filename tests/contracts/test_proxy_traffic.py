@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -303,6 +304,66 @@ def test_a_websocket_passes_an_edge_and_a_worker_and_outlives_a_switch(worker: S
                 assert (await client.get(PUBLIC_WEB, public=True))[1]["name"] == "two"
                 await line.send_str("again")
                 assert (await line.receive()).data == "one again"
+
+    play(scene)
+
+
+UPGRADE = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n"
+
+
+@asynccontextmanager
+async def plain_backend(answer: bytes) -> AsyncIterator[int]:
+    """Gives this answer to every request, whatever it asks for."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def raw_answer(on: Stage, address: str, sni: str, request: bytes) -> tuple[int, bytes]:
+    """Status and body of what a client of HTTP/1.1 is answered to these bytes; 0 if the connection is closed."""
+    context = ssl.create_default_context(cadata=on.issuer.authority)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    reader, writer = await asyncio.open_connection(address, PORTS[443], ssl=context, server_hostname=sni)
+    writer.write(request)
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head.lower())
+        return int(head.split(b" ", 2)[1]), await reader.readexactly(int(length[1])) if length else b""
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return 0, b""
+    finally:
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (b"200 OK\r\nContent-Length: 5\r\n\r\nhello", (501, b"")),
+        (b"201 Created\r\nContent-Length: 5\r\n\r\nhello", (501, b"")),
+        (b"204 No Content\r\n\r\n", (501, b"")),
+        (b"302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", (302, b"")),
+        (b"404 Not Found\r\nContent-Length: 4\r\n\r\nnone", (404, b"none")),
+    ],
+    ids=["200", "201", "204", "302", "404"],
+)
+def test_a_service_that_does_not_upgrade_is_not_said_to_have_done_so(
+    worker: Stage, edge: Stage, said: bytes, expected: tuple[int, bytes]
+) -> None:
+    """X21: over two hops and over one; never 101, and no success without the body that came with it."""
+
+    async def scene() -> None:
+        async with plain_backend(b"HTTP/1.1 " + said) as port:
+            await ready(worker=worker, edge=edge, port=port)
+            for on, address, sni in ((edge, edge.public, PUBLIC_WEB), (worker, worker.internal, WEB)):
+                request = b"GET /socket HTTP/1.1\r\nHost: " + sni.encode() + b"\r\n" + UPGRADE + b"\r\n"
+                assert await raw_answer(on, address, sni, request) == expected, sni
 
     play(scene)
 

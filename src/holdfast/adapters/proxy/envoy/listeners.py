@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from msgspec import Raw, Struct
 
-from holdfast.adapters.proxy.envoy import access_log, cleaning
+from holdfast.adapters.proxy.envoy import access_log, cleaning, upgrades
 from holdfast.adapters.proxy.envoy.names import (
     CACHED,
     INTERNAL,
@@ -218,14 +218,15 @@ def _closed() -> dict[str, object]:
 
 
 def _requests(spot: Spot, paths: Paths) -> dict[str, object]:
+    filters = [*cleaning.filters(spot.kind), _router()]
     return extension(
         opener_name(spot.kind),
         HTTP.removeprefix("envoy."),
         stat_prefix=spot.kind,
         rds={"config_source": file_source(f"{paths.tables}/{spot.kind}.json"), "route_config_name": spot.kind},
         access_log=access_log.of_requests(paths.access_log, spot.name),
-        http_filters=[*cleaning.filters(spot.kind), _router()],
-        upgrade_configs=[{"upgrade_type": "websocket"}],
+        http_filters=filters,
+        upgrade_configs=upgrades.websockets(filters),
         use_remote_address=True,
         xff_num_trusted_hops=HOPS[spot.kind],
         early_header_mutation_extensions=[_unread(spot.kind)] if UNREAD[spot.kind] else [],
