@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from holdfast.adapters.proxy.envoy import cleaning
 from holdfast.adapters.proxy.envoy.listeners import CIPHERS
 from holdfast.errors import Invalid, TryLater
+from holdfast.model.route import known_path
 from holdfast.ports.proxy import Backend, ProxyRoute
 from tests.fleets.envoy_stage import PORTS, Client, Stage, backend, stage
 
@@ -102,6 +103,84 @@ def test_an_edge_answers_public_names_on_its_overlay_address_as_public_ones(work
             await worker.apply(worker.route("web", web), worker.route("shop", web, public=True))
             status, said = await client.get("shop.example.test", **FORGED)
             assert status == 200 and said["headers"]["x-forwarded-for"].startswith("127.")
+
+    play(scene)
+
+
+def test_a_request_for_another_name_than_its_connection_is_for_is_misdirected(worker: Stage, edge: Stage) -> None:
+    """X23: 421, inside and outside; the names of one route share a connection, and letters may be large or small."""
+
+    async def scene() -> None:
+        async with backend("web") as web, worker.client() as client, edge.client() as outside:
+            two = ("api.internal.test", "also.internal.test")
+            await worker.apply(worker.route("web", web, aliases=(PUBLIC_WEB,)), worker.route("api", web, hostnames=two))
+            shop = edge.route("shop", web, public=True)
+            await edge.apply(edge.route("web", **edge.to(worker, WEB)), shop)
+            for name, sni in ((WEB, WEB), (PUBLIC_WEB, WEB), (two[0], two[1]), (WEB.upper(), WEB), (WEB, WEB.upper())):
+                assert (await client.get(name, sni=sni))[0] == 200, (name, sni)
+            for name, sni in ((WEB, two[0]), (two[0], WEB), (PUBLIC_WEB, two[0])):
+                assert (await client.get(name, sni=sni, X_Holdfast_Sni=name))[0] == 421, (name, sni)
+            for name, sni in ((PUBLIC_WEB, "shop.example.test"), ("shop.example.test", PUBLIC_WEB)):
+                assert (await outside.get(name, public=True))[0] == 200
+                assert (await outside.get(name, public=True, sni=sni))[0] == 421, (name, sni)
+
+    play(scene)
+
+
+def test_who_asks_from_outside_learns_of_no_service_by_the_path_that_edges_ask_for(worker: Stage, edge: Stage) -> None:
+    """X23: the path is one of the service's own, whatever the client says; the agent of an edge is answered 204."""
+
+    async def scene() -> None:
+        async with backend("web") as web, edge.client() as outside, worker.client() as inside:
+            await ready(worker=worker, edge=edge, port=web)
+            path = known_path("web", "app", "main")
+            forged: list[dict[str, Any]] = [{}, {"X_Holdfast_Edge": ""}, {"X_Holdfast_Edge": "2"}]
+            for more in forged:
+                status, said = await outside.get(PUBLIC_WEB, path, public=True, **more)
+                assert (status, said["path"]) == (200, path), "the service answers"
+            assert (await inside.get(PUBLIC_WEB, path, sni=WEB))[0] == 204
+            assert (await inside.get(WEB, path))[1]["path"] == path
+
+    play(scene)
+
+
+LENIENT = {
+    "bare LF": b"X-A: b\nRemote-User: forged\r\n",
+    "lone CR": b"X-A: b\rRemote-User: forged\r\n",
+    "folded": b"X-A: b\r\n Remote-User: forged\r\n",
+    "LF at the end": b"Remote-User: forged\n",
+}
+STRICT = {
+    "space before the colon": b"GET / HTTP/1.1\r\nHost: HOST\r\nX-A : b\r\n\r\n",
+    "NUL": b"GET / HTTP/1.1\r\nHost: HOST\r\nX-A: b\x00c\r\n\r\n",
+    "two lengths": b"POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+    "signed length": b"POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: +5\r\n\r\nabcde",
+    "both": b"POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunk ends with LF": b"POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n5\nabcde\r\n0\r\n\r\n",
+    "after a chunk": b"POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcdeXX\r\n0\r\n\r\n",
+    "other coding": b"POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "fragment": b"GET /a#b HTTP/1.1\r\nHost: HOST\r\n\r\n",
+    "HTTP/1.0": b"GET / HTTP/1.0\r\nHost: HOST\r\n\r\n",
+    "HTTP/0.9": b"GET /\r\n\r\n",
+}
+
+
+def test_what_the_parser_forgives_reaches_a_service_only_as_the_proxy_understood_it(worker: Stage, edge: Stage) -> None:
+    """X23: Envoy 1.40 accepts a bare LF and has no switch against it. It writes each request again, so the service sees
+    what the proxy saw: one request, without the header that was hidden behind the end of a line."""
+
+    async def scene() -> None:
+        async with backend("web") as web:
+            await ready(worker=worker, edge=edge, port=web)
+            for on, address, sni in ((edge, edge.public, PUBLIC_WEB), (worker, worker.internal, WEB)):
+                for what, lines in LENIENT.items():
+                    request = b"GET / HTTP/1.1\r\nHost: " + sni.encode() + b"\r\n" + lines + b"\r\n"
+                    status, body = await raw_answer(on, address, sni, request)
+                    assert status in (200, 400, 502), what
+                    assert status != 200 or "remote-user" not in json.loads(body)["headers"], what
+                for what, request in STRICT.items():
+                    status, _ = await raw_answer(on, address, sni, request.replace(b"HOST", sni.encode()))
+                    assert status in (400, 426, 501), what
 
     play(scene)
 

@@ -21,7 +21,7 @@ from holdfast.adapters.proxy.envoy.names import (
     secret_name,
     socket_address,
 )
-from holdfast.adapters.proxy.envoy.requests import SILENT
+from holdfast.adapters.proxy.envoy.requests import SILENT, SNI
 from holdfast.model import client_headers
 from holdfast.model import route as model
 from holdfast.ports.proxy import Listening, ProxyRoute
@@ -259,9 +259,12 @@ def _router() -> dict[str, object]:
 
 
 def _unread(kind: str) -> dict[str, object]:
-    removed = [{"remove": name} for name in UNREAD[kind]]
+    asked = {"header": {"key": SNI, "value": "%REQUESTED_SERVER_NAME%"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    mutations: list[dict[str, object]] = [{"remove": name} for name in UNREAD[kind]]
     return extension(
-        "unread", "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation", mutations=removed
+        "unread",
+        "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+        mutations=[*mutations, {"append": asked}],
     )
 
 
