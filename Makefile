@@ -7,17 +7,24 @@ APT := strace eatmydata docker-registry openssh-client openssl gcc libc6-dev lib
 PYTEST := $(BIN)/python -m pytest
 # In an environment of its own: Debian's Python refuses to install beside its packages.
 UV := build/uv/bin/uv
+COMPILE := $(UV) pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --python-version 3.11
 
-.PHONY: setup demo test check lint types lock bench soak sim clean
+.PHONY: setup node demo test check lint types lock bench soak sim clean
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: requirements.lock requirements-sslyze.lock pyproject.toml Makefile
+# The tool that checks the hashes of all others is checked by pip, and is a wheel: nothing is built as root.
+build/uv/.ready: requirements-uv.lock
+	@rm -rf build/uv && $(PYTHON) -m venv build/uv
+	@build/uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+	  --only-binary :all: --requirement requirements-uv.lock
+	@touch $@
+
+$(VENV)/.ready: requirements.lock requirements-dev.lock requirements-sslyze.lock pyproject.toml Makefile build/uv/.ready
 	@missing=""; for p in $(APT); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
 	  if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
-	@test -x $(UV) || { $(PYTHON) -m venv build/uv && build/uv/bin/python -m pip install --quiet uv; }
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
-	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock requirements-dev.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@# In an environment of its own: sslyze wants an older cryptography than we do.
 	@test -x build/sslyze/bin/python || $(UV) venv --quiet --python $(PYTHON) build/sslyze
@@ -25,14 +32,27 @@ $(VENV)/.ready: requirements.lock requirements-sslyze.lock pyproject.toml Makefi
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
+# For a machine of a fleet: only what runs there, no tests and no tools. The wheel is built outside of its environment.
+node: build/uv/.ready
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
+	@test -x build/wheel/bin/python || $(UV) venv --quiet --python $(PYTHON) build/wheel
+	@$(UV) pip sync --quiet --python build/wheel/bin/python --require-hashes requirements-build.lock
+	@rm -rf build/dist && build/wheel/bin/python -m hatchling build -t wheel -d build/dist >/dev/null 2>&1
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode build/dist/*.whl
+
 # The five-minute tour: a lab of three nodes, the example service, an update, a failure, the way back. The lab stays up.
 demo: setup
 	@examples/tour
 
-# Versions are locked with hashes; no index host is written anywhere.
-lock:
-	$(UV) pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --python-version 3.11 \
-	  --extra dev --output-file requirements.lock pyproject.toml
+# Versions are locked with hashes; no index host is written anywhere. requirements.lock is what runs on a machine of a
+# fleet, -dev what tests and tools need besides, -build what makes the wheel, -uv the installer itself.
+lock: build/uv/.ready
+	$(COMPILE) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock \
+	  $$(sed -n 's/^\([a-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.lock) pyproject.toml
+	printf 'hatchling\neditables\n' | $(COMPILE) --constraint requirements-dev.lock --output-file requirements-build.lock -
+	echo uv | $(COMPILE) --output-file requirements-uv.lock -
 
 lint: setup
 	$(BIN)/ruff check .

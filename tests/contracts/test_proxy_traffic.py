@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -14,8 +15,10 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.proxy.envoy import cleaning
 from holdfast.adapters.proxy.envoy.listeners import CIPHERS
 from holdfast.errors import Invalid, TryLater
+from holdfast.model.route import known_path
 from holdfast.ports.proxy import Backend, ProxyRoute
 from tests.fleets.envoy_stage import PORTS, Client, Stage, backend, stage
 
@@ -104,6 +107,84 @@ def test_an_edge_answers_public_names_on_its_overlay_address_as_public_ones(work
     play(scene)
 
 
+def test_a_request_for_another_name_than_its_connection_is_for_is_misdirected(worker: Stage, edge: Stage) -> None:
+    """X23: 421, inside and outside; the names of one route share a connection, and letters may be large or small."""
+
+    async def scene() -> None:
+        async with backend("web") as web, worker.client() as client, edge.client() as outside:
+            two = ("api.internal.test", "also.internal.test")
+            await worker.apply(worker.route("web", web, aliases=(PUBLIC_WEB,)), worker.route("api", web, hostnames=two))
+            shop = edge.route("shop", web, public=True)
+            await edge.apply(edge.route("web", **edge.to(worker, WEB)), shop)
+            for name, sni in ((WEB, WEB), (PUBLIC_WEB, WEB), (two[0], two[1]), (WEB.upper(), WEB), (WEB, WEB.upper())):
+                assert (await client.get(name, sni=sni))[0] == 200, (name, sni)
+            for name, sni in ((WEB, two[0]), (two[0], WEB), (PUBLIC_WEB, two[0])):
+                assert (await client.get(name, sni=sni, X_Holdfast_Sni=name))[0] == 421, (name, sni)
+            for name, sni in ((PUBLIC_WEB, "shop.example.test"), ("shop.example.test", PUBLIC_WEB)):
+                assert (await outside.get(name, public=True))[0] == 200
+                assert (await outside.get(name, public=True, sni=sni))[0] == 421, (name, sni)
+
+    play(scene)
+
+
+def test_who_asks_from_outside_learns_of_no_service_by_the_path_that_edges_ask_for(worker: Stage, edge: Stage) -> None:
+    """X23: the path is one of the service's own, whatever the client says; the agent of an edge is answered 204."""
+
+    async def scene() -> None:
+        async with backend("web") as web, edge.client() as outside, worker.client() as inside:
+            await ready(worker=worker, edge=edge, port=web)
+            path = known_path("web", "app", "main")
+            forged: list[dict[str, Any]] = [{}, {"X_Holdfast_Edge": ""}, {"X_Holdfast_Edge": "2"}]
+            for more in forged:
+                status, said = await outside.get(PUBLIC_WEB, path, public=True, **more)
+                assert (status, said["path"]) == (200, path), "the service answers"
+            assert (await inside.get(PUBLIC_WEB, path, sni=WEB))[0] == 204
+            assert (await inside.get(WEB, path))[1]["path"] == path
+
+    play(scene)
+
+
+LENIENT = {
+    "bare LF": b"X-A: b\nRemote-User: forged\r\n",
+    "lone CR": b"X-A: b\rRemote-User: forged\r\n",
+    "folded": b"X-A: b\r\n Remote-User: forged\r\n",
+    "LF at the end": b"Remote-User: forged\n",
+}
+STRICT = {
+    "space before the colon": b"GET / HTTP/1.1\r\nHost: HOST\r\nX-A : b\r\n\r\n",
+    "NUL": b"GET / HTTP/1.1\r\nHost: HOST\r\nX-A: b\x00c\r\n\r\n",
+    "two lengths": b"POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+    "signed length": b"POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: +5\r\n\r\nabcde",
+    "both": b"POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunk ends with LF": b"POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n5\nabcde\r\n0\r\n\r\n",
+    "after a chunk": b"POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcdeXX\r\n0\r\n\r\n",
+    "other coding": b"POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "fragment": b"GET /a#b HTTP/1.1\r\nHost: HOST\r\n\r\n",
+    "HTTP/1.0": b"GET / HTTP/1.0\r\nHost: HOST\r\n\r\n",
+    "HTTP/0.9": b"GET /\r\n\r\n",
+}
+
+
+def test_what_the_parser_forgives_reaches_a_service_only_as_the_proxy_understood_it(worker: Stage, edge: Stage) -> None:
+    """X23: Envoy 1.40 accepts a bare LF and has no switch against it. It writes each request again, so the service sees
+    what the proxy saw: one request, without the header that was hidden behind the end of a line."""
+
+    async def scene() -> None:
+        async with backend("web") as web:
+            await ready(worker=worker, edge=edge, port=web)
+            for on, address, sni in ((edge, edge.public, PUBLIC_WEB), (worker, worker.internal, WEB)):
+                for what, lines in LENIENT.items():
+                    request = b"GET / HTTP/1.1\r\nHost: " + sni.encode() + b"\r\n" + lines + b"\r\n"
+                    status, body = await raw_answer(on, address, sni, request)
+                    assert status in (200, 400, 502), what
+                    assert status != 200 or "remote-user" not in json.loads(body)["headers"], what
+                for what, request in STRICT.items():
+                    status, _ = await raw_answer(on, address, sni, request.replace(b"HOST", sni.encode()))
+                    assert status in (400, 426, 501), what
+
+    play(scene)
+
+
 def test_one_name_of_two_routes_is_refused_before_anything_is_written(worker: Stage) -> None:
     async def scene() -> None:
         kept = [worker.route("web", 20001)]
@@ -145,6 +226,91 @@ def test_a_service_behind_an_edge_learns_who_asked_and_nothing_that_was_forged(w
             assert "6.6.6.6" not in json.dumps(said)
 
     play(scene)
+
+
+# Names that a service behind an auth proxy, a content delivery network or a cloud believes (X10).
+IDENTITY = (
+    *("X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Groups", "X-Forwarded-Server", "X-Forwarded-Ssl"),
+    *("X-Forwarded-Scheme", "X-Forwarded-By", "X-Forwarded-Prefix", "X-Forwarded-Access-Token", "X-Forwarded-Uri"),
+    *("X-Forwarded-Preferred-Username", "X-Forwarded-Port", "X-Forwarded", "X-Client-IP", "True-Client-IP"),
+    *("CF-Connecting-IP", "X-Original-URL", "X-Original-Host", "X-Rewrite-URL", "Remote-User", "Remote-Groups"),
+    *("X-Auth-Request-User", "X-Auth-Request-Email", "Proxy", "X-Envoy-Foo", "X-Envoy-Original-Path", "X-Remote-User"),
+    *("X-WebAuth-User", "X-Authentik-Username", "X-SSL-Client-Verify", "SSL-Client-Cert", "X-Cluster-Client-IP"),
+    *("X-MS-Client-Principal-Name", "X-Goog-Authenticated-User-Email", "X-Holdfast-Edge", "X-Holdfast-Anything"),
+    *("Fastly-Client-IP", "Client-IP", "Front-End-Https", "X-Pomerium-Claim-Email"),
+)
+ORDINARY = ("Authorization", "Cookie", "X-Forward", "X-Request-Id", "X-Api-Key", "Proxied", "Remoteness", "Origin")
+
+
+def _seen(said: Any) -> set[str]:
+    return {name for name, value in said["headers"].items() if "forged" in value}
+
+
+def _lower(*names: str) -> set[str]:
+    return {name.lower() for name in names}
+
+
+def test_no_header_that_tells_who_asks_passes_an_edge_or_a_worker(worker: Stage, edge: Stage) -> None:
+    """X10: by prefix and by list, through two hops and directly at the worker; all other headers pass."""
+    sent: dict[str, Any] = dict.fromkeys((*IDENTITY, *ORDINARY), "forged")
+    assert len(IDENTITY) >= 30
+
+    async def scene() -> None:
+        async with backend("web") as web, edge.client() as outside, worker.client() as inside:
+            await ready(worker=worker, edge=edge, port=web)
+            assert _seen((await outside.get(PUBLIC_WEB, public=True, **sent))[1]) == _lower(*ORDINARY)
+            assert _seen((await inside.get(WEB, **sent))[1]) == _lower(*ORDINARY)
+            assert _seen((await inside.get(PUBLIC_WEB, sni=WEB, **sent))[1]) == _lower(*ORDINARY)
+            # A CGI reads these as the same names. Only the proxy inside lets other underscores pass.
+            low = {"Remote_User": "forged", "x_forwarded_user": "forged", "My_Own": "forged"}
+            assert _seen((await inside.get(WEB, spelled=low))[1]) == {"my_own"}
+            assert _seen((await outside.get(PUBLIC_WEB, public=True, spelled=low))[1]) == set()
+
+    play(scene)
+
+
+def test_a_route_has_the_headers_passed_that_it_names_and_no_other_route_has(worker: Stage, edge: Stage) -> None:
+    """X10, `pass_headers`: on both hops, exactly these names."""
+    longest = "x-forwarded-" + "a-" * 13 + "bc"
+    passed = ("x-forwarded-user", "remote-user", "x-forwarded-use", "cf-connecting-ip", longest)
+    near = ("X-Forwarded-Use", "X-Forwarded-Users", "X-Forwarded-Us", "X-Forwarded-Email", "Remote-Use", "Remote-Name")
+    sent: dict[str, Any] = dict.fromkeys((*IDENTITY, *ORDINARY, *near, longest), "forged")
+
+    async def scene() -> None:
+        async with backend("web") as web, edge.client() as outside, worker.client() as inside:
+            onward = edge.route("web", **edge.to(worker, WEB), pass_headers=passed)
+            there = worker.route("web", web, aliases=(PUBLIC_WEB,), pass_headers=passed)
+            await worker.apply(there, worker.route("api", web))
+            await edge.apply(onward)
+            expected = _lower(*ORDINARY, *passed)
+            assert _seen((await outside.get(PUBLIC_WEB, public=True, **sent))[1]) == expected
+            assert _seen((await inside.get(WEB, **sent))[1]) == expected
+            assert _seen((await inside.get("api.internal.test", **sent))[1]) == _lower(*ORDINARY)
+            await edge.apply(replace(onward, pass_headers=()))
+            assert _seen((await outside.get(PUBLIC_WEB, public=True, **sent))[1]) == _lower(*ORDINARY)
+
+    play(scene)
+
+
+def test_a_new_agent_gives_its_own_rules_to_an_envoy_that_runs_already(tmp_path: Path) -> None:
+    """X10: the routes are the same, only the code that writes the configuration is newer."""
+    sent: dict[str, Any] = dict.fromkeys(IDENTITY, "forged")
+
+    async def scene(on: Stage) -> None:
+        async with backend("web") as web:
+            with pytest.MonkeyPatch.context() as older:
+                older.setattr(cleaning, "filters", lambda kind: [])
+                await on.apply(on.route("web", web))
+                async with on.client() as client:
+                    assert _seen((await client.get(WEB, **sent))[1])
+            on.proxy = on.another()
+            await on.proxy.follow(on.listening)
+            async with on.client() as client:  # a connection keeps the rules that it began with
+                assert not _seen((await client.get(WEB, **sent))[1])
+            assert list(await on.proxy.routes()) == [on.route("web", web)]
+
+    with stage(tmp_path) as on:
+        play(lambda: scene(on))
 
 
 def test_who_asks_a_worker_by_its_internal_name_is_not_believed_either(worker: Stage) -> None:
@@ -217,6 +383,66 @@ def test_a_websocket_passes_an_edge_and_a_worker_and_outlives_a_switch(worker: S
                 assert (await client.get(PUBLIC_WEB, public=True))[1]["name"] == "two"
                 await line.send_str("again")
                 assert (await line.receive()).data == "one again"
+
+    play(scene)
+
+
+UPGRADE = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n"
+
+
+@asynccontextmanager
+async def plain_backend(answer: bytes) -> AsyncIterator[int]:
+    """Gives this answer to every request, whatever it asks for."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def raw_answer(on: Stage, address: str, sni: str, request: bytes) -> tuple[int, bytes]:
+    """Status and body of what a client of HTTP/1.1 is answered to these bytes; 0 if the connection is closed."""
+    context = ssl.create_default_context(cadata=on.issuer.authority)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    reader, writer = await asyncio.open_connection(address, PORTS[443], ssl=context, server_hostname=sni)
+    writer.write(request)
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head.lower())
+        return int(head.split(b" ", 2)[1]), await reader.readexactly(int(length[1])) if length else b""
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return 0, b""
+    finally:
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (b"200 OK\r\nContent-Length: 5\r\n\r\nhello", (501, b"")),
+        (b"201 Created\r\nContent-Length: 5\r\n\r\nhello", (501, b"")),
+        (b"204 No Content\r\n\r\n", (501, b"")),
+        (b"302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", (302, b"")),
+        (b"404 Not Found\r\nContent-Length: 4\r\n\r\nnone", (404, b"none")),
+    ],
+    ids=["200", "201", "204", "302", "404"],
+)
+def test_a_service_that_does_not_upgrade_is_not_said_to_have_done_so(
+    worker: Stage, edge: Stage, said: bytes, expected: tuple[int, bytes]
+) -> None:
+    """X21: over two hops and over one; never 101, and no success without the body that came with it."""
+
+    async def scene() -> None:
+        async with plain_backend(b"HTTP/1.1 " + said) as port:
+            await ready(worker=worker, edge=edge, port=port)
+            for on, address, sni in ((edge, edge.public, PUBLIC_WEB), (worker, worker.internal, WEB)):
+                request = b"GET /socket HTTP/1.1\r\nHost: " + sni.encode() + b"\r\n" + UPGRADE + b"\r\n"
+                assert await raw_answer(on, address, sni, request) == expected, sni
 
     play(scene)
 

@@ -123,11 +123,18 @@ class Client:
         self._stage = stage
 
     async def get(
-        self, host: str, path: str = "/", *, public: bool = False, sni: str = "", **headers: str
+        self,
+        host: str,
+        path: str = "/",
+        *,
+        public: bool = False,
+        sni: str = "",
+        spelled: Mapping[str, str] = {},
+        **headers: str,
     ) -> tuple[int, Any]:
-        """Status, and the JSON or text that came."""
+        """Status, and the JSON or text that came. `spelled` are headers whose underscores stay."""
         address = self._stage.public if public else self._stage.internal
-        sent = {"Host": host, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        sent = {"Host": host, **{name.replace("_", "-"): value for name, value in headers.items()}, **spelled}
         url = f"https://{address}:{PORTS[443]}{path}"
         async with self._session.get(url, headers=sent, server_hostname=sni or host) as answer:
             is_json = answer.content_type == "application/json"

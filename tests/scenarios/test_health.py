@@ -70,6 +70,35 @@ def test_a_silent_node_is_unhealthy_after_its_window_and_back_with_its_first_wor
     run(main)
 
 
+def test_a_node_whose_clock_is_off_is_not_sent_to_its_network() -> None:
+    """X23: its requests come and are refused; finding and alert name the clock, until it checks in again."""
+
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop)
+        (w1, _), _ = await alive(rig, "w1", "w2")
+        running = asyncio.create_task(rig.desk.run())
+        await asyncio.sleep(200)
+        w1.cut = True
+        while status(rig, "w1") != "unhealthy":
+            rig.watched.refused_for_clock(w1.key.line, 3600.0)
+            await asyncio.sleep(5)
+        await asyncio.sleep(1)
+        found = {f.code: f for f in rig.desk.status_findings() if f.address == "node.w1"}
+        assert "3600 s ahead" in found["clock_skew"].message
+        assert "its clock is off" in found["node_unhealthy"].message
+        (alert,) = rig.told.alerts
+        for text in (found["node_unhealthy"].remedy, alert.remedy):
+            assert "timedatectl" in text and "network" not in text
+        assert "3600 s ahead of the hub's" in alert.message
+        w1.cut = False
+        await w1.says(heartbeat=True, clock_s=rig.clock.now_s())
+        assert status(rig, "w1") == "healthy"
+        assert not [f for f in rig.desk.status_findings() if f.address == "node.w1"]
+        running.cancel()
+
+    run(main)
+
+
 def test_marking_a_node_unhealthy_changes_nothing_but_its_status() -> None:
     """I-31, M-56, M-77: no revision, no order but the probe, no placement; only placement of new things avoids it."""
 

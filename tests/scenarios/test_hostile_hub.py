@@ -150,6 +150,22 @@ def buried_fleet(stolen: Stolen, old: NodeManifest, blobs: dict[str, bytes]) -> 
     return replace(old, retired={"fleet": Tombstone(old.settings, 2)})
 
 
+def test_a_refusal_is_over_when_the_hub_shows_what_this_node_accepted_x23() -> None:
+    """Not only with the next revision; the audit log keeps it."""
+
+    async def scene(loop: VirtualLoop) -> None:
+        stolen = Stolen(loop)
+        agent = await stolen.lone.turned()
+        stolen.lone.hub.bend = lambda answer: replace(answer, head=Head(answer.head.number, "0" * 64))
+        await turn(agent)
+        assert codes(agent) == ["revision_refused"]
+        stolen.lone.hub.bend = lambda answer: answer
+        await turn(agent)
+        assert codes(agent) == []
+
+    run(scene)
+
+
 @pytest.mark.parametrize(
     "edit",
     [shadowed, another_name, another_fleet, no_service, no_name, somewhere_else, buried_fleet],

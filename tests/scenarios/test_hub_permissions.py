@@ -3,6 +3,7 @@
 Generated from the table and from the routes: a new route or a new kind is tried without anybody writing a test for it.
 """
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -218,6 +219,28 @@ def fleet() -> Iterator[Served]:
         hub.joined("w1")
         hub.joined("w2")
         yield hub
+
+
+def _clocks_that_are_off(hub: Served) -> list[str]:
+    answer = hub.signed("GET", "/v1/status", as_=ALICE)
+    return [found["message"] for found in answer.json()["findings"] if found["code"] == "clock_skew"]
+
+
+def test_a_node_whose_requests_are_refused_for_its_clock_is_named_with_it(fleet: Served) -> None:
+    """X23: only by what it signed itself; a stranger who names the key of a node says nothing about its clock."""
+
+    class Stranger(Machine):
+        def headers(self, hub: Served, method: str, target: str, body: bytes | None) -> dict[str, str]:
+            right = super().headers(hub, method, target, body)
+            forged = Machine("nobody", self.skew_s).headers(hub, method, target, body)
+            return right | {"Signature": forged["Signature"]}
+
+    for who in (Stranger("w1", 7200), Machine("w3", 7200)):  # w3 never joined
+        assert fleet.signed("GET", "/v1/head", as_=who).status == 401
+        assert _clocks_that_are_off(fleet) == []
+    assert fleet.signed("GET", "/v1/head", as_=Machine("w1", 7200)).status == 401
+    (message,) = _clocks_that_are_off(fleet)
+    assert re.fullmatch(r"the clock of w1 is 7[12]\d\d s ahead", message)
 
 
 def test_a_node_reads_its_own_contents_and_no_others(fleet: Served) -> None:

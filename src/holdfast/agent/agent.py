@@ -88,7 +88,8 @@ class Agent:
             await self._joining.hand_over()
         if not answer.registered:
             self._not_registered()
-        elif answer.head != self.accepting.seen or self.orders.inbox:
+        self.accepting.hub_is_at(answer.head)
+        if answer.head != self.accepting.seen or self.orders.inbox:
             await self._process(answer)
 
     async def join(self) -> None:

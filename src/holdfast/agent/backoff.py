@@ -4,7 +4,7 @@ from holdfast.ports.random_source import RandomSource
 
 FIRST_S = 1.0
 LONGEST_S = 60.0
-ASKED_S_MAX = 300.0  # a hub may slow an agent down, not silence it (W3)
+ASKED_S_MAX = 60.0  # with the spread: a hub may slow an agent down, not silence it (W3, X16)
 _SPREAD = 0.25
 _SHARE_OF_WINDOW = 2 / 3  # 60 of the ordinary 90 s: a hub that is back hears every node before it may miss one
 
@@ -28,8 +28,10 @@ class Backoff:
         return min(base_s * (1 + self._spread()), self._longest_s)
 
     def asked(self, retry_after_s: float) -> float:
-        """What a hub asked for (M-28), and a little more."""
-        return min(max(retry_after_s, FIRST_S), ASKED_S_MAX) * (1 + self._spread())
+        """What a hub asked for (M-28), and a little more; if that is too long, spread below the limit."""
+        if retry_after_s >= ASKED_S_MAX:
+            return ASKED_S_MAX / (1 + self._spread())
+        return min(max(retry_after_s, FIRST_S) * (1 + self._spread()), ASKED_S_MAX)
 
     def _spread(self) -> float:
         return _SPREAD * int.from_bytes(self._random.token(4), "big") / 2**32

@@ -164,6 +164,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "first of them. For any other route: within the internal zone. Only one service may have a hostname",
         "public": "whether an edge serves it on the internet",
         "protocol": "the protocol of the component behind `l7`: `h2c` is HTTP/2 without TLS, as gRPC servers use it",
+        "pass_headers": "headers of clients that the proxies would remove, such as `remote-user` or "
+        "`cf-connecting-ip`: the component gets them as any client sent them, from the internet too if it is public",
     },
     "Volume": {
         "name": "the name of the volume",

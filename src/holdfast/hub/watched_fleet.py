@@ -54,6 +54,13 @@ class WatchedFleet:
         self.applied()
         return self._registry.principal_of(line)
 
+    def refused_for_clock(self, line: str, ahead_s: float) -> None:
+        """A node whose clock is off is not silent: `status` names its clock (X23)."""
+        principal = self.node_of_key(line)
+        member = self._registry.members.get(principal.name) if principal is not None else None
+        if member is not None:
+            member.skew_s, member.clock_refused_s = ahead_s, self.attend()
+
     # ---- commits
 
     def committed(self, nodes: Iterable[str] | None = None) -> None:

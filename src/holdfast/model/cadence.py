@@ -19,8 +19,7 @@ NORMAL = Cadence()
 FAST = Cadence(1.0, 1.0, 3.0, 1.0, 8.0)  # `holdfast lab fast`
 
 NODES_AT_FULL_PACE = 1000
-POLL_S_MAX = 300.0  # an agent accepts no slower pace from a hub (W3)
-HEARTBEAT_S_MAX = 300.0
+PACE_S_MAX = 60.0  # an agent accepts no slower pace from a hub, for polls and for heartbeats (W3, X16)
 START_S_MIN = 5.0  # a smaller value from a hub would make every rollout fail
 
 
@@ -34,9 +33,8 @@ def stretched(base: Cadence, nodes: int) -> Cadence:
 def bounded(said: Cadence) -> Cadence:
     """The pace an agent uses when a hub asks for one: never slower than the bounds, never more than once a second."""
 
-    def within(value: float, most: float) -> float:
-        return min(max(value, 1.0), most)
+    def within(value: float) -> float:
+        return min(max(value, 1.0), PACE_S_MAX)
 
     start_s = max(said.start_s, START_S_MIN) if said.start_s else 0.0
-    poll_s, heartbeat_s = within(said.poll_s, POLL_S_MAX), within(said.heartbeat_s, HEARTBEAT_S_MAX)
-    return Cadence(poll_s, heartbeat_s, said.window_s, said.probe_s, start_s)
+    return Cadence(within(said.poll_s), within(said.heartbeat_s), said.window_s, said.probe_s, start_s)

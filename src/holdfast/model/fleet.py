@@ -17,6 +17,7 @@ from holdfast.model.schema import (
     Cpu,
     Duration,
     EnvName,
+    HeaderName,
     Hostname,
     HostVolume,
     HubUrl,
@@ -48,6 +49,7 @@ class Route(Table, frozen=True):
     hostname: Hostname | UnsetType = UNSET
     public: bool = False
     protocol: Literal["http1", "h2c"] = "http1"
+    pass_headers: Annotated[tuple[HeaderName, ...], Meta(max_length=32)] = ()
 
 
 class Volume(Table, frozen=True):

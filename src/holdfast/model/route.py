@@ -87,6 +87,7 @@ class PublicRoute(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     backend: str  # the internal name that the worker's proxy serves
     listener: int = HTTPS  # of the worker's proxy
     mode: Mode = "l7"
+    pass_headers: tuple[str, ...] = ()
 
 
 class Place(Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,3 +110,4 @@ class EdgeRoute(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     port: int = HTTPS
     mode: Mode = "l7"
     others: tuple[Place, ...] = ()  # nodes that may run it while its own node is silent (failover), first choice first
+    pass_headers: tuple[str, ...] = ()

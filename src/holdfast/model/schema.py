@@ -28,6 +28,9 @@ Hostname = Annotated[
         253,
     ),
 ]
+HeaderName = Annotated[
+    str, form(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", 'a header in lower case such as "remote-user"', 40)
+]
 HubUrl = Annotated[
     str,
     form(

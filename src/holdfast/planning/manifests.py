@@ -86,6 +86,7 @@ def _edge_routes(table: Table) -> dict[str, dict[str, EdgeRoute]]:
                 route.listener,
                 route.mode,
                 others,
+                route.pass_headers,
             )
     return found
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from holdfast.model.client_headers import is_own
 from holdfast.model.fleet import Component, Route, Service, Settings
 from holdfast.model.route import (
     API,
@@ -48,7 +49,9 @@ def reach(name: str, service: Service, settings: Settings) -> Reach:
             names.update(own)
             if route.public:
                 hostname = hostname_of(name, route, settings.public_domains)
-                public[hostname] = PublicRoute(component.name, route.name, "", own[0], listener_of(route), route.mode)
+                public[hostname] = PublicRoute(
+                    component.name, route.name, "", own[0], listener_of(route), route.mode, route.pass_headers
+                )
     return Reach(tuple(sorted(names)), dict(sorted(public.items())))
 
 
@@ -103,12 +106,22 @@ def _listeners(component: Component, where: Path) -> Iterator[Complaint]:
             yield Complaint((*where, "routes", index), what, _CHOOSE_PORTS)
 
 
+def _headers(route: Route, where: Path) -> Iterator[Complaint]:
+    at = (*where, "pass_headers")
+    if route.pass_headers and route.mode != "l7":
+        what = 'pass_headers is for HTTP, but mode = "l4" passes bytes through unread'
+        yield Complaint(at, what, 'write mode = "l7", or remove pass_headers')
+    elif own := [name for name in route.pass_headers if is_own(name)]:
+        yield Complaint(at, f'"{own[0]}" is written or read by the proxies themselves', "remove it from pass_headers")
+
+
 def _route(
     name: str, route: Route, settings: Settings, nameless: int, claimed: dict[str, str], where: Path
 ) -> Iterator[Complaint]:
     if route.protocol == "h2c" and route.mode != "l7":
         what = 'protocol = "h2c" is for HTTP, but mode = "l4" passes bytes through unread'
         yield Complaint((*where, "protocol"), what, 'write mode = "l7", or remove protocol')
+    yield from _headers(route, where)
     if not route.public:
         return
     at = (*where, "hostname")

@@ -40,6 +40,7 @@ class ProxyRoute(Struct, frozen=True):
     certificate: str = ""  # digest of the leaf that the proxy sends; "" for L4
     protocol: Literal["http1", "h2c"] = "http1"
     upstream: Upstream | None = None
+    pass_headers: tuple[str, ...] = ()  # removed from requests of other routes (model/client_headers.py)
 
 
 class Servable(Struct, frozen=True):

@@ -166,6 +166,7 @@ def route(hostname: str, wanted: EdgeRoute, place: Place, issuer: bytes, certifi
         backends=(Backend(place.address, wanted.port),),
         certificate=certificate,
         upstream=Upstream(wanted.backend, armoured(issuer)) if wanted.mode == "l7" else None,
+        pass_headers=wanted.pass_headers,
     )
 
 

@@ -72,6 +72,7 @@ def _route(
         listener_of(route),
         (hostname_of(service, route, naming.domains),) if route.public else (),
         protocol=route.protocol,
+        pass_headers=route.pass_headers,
     )
 
 

@@ -137,6 +137,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "hostname": "test_a_hostname_that_is_not_public_is_a_further_internal_name_m41",
         "public": "test_a_public_service_has_two_names_m134_m136",
         "protocol": "test_grpc_passes_with_streams_and_trailers",
+        "pass_headers": "test_a_route_has_the_headers_passed_that_it_names_and_no_other_route_has",
     },
     "Resources": {
         "cpu": "test_resources_are_numbers",

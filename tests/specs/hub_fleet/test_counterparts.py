@@ -43,7 +43,7 @@ def test_a_service_is_declared_in_the_fields_of_its_message() -> None:
     """M-43: ServiceSpec, RouteSpec, SnapshotConfig are what services/*.toml says; StepResult is what an order's result
     says: which one, whether it worked, and why not."""
     assert fields(Service) >= {"name", "active", "components", "tier", "node", "snapshot"}
-    assert fields(Route) == {"name", "port", "mode", "hostname", "public", "protocol"}
+    assert fields(Route) == {"name", "port", "mode", "hostname", "public", "protocol", "pass_headers"}
     assert fields(Snapshot) >= {"method", "exclude"}
     assert fields(OrderResult) >= {"id", "outcome", "code", "message"}
 

@@ -18,6 +18,7 @@ from holdfast.model.fleet import (
     Node,
     Operator,
     Overlay,
+    Route,
     Service,
     Settings,
     Snapshot,
@@ -43,6 +44,10 @@ def service(*volumes: Any, image: str = IMAGE, **more: Any) -> Service:
     return Service((Component("web", image, volumes=volumes),), **more)
 
 
+def with_route(**more: Any) -> Service:
+    return Service((Component("web", IMAGE, routes=(Route("http", 8080, public=True, **more),)),))
+
+
 def fleet(settings: Settings | None = None, backups: Backups | None = None, **more: Any) -> FleetDocument:
     return FleetDocument(settings or Settings("home"), backups or Backups(), Timeouts(), **more)
 
@@ -58,6 +63,7 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
     ("service.x", service(DATA), service(DATA, image=OTHER), None),
     ("service.x", service(DATA), service(DATA, active=False), None),
     ("service.x", service(DATA), service(DATA, protect=True), None),
+    ("service.x", with_route(), with_route(pass_headers=("remote-user",)), None),  # X10: the service's own requests
     ("service.x", service(DATA, protect=True), service(DATA), "lifts protect"),
     ("service.x", service(DATA), service(DATA, custody="hub"), "changes custody"),
     ("service.x", service(DATA), service(), "detaches volume data of component web; its data stays on the node"),

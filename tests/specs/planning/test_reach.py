@@ -104,6 +104,13 @@ def test_an_edge_is_told_where_its_hostnames_lead_and_whom_to_believe_there_m81(
         assert (manifest(hub, other).edge, manifest(hub, other).issuers) == ({}, {})
 
 
+def test_an_edge_is_told_the_headers_that_a_route_has_passed_x10() -> None:
+    hub = settled(edge_fleet({"shop": public_service("shop", pass_headers=("remote-user",))}))
+    assert manifest(hub, "e1").edge["shop.example.test"].pass_headers == ("remote-user",)
+    plain = settled(edge_fleet({"shop": public_service("shop")}))
+    assert b"pass_headers" not in canonical.encode(manifest(plain, "e1"))
+
+
 def test_whoever_serves_dns_knows_every_internal_name_c20() -> None:
     """C-20: records are compiled from the signed table, and lead to the node that runs the service."""
     fleet = edge_fleet({"shop": public_service("shop"), "api": small_service("api")})
@@ -223,6 +230,19 @@ PUBLIC = replace(HTTP, public=True)
             service(Route("a", 8080, "l4", protocol="h2c")),
             "components.0.routes.0.protocol",
             "passes bytes through unread",
+        ),
+        (
+            service(Route("a", 8080, "l4", pass_headers=("remote-user",))),
+            "components.0.routes.0.pass_headers",
+            "passes bytes through unread",
+        ),
+        *(
+            (
+                service(replace(HTTP, pass_headers=("remote-user", own))),
+                "components.0.routes.0.pass_headers",
+                f'"{own}" is written or read by the proxies themselves',
+            )
+            for own in ("x-forwarded-for", "forwarded", "x-envoy-retry-on", "x-holdfast-edge")
         ),
         (service(Route("a", 5432, "l4"), Route("b", 6379, "l4")), "components.0.routes.1", "both listen on port 8443"),
         (service(Route("a", 8443, "l4"), Route("b", 22, "l4")), "components.0.routes.1", "both listen on port 8443"),

@@ -96,6 +96,11 @@ def test_the_route_carries_the_signed_address_never_a_name_s09() -> None:
     assert isinstance(LEADS.upstream, Upstream) and LEADS.hostnames == (HOSTNAME,) and LEADS.public
 
 
+def test_an_edge_and_a_worker_pass_the_headers_that_the_route_names_x10() -> None:
+    named = replace(WANTED, pass_headers=("remote-user",))
+    assert (LEADS.pass_headers, edges.route(HOSTNAME, named, W1, b"").pass_headers) == ((), ("remote-user",))
+
+
 # ---- live
 
 

@@ -50,6 +50,11 @@ def test_each_route_has_the_published_ports_of_its_healthy_containers_sorted() -
     )
 
 
+def test_a_route_has_the_headers_that_it_has_passed_x10() -> None:
+    web = part(routes=(replace(HTTP, pass_headers=("remote-user",)),))
+    assert [route.pass_headers for route in routes.routes(guest(web), here())] == [("remote-user",)]
+
+
 def test_backends_are_sorted_however_many_there_are() -> None:
     """I-22"""
     many = part(replicas=9)

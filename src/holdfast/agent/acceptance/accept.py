@@ -76,6 +76,11 @@ class Accepting:
 
     # ---- following
 
+    def hub_is_at(self, head: Head) -> None:
+        """A hub that shows what this node has accepted shows nothing that is refused or waited for any more (X23)."""
+        if head == self.seen:
+            self._log.agreed()
+
     async def follow(self, answer: CheckInAnswer) -> bool:
         """True when something new was accepted; a refusal is a finding and an audit line, never an exception."""
         try:

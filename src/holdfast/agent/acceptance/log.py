@@ -29,7 +29,11 @@ class AcceptanceLog:
         self._told: set[tuple[str, str]] = set()  # refusals that are in the audit log already
 
     def followed(self) -> None:
-        for code in (REFUSED, WAITS, UNWRITABLE):
+        self.agreed()
+        self._findings.clear(UNWRITABLE)
+
+    def agreed(self) -> None:
+        for code in (REFUSED, WAITS):
             self._findings.clear(code)
 
     def named(self, head: Head, named: bool) -> None:

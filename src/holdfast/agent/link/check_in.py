@@ -2,6 +2,7 @@
 
 import asyncio
 
+from holdfast.agent.backoff import ASKED_S_MAX
 from holdfast.agent.findings import Findings
 from holdfast.agent.keeper import Hints, Keeper, Say
 from holdfast.agent.link.messages import Messages
@@ -15,6 +16,8 @@ from holdfast.trust.time_floor import REMEDY as CLOCK_REMEDY
 TELL_S = 0.1  # changes are reported at most so often; more rarely, the more containers run
 TELL_S_MAX = 1.0
 TELL_EACH_S = 0.01
+LIMITED = "hub_limits"
+LIMITED_S = 600.0  # the finding stays so long after the last 429, so that it is in a report that people see
 
 
 class CheckIns:
@@ -44,13 +47,18 @@ class CheckIns:
         self.time = time
         self.joined = joined
         self.heard_s: float | None = None  # monotonic, of the last answer
+        self._limited_s: float | None = None  # monotonic, of the last 429
 
     # ---- one check-in
 
     async def send(self, hold: bool) -> CheckInAnswer:
         sent_s = self._messages.now_s()
         message = self._messages.next(hold, sent_s)
-        answer = await self._link.check_in(message)
+        try:
+            answer = await self._link.check_in(message)
+        except Limited as trouble:
+            self._limited(trouble)
+            raise
         self._online()
         self._messages.answered(message, answer, sent_s)
         self._heard(answer)
@@ -68,6 +76,9 @@ class CheckIns:
             self._findings.add("clock_skew", self.time.alarm, CLOCK_REMEDY)
         else:
             self._findings.clear("clock_skew")
+        if self._limited_s is not None and self._messages.now_s() - self._limited_s >= LIMITED_S:
+            self._limited_s = None
+            self._findings.clear(LIMITED)
         self._messages.take_cadence(answer.cadence)
         if answer.registered:
             self._findings.clear("not_registered")
@@ -99,8 +110,21 @@ class CheckIns:
             self._say("hub_trouble", fields)
         self._is_offline = True
         self._messages.freshen()
+        if isinstance(trouble, Limited):
+            self._limited(trouble)
         pause = self._messages.pace.pause
         await asyncio.sleep(pause.asked(trouble.retry_after_s) if isinstance(trouble, Limited) else pause.grow())
+
+    def _limited(self, trouble: Limited) -> None:
+        """X16: the report that this node signs says that the hub put it off, and for how long."""
+        self._limited_s = self._messages.now_s()
+        most = f"{ASKED_S_MAX:.0f} s"
+        asked = f", and asked for more than {most} of silence" if trouble.retry_after_s > ASKED_S_MAX else ""
+        self._findings.add(
+            LIMITED,
+            f"the hub refused requests of this node as too many (429){asked}; this node waits {most} at most",
+            "wait if many nodes came back at once; if it goes on, look at the machine of the hub",
+        )
 
     async def back_off(self) -> None:
         """After a mistake of ours."""

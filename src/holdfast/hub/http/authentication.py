@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -40,6 +41,10 @@ class Bearers(Protocol):
 
 class Nodes(Protocol):
     def node_of_key(self, line: str) -> Principal | None: ...
+
+    def refused_for_clock(self, line: str, ahead_s: float) -> None:
+        """A request signed with this key was refused: the signer's clock is so far ahead of the hub's (or behind)."""
+        ...
 
 
 class Credential(Struct, frozen=True):
@@ -127,7 +132,16 @@ class Authentication:
         try:
             http_signature.check_time(parsed, self._clock.now_s())
         except Unauthenticated as trouble:
+            self._note_clock(parsed)
             raise SkewedClock(trouble, parsed.nonce) from None
+
+    def _note_clock(self, parsed: Parsed) -> None:
+        """Only what the node itself signed for this hub counts; else a stranger could say so of any node (X23)."""
+        with suppress(Unauthenticated):
+            self._check_recipient(parsed)
+            self._check_fleet(parsed)
+            http_signature.check_signature(parsed)
+            self._nodes.refused_for_clock(parsed.line, parsed.created_s - self._clock.now_s())
 
     def _check_recipient(self, parsed: Parsed) -> None:
         if parsed.to != self._to:

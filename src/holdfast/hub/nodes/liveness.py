@@ -123,16 +123,15 @@ class Liveness:
         address = f"node.{member.name}"
         if follows == "alarm":
             window_s = self._fleet.cadence.window_s
-            return Alert(
-                "node_silent",
-                "alarm",
-                "",
-                address,
-                f"{member.name} has been silent for more than {window_s:.0f} s and did not answer a probe; "
-                "nothing on it was stopped or moved",
-                f"look at the machine and its network: holdfast node show {member.name}",
-                0.0,
-            )
+            text = f"{member.name} has been silent for more than {window_s:.0f} s and did not answer a probe; "
+            remedy = f"look at the machine and its network: holdfast node show {member.name}"
+            if member.is_refused_for_clock:
+                way = "ahead of" if member.skew_s > 0 else "behind"
+                text = (
+                    f"requests of {member.name} are refused: its clock is {abs(member.skew_s):.0f} s {way} the hub's; "
+                )
+                remedy = f"set the clock of {member.name}: timedatectl set-ntp true"
+            return Alert("node_silent", "alarm", "", address, text + "nothing on it was stopped or moved", remedy, 0.0)
         if follows == "recover":
             text = f"{member.name} is back after {silent_s:.0f} s of silence"
             return Alert("node_back", "recovery", "", address, text, "nothing to do: holdfast node list", 0.0)

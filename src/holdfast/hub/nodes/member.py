@@ -60,6 +60,7 @@ class Member:
         "answered",
         "audit",
         "bell",
+        "clock_refused_s",
         "condition",
         "entry_digest",
         "heard_before",
@@ -102,6 +103,7 @@ class Member:
         self.heard_s: float | None = None  # last check-in or answer to a probe
         self.heard_before = False  # by this hub or an earlier hub process
         self.heartbeat_s: float | None = None
+        self.clock_refused_s: float | None = None  # last request that was refused because its clock is off
         # last report
         self.pulse: SignedPulse | None = None
         self.newest = NO_PULSE  # the content of `pulse`; its facts are claims of the node, clamped
@@ -113,6 +115,12 @@ class Member:
     @property
     def joined(self) -> bool:
         return self.key != ""
+
+    @property
+    def is_refused_for_clock(self) -> bool:
+        """It calls, and every call since the last good one was refused because its clock is off."""
+        refused_s = self.clock_refused_s
+        return refused_s is not None and (self.heard_s is None or refused_s > self.heard_s)
 
     @property
     def seen(self) -> Head:

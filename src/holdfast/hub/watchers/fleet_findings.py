@@ -7,6 +7,7 @@ reported yet.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from holdfast.hub.hub_time import HubTime
 from holdfast.hub.nodes import health
@@ -80,10 +81,12 @@ def findings(members: Mapping[str, Member], applied: Applied | None, at: Moment)
 
 
 def _finding(code: str, member: Member, text: str, age_s: float, address: str = "", service: str = "") -> StatusFinding:
-    level, remedy = ROWS[code]
     where = address or f"node.{member.name}"
-    words = remedy.format(node=member.name, service=service)
-    return StatusFinding(code, level, text, words, where, round(max(0.0, age_s), 3))
+    return StatusFinding(code, ROWS[code][0], text, _remedy(code, member, service), where, round(max(0.0, age_s), 3))
+
+
+def _remedy(code: str, member: Member, service: str = "") -> str:
+    return ROWS[code][1].format(node=member.name, service=service)
 
 
 def _presence(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
@@ -96,7 +99,11 @@ def _presence(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFi
     elif condition.status == "unhealthy":
         known_s = nodes_view.silent_s(member, member.heard_s, at.loop_s, at.now_s)
         silent_s = known_s if known_s is not None else age_s
-        yield _finding("node_unhealthy", member, f"{member.name}: no contact for {silent_s:.0f} s", age_s)
+        if member.is_refused_for_clock:
+            text = f"{member.name}: its requests are refused for {silent_s:.0f} s, because its clock is off"
+            yield replace(_finding("node_unhealthy", member, text, age_s), remedy=_remedy("clock_skew", member))
+        else:
+            yield _finding("node_unhealthy", member, f"{member.name}: no contact for {silent_s:.0f} s", age_s)
     elif health.shown(condition, member.heard_s is not None) == "unknown":
         yield _finding("node_unknown", member, f"{member.name} has not checked in since this hub started", age_s)
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from msgspec import Raw, Struct
 
-from holdfast.adapters.proxy.envoy import access_log
+from holdfast.adapters.proxy.envoy import access_log, cleaning, upgrades
 from holdfast.adapters.proxy.envoy.names import (
     CACHED,
     INTERNAL,
@@ -21,7 +21,8 @@ from holdfast.adapters.proxy.envoy.names import (
     secret_name,
     socket_address,
 )
-from holdfast.adapters.proxy.envoy.requests import SILENT
+from holdfast.adapters.proxy.envoy.requests import SILENT, SNI
+from holdfast.model import client_headers
 from holdfast.model import route as model
 from holdfast.ports.proxy import Listening, ProxyRoute
 
@@ -51,11 +52,10 @@ TLS: Mapping[str, Mapping[str, object]] = {
         "cipher_suites": list(CIPHERS),
     },
 }
-# These headers of a client are not passed on. Envoy itself removes those that would control it (x-envoy-…).
-FORGED = ("forwarded", "x-real-ip", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-forwarded-prefix")
-FORGED_BY: Mapping[str, tuple[str, ...]] = {
-    INTERNAL: FORGED,  # x-forwarded-for is handled separately: an edge may have set it
-    PUBLIC: (*FORGED, "x-forwarded-for"),
+# Removed before Envoy itself reads them; cleaning.py removes the others of a client. An edge sets x-forwarded-for.
+UNREAD: Mapping[str, tuple[str, ...]] = {
+    INTERNAL: tuple(name for name in client_headers.OWN if name != "x-forwarded-for"),
+    PUBLIC: client_headers.OWN,
     PLAIN: (),
 }
 # Requests that an edge accepts and extends must fit through the worker's limits.
@@ -218,17 +218,18 @@ def _closed() -> dict[str, object]:
 
 
 def _requests(spot: Spot, paths: Paths) -> dict[str, object]:
+    filters = [*cleaning.filters(spot.kind), _router()]
     return extension(
         opener_name(spot.kind),
         HTTP.removeprefix("envoy."),
         stat_prefix=spot.kind,
         rds={"config_source": file_source(f"{paths.tables}/{spot.kind}.json"), "route_config_name": spot.kind},
         access_log=access_log.of_requests(paths.access_log, spot.name),
-        http_filters=[_router()],
-        upgrade_configs=[{"upgrade_type": "websocket"}],
+        http_filters=filters,
+        upgrade_configs=upgrades.websockets(filters),
         use_remote_address=True,
         xff_num_trusted_hops=HOPS[spot.kind],
-        early_header_mutation_extensions=[_cleaning(spot.kind)] if FORGED_BY[spot.kind] else [],
+        early_header_mutation_extensions=[_unread(spot.kind)] if UNREAD[spot.kind] else [],
         # No client address counts as internal, so that no client can control this proxy with x-envoy headers.
         internal_address_config={"cidr_ranges": [{"address_prefix": "255.255.255.255", "prefix_len": 32}]},
         server_header_transformation="PASS_THROUGH",
@@ -257,10 +258,13 @@ def _router() -> dict[str, object]:
     )
 
 
-def _cleaning(kind: str) -> dict[str, object]:
-    removed = [{"remove": name} for name in FORGED_BY[kind]]
+def _unread(kind: str) -> dict[str, object]:
+    asked = {"header": {"key": SNI, "value": "%REQUESTED_SERVER_NAME%"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    mutations: list[dict[str, object]] = [{"remove": name} for name in UNREAD[kind]]
     return extension(
-        "cleaning", "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation", mutations=removed
+        "unread",
+        "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+        mutations=[*mutations, {"append": asked}],
     )
 
 

@@ -17,7 +17,15 @@ from holdfast.adapters.process.process import Process, send
 from holdfast.adapters.proxy.envoy import bootstrap, lingering_clusters, ports_taken, secrets
 from holdfast.adapters.proxy.envoy.acknowledgement import Acknowledgement, lacking
 from holdfast.adapters.proxy.envoy.admin import Admin, down, socket_of
-from holdfast.adapters.proxy.envoy.files import CLUSTERS, LISTENERS, PLAIN_TABLE, EnvoyFiles, Written, statistic_of
+from holdfast.adapters.proxy.envoy.files import (
+    CLUSTERS,
+    LISTENERS,
+    PLAIN_TABLE,
+    EnvoyFiles,
+    Written,
+    content_digest,
+    statistic_of,
+)
 from holdfast.adapters.proxy.envoy.listeners import Spot
 from holdfast.adapters.proxy.envoy.process import EnvoyProcess
 from holdfast.adapters.proxy.envoy.route_set import Having, RouteSet, gathered
@@ -82,8 +90,14 @@ class Envoy:
             state = self._state.load()
             if state is None and (ran or not self._is_empty()):
                 return  # our state file was lost: the running proxy is left alone until the next complete set
-            if state is None or state.listening != listening:
+            if state is None or state.listening != listening or self._has_older_rules(state):
                 await self._install(state.routes if state else (), None, None)
+
+    def _has_older_rules(self, state: State) -> bool:
+        """Written by the code of another release: the same routes, but other rules for their requests."""
+        made = gathered(state.listening, state.routes, self._ports).openers(self._files)
+        old = {name: state.files[name].content for name in made if name in state.files}
+        return any(content != content_digest(made[name]) for name, content in old.items())
 
     async def _end(self) -> None:
         self._listening = None

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from msgspec import Raw
 
+from holdfast.adapters.proxy.envoy import cleaning
 from holdfast.adapters.proxy.envoy.names import (
     CACHED,
     INTERNAL,
@@ -20,8 +21,10 @@ from holdfast.model.route import HTTPS, known_path
 from holdfast.ports.proxy import ProxyRoute
 
 EDGE = "x-holdfast-edge"  # marks a request that an edge passes on; the worker's proxy removes it
+SNI = "x-holdfast-sni"  # the name that the connection was opened for; of this proxy alone, passed on to none
 CHALLENGE = "/.well-known/acme-challenge/"
 SILENT = "The service behind this name does not answer.\n"
+MISDIRECTED = "This connection is for another name. Open one for this name.\n"
 UNKNOWN = "There is no service with this name here.\n"
 DIRECT, PASSED_ON = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%"
 # A request that never reached a service had no effect there, so it may be sent again.
@@ -77,10 +80,12 @@ def _of(route: ProxyRoute) -> tuple[Raw, ...]:
     if not passed_on:
         return (raw(direct),)
     behind = _host(f"{place_of(route)} passed on", passed_on, PASSED_ON, route)
-    # An edge checks this path before it routes here.
+    # The agent of an edge checks this path before it routes here. To a client whose request an edge passes on, it is a
+    # path like any other, so that no client outside learns which services there are (X23).
     path = known_path(route.service, route.component, route.route)
-    known = {"match": {"path": path}, "direct_response": {"status": 204}}
-    return raw(direct), raw({**behind, "routes": [known, {"match": {"prefix": "/"}, **_target(route)}]})
+    own = {"name": EDGE, "present_match": True, "invert_match": True}
+    known = {"match": {"path": path, "headers": [own]}, "direct_response": {"status": 204}}
+    return raw(direct), raw({**behind, "routes": [*_misdirected(route), known, *_onward(route)]})
 
 
 def _host(name: str, names: Sequence[str], client: str, route: ProxyRoute) -> dict[str, object]:
@@ -88,9 +93,21 @@ def _host(name: str, names: Sequence[str], client: str, route: ProxyRoute) -> di
     return {
         "name": name,
         "domains": list(names),
-        "routes": [{"match": {"prefix": "/"}, **_target(route)}],
+        "routes": [*_misdirected(route), *_onward(route)],
         "request_headers_to_add": [_set("x-forwarded-for", client), *onward],
+        **cleaning.of(route),
     }
+
+
+def _misdirected(route: ProxyRoute) -> list[dict[str, object]]:
+    """A request over a connection that was opened for the name of another route (RFC 9110, 15.5.20)."""
+    others = [{"name": SNI, "string_match": {"exact": name}, "invert_match": True} for name in route.hostnames]
+    refusal = {"direct_response": {"status": 421, "body": {"inline_string": MISDIRECTED}}}
+    return [{"match": {"prefix": "/", "headers": others}, **refusal}]
+
+
+def _onward(route: ProxyRoute) -> list[dict[str, object]]:
+    return [{"match": {"prefix": "/"}, **_target(route)}]
 
 
 def _target(route: ProxyRoute) -> dict[str, object]:
