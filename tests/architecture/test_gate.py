@@ -27,6 +27,7 @@ RENAMING = {
     "set_aside": "it is all there, under another name",
     "_move_up": "inside a tree that is being taken away",
     "complete": "a finished copy gets its name",
+    "name_copy": "a written passport gets its name",
 }
 
 # Losing something without an order, and why nobody misses it.

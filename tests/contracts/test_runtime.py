@@ -246,6 +246,22 @@ def test_what_is_created_is_there_and_does_not_run(scene: Scene) -> None:
     scene.do(story())
 
 
+def test_who_mounts_a_directory_is_told_for_what_is_in_it_and_around_it(scene: Scene, tmp_path: Path) -> None:
+    """X06: containers that are only created count too."""
+    (tmp_path / "web" / "book").mkdir(parents=True)
+    source = str(tmp_path / "web" / "book")
+
+    async def story() -> None:
+        await scene.runtime.create(made("uses", mounts=(Mount(source, "/data"),)))
+        await scene.runtime.create(made("other"))
+        for path in (source, f"{source}/deeper", str(tmp_path / "web"), str(tmp_path / "web") + "/"):
+            assert list(await scene.runtime.users(path)) == ["uses"], path
+        for path in (str(tmp_path / "we"), f"{source}-2", str(tmp_path / "db")):
+            assert list(await scene.runtime.users(path)) == [], path
+
+    scene.do(story())
+
+
 def test_creating_twice_gives_the_same_container(scene: Scene) -> None:
     async def story() -> None:
         first = await started(scene.runtime, "one")

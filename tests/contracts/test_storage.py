@@ -115,6 +115,45 @@ def test_a_directory_is_no_file_and_not_nothing(disk: Disk) -> None:
     assert web is not None and (web.files, web.entries) == (1, 2)
 
 
+def test_the_content_of_a_volume_is_counted_and_named(disk: Disk) -> None:
+    assert disk.storage.content("web") is None and disk.storage.content("web/files") is None
+    disk.storage.volume("web", "files")
+    empty = disk.storage.content("web/files")
+    assert empty is not None and (empty.entries, empty.names, empty.path) == (0, (), f"{disk.root}/web/files")
+    disk.fill("web", {"files/b": b"22", "files/a": b"1", "elsewhere": b"333"})
+    full = disk.storage.content("web/files")
+    assert full is not None and (full.files, full.size_bytes, full.entries, full.names) == (2, 3, 2, ("a", "b"))
+    file = disk.storage.content("web/elsewhere")
+    assert file is not None and (file.files, file.size_bytes, file.entries) == (1, 3, 1)
+    whole = disk.storage.content("web")
+    assert whole is not None and whole.files == 3
+
+
+def test_a_passport_is_kept_beside_the_data_and_no_container_gets_it(disk: Disk) -> None:
+    assert disk.storage.passport("web/files") is None
+    for text in (b"one", b"two"):
+        disk.storage.keep_passport("web/files", text)
+    deep = "web/" + "d" * 300
+    for place in ("web", deep, "db/files"):
+        disk.storage.keep_passport(place, place.encode())
+    assert disk.storage.passport("web/files") == b"two"
+    assert disk.storage.passport("web") == b"web" and disk.storage.passport(deep) == deep.encode()
+    assert disk.storage.directories() == []
+    with pytest.raises(NotPermitted):
+        disk.storage.host_path("web", f"{disk.root}/.passports")
+
+
+def test_passports_go_with_the_order_that_purges_the_data(disk: Disk) -> None:
+    for place in ("web", "web/files", "db/files"):
+        disk.storage.keep_passport(place, b"text")
+    with pytest.raises(NotPermitted):
+        disk.storage.drop_passports("db", proof())
+    for _ in range(2):
+        disk.storage.drop_passports("web", proof())
+    found = [disk.storage.passport(place) for place in ("web", "web/files", "db/files")]
+    assert found == [None, None, b"text"]
+
+
 def test_making_twice_is_making_once(disk: Disk) -> None:
     made = disk.storage.create("web")
     assert made.files == 0

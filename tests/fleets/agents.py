@@ -388,6 +388,7 @@ class Lone:
     async def turned(self, times: int = 1) -> Agent:
         """An agent that had so many turns; what a turn complains about is for its findings to tell."""
         agent = self.start()
+        agent._follow()  # as `run` does first
         for _ in range(times):
             await turn(agent)
         return agent

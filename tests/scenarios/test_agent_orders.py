@@ -34,12 +34,13 @@ from tests.scenarios.test_agent_accepts import chain
 
 CAROL, CAROL_SIGNER = operator_signer("carol", "apply")
 CANDIDATES = chain((small_fleet({"web": 1}, ("w1",), (ALICE, CAROL)), ALICE_SIGNER))
+RESUMED = {"stop", "force-cleanup", "purge", "adopt"}  # actions that a crash does not end
 FLEET = canonical.digest(CANDIDATES[0].blobs[msgspec.json.decode(CANDIDATES[0].header)["trust"]])
 
 
 def order(
     action: str = "purge",
-    target: str = "data.web",
+    target: str = "data.old",
     counter: int = 1,
     signer: Any = ALICE_SIGNER,
     at_s: float = START_S,
@@ -62,13 +63,13 @@ def id_of(signed: SignedOrder) -> str:
 
 
 class Scene:
-    """A node that has accepted the fleet and keeps data of `web` and `db`."""
+    """A node that has accepted the fleet and keeps data of `old` and `db`, which are not applied."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
         self.hub = PaperHub(*CANDIDATES)
         self.lone = Lone(loop, self.hub)
-        self.lone.storage.contents = {"web": {"a": b"1", "b": b"22"}, "db": {"c": b"3"}}
+        self.lone.storage.contents = {"old": {"a": b"1", "b": b"22"}, "db": {"c": b"3"}}
 
     async def ready(self) -> Agent:
         return await self.lone.turned()
@@ -101,11 +102,11 @@ def test_a_signed_purge_destroys_that_data_and_nothing_else() -> None:
         agent = await s.ready()
         purge = order()
         await deliver(agent, s, purge)
-        assert s.data == {"db": {"c": b"3"}} and s.lone.storage.destroyed == ["web"]
+        assert s.data == {"db": {"c": b"3"}} and s.lone.storage.destroyed == ["old"]
         assert [r.outcome for r in s.results(id_of(purge))][:1] == ["done"]
         assert [e for e in s.lone.audited() if e[0] == "purge"] == [
-            ("purge", "data.web", "begun"),
-            ("purge", "data.web", "done"),
+            ("purge", "data.old", "begun"),
+            ("purge", "data.old", "done"),
         ]
         assert [step.name for step in s.lone.journal.entries()[0].steps] == ["found", "condemned", "destroyed"]
         assert s.lone.journal.unsent(10) == []  # the hub has it; it is not sent for ever
@@ -120,16 +121,16 @@ def test_the_same_order_a_thousand_times_fifty_at_once_has_one_effect() -> None:
         agent = await s.ready()
         purge = order()
         await deliver(agent, s, *(purge for _ in range(50)))
-        s.data["web"] = {"made": b"later"}
+        s.data["old"] = {"made": b"later"}
         for attempt in range(2, 22):
             await deliver(agent, s, *(purge for _ in range(50)), attempt=attempt)
             if attempt == 10:
                 agent = await s.lone.turned()
-        assert s.lone.storage.destroyed == ["web"]
-        assert s.data["web"] == {"made": b"later"}
+        assert s.lone.storage.destroyed == ["old"]
+        assert s.data["old"] == {"made": b"later"}
         answered = s.results(id_of(purge))
         assert {r.outcome for r in answered} == {"done"} and answered[-1].attempt == 21
-        assert len([e for e in s.lone.audited() if e == ("purge", "data.web", "done")]) == 1
+        assert len([e for e in s.lone.audited() if e == ("purge", "data.old", "done")]) == 1
 
     play(scene)
 
@@ -141,13 +142,13 @@ def test_an_order_is_run_once_whatever_the_clock_says(skew_s: float) -> None:
     async def scene(s: Scene) -> None:
         agent = await s.ready()
         await deliver(agent, s, order())
-        s.data["web"] = {"made": b"later"}
+        s.data["old"] = {"made": b"later"}
         for move_s in (skew_s, 0.0):
             s.lone.clock.skew_s = move_s
             await deliver(agent, s, order(), attempt=2)
             agent = await s.lone.turned()
             await deliver(agent, s, order(), attempt=3)
-        assert s.lone.storage.destroyed == ["web"] and s.data["web"] == {"made": b"later"}
+        assert s.lone.storage.destroyed == ["old"] and s.data["old"] == {"made": b"later"}
         # an order that expired while the clock was wrong does not come to life when it is set back
         stale = order(target="data.db", counter=2, expires_s=600)
         await asyncio.sleep(700)
@@ -169,7 +170,7 @@ def test_a_clock_that_is_a_minute_off_runs_the_order_and_raises_an_alarm() -> No
         agent = await s.ready()
         s.lone.clock.skew_s = -45.0
         await deliver(agent, s, order())
-        assert s.lone.storage.destroyed == ["web"]
+        assert s.lone.storage.destroyed == ["old"]
         assert [f.code for f in agent.findings.all()] == ["clock_skew"]
         s.lone.clock.skew_s = 0.0
         await turn(agent)
@@ -200,7 +201,7 @@ def test_what_does_not_hold_is_refused_audited_once_and_changes_nothing(name: st
         agent = await s.ready()
         for attempt in range(1, 6):
             await deliver(agent, s, signed, attempt=attempt)
-        assert set(s.data) == {"web", "db"} and s.lone.storage.destroyed == []
+        assert set(s.data) == {"old", "db"} and s.lone.storage.destroyed == []
         answered = s.results(id_of(signed))
         assert {(r.outcome, r.code) for r in answered} == {("refused", code)}
         assert all(r.remedy for r in answered) and answered[-1].attempt == 5
@@ -232,7 +233,7 @@ def test_the_gate_is_asked_even_if_verifying_were_fooled(monkeypatch: pytest.Mon
     async def scene(s: Scene) -> None:
         agent = await s.ready()
         await deliver(agent, s, order())
-        assert set(s.data) == {"web", "db"}
+        assert set(s.data) == {"old", "db"}
         assert s.results(id_of(order()))[-1].code == "signature_required"
         assert "order sign" in s.results(id_of(order()))[-1].remedy
 
@@ -257,13 +258,13 @@ def test_a_hub_alone_gets_what_is_on_its_list_and_no_more() -> None:
         assert s.results(fresh.id)[-1].outcome == "done"
         for action in sorted(set(ACTIONS) | {"explode"}):
             wish = HubOrder(
-                sha256(action.encode()).hexdigest()[:32], "w1", action, "data.web" if action == "purge" else ""
+                sha256(action.encode()).hexdigest()[:32], "w1", action, "data.old" if action == "purge" else ""
             )
             if action in ACTIONS and ACTIONS[action].hub_may and ACTIONS[action].built:
                 continue
             await deliver(agent, s, wish)
             assert s.results(wish.id)[-1].outcome == "refused", action
-        assert set(s.data) == {"web", "db"}
+        assert set(s.data) == {"old", "db"}
 
     play(scene)
 
@@ -337,16 +338,16 @@ def test_killed_at_any_write_the_next_start_ends_it_with_one_effect(at: int) -> 
         if not died:
             assert at == 6, "every write was one at which it could die"
         journal.left = 10**9
-        if "web" not in s.data and any(step.name == "condemned" for e in journal.unfinished() for step in e.steps):
-            s.data["web"] = {"made": b"since"}
+        if "old" not in s.data and any(step.name == "condemned" for e in journal.unfinished() for step in e.steps):
+            s.data["old"] = {"made": b"since"}
         agent = s.lone.start()
         task = asyncio.ensure_future(agent.run())
         await asyncio.sleep(1)
         s.hub.orders.append(Delivered(2, order()))
         await asyncio.sleep(30)
         task.cancel()
-        assert s.lone.storage.destroyed == ["web"]
-        assert s.data.get("web", {"made": b"since"}) == {"made": b"since"}
+        assert s.lone.storage.destroyed == ["old"]
+        assert s.data.get("old", {"made": b"since"}) == {"made": b"since"}
         assert not [name for name in s.data if name.startswith(".purging")]
         assert s.results(id_of(order()))[-1].outcome == "done"
         assert journal.unfinished() == []
@@ -368,13 +369,13 @@ def test_with_a_full_disk_nothing_is_done_and_nothing_is_called_done() -> None:
         agent = await s.ready()
         journal.left = 0
         await deliver(agent, s, order())
-        assert "web" in s.data and s.results(id_of(order())) == []
+        assert "old" in s.data and s.results(id_of(order())) == []
         assert [f.code for f in agent.findings.all()] == ["order_waits"]
         report = msgspec.json.decode([m.report for m in s.hub.said if m.report][-1], type=Report)
         assert report.findings[0].message == "no space is left"
         journal.left = 10**9
         await deliver(agent, s, order(), attempt=2)
-        assert s.lone.storage.destroyed == ["web"] and agent.findings.all() == ()
+        assert s.lone.storage.destroyed == ["old"] and agent.findings.all() == ()
         assert s.results(id_of(order()))[-1].outcome == "done"
 
     play(scene)
@@ -396,7 +397,7 @@ def test_data_that_cannot_be_looked_at_is_refused_and_holds_up_nobody() -> None:
         strange = order(target="data.db")
         await deliver(agent, s, strange, order(counter=2))
         assert s.results(id_of(strange))[-1].code == "not_a_plain_directory"
-        assert s.lone.storage.destroyed == ["web"]
+        assert s.lone.storage.destroyed == ["old"]
 
     play(scene)
 
@@ -434,7 +435,7 @@ def test_what_was_done_is_not_called_done_before_that_is_written() -> None:
         journal.left = 5  # begin, found, forget, condemned, destroyed; finish fails
         s.hub.orders.append(Delivered(1, order()))
         await asyncio.sleep(25)
-        assert s.lone.storage.destroyed == ["web"] and s.results(id_of(order())) == []
+        assert s.lone.storage.destroyed == ["old"] and s.results(id_of(order())) == []
         assert "state_unwritable" in [f.code for f in agent.findings.all()]
         journal.left = 10**9
         await asyncio.sleep(60)
@@ -466,7 +467,7 @@ def test_without_an_audit_log_no_act() -> None:
         s.hub.orders.append(Delivered(1, order()))
         await asyncio.sleep(30)
         task.cancel()
-        assert "web" in s.data and s.lone.storage.destroyed == []
+        assert "old" in s.data and s.lone.storage.destroyed == []
 
     play(scene)
 
@@ -494,7 +495,7 @@ def test_one_lane_one_at_a_time_and_lanes_beside_each_other() -> None:
             s.hub.orders.append(Delivered(1, order("renew-certificate", "node.w1", counter)))
         s.hub.orders.append(Delivered(1, order(counter=4)))
         await asyncio.sleep(20)
-        assert s.lone.storage.destroyed == ["web"], "another lane waited"
+        assert s.lone.storage.destroyed == ["old"], "another lane waited"
         assert most["all"] == 1
         await asyncio.sleep(200)
         task.cancel()
@@ -512,6 +513,11 @@ def test_every_action_that_is_built_says_what_a_crash_means_for_it() -> None:
         assert set(acts) == {action for action, rule in ACTIONS.items() if rule.built} | {"deploy", "retire"}
         assert all(act.why for act in acts.values())
         assert {kind for kind, act in acts.items() if act.perform is None} == {"deploy", "retire"}
-        assert {kind for kind, act in acts.items() if act.after_crash == "resume"} == {"stop", "force-cleanup", "purge"}
+        assert {kind for kind, act in acts.items() if act.after_crash == "resume"} == {
+            "stop",
+            "force-cleanup",
+            "purge",
+            "adopt",
+        }
 
     play(scene)

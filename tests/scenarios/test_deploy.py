@@ -102,6 +102,7 @@ def test_data_is_checkpointed_and_never_has_two_writers_c_30() -> None:
     async def story(scene: Scene) -> None:
         await scene.settled()
         old = scene.one()
+        scene.machine.storage.contents["web"]["files/book"] = b"written"
         scene.machine.runtime.calls.clear()
         scene.apply({"web": service(2, volumes=(DATA,))})
         state = await scene.settled()

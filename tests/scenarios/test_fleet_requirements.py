@@ -182,15 +182,15 @@ def test_what_was_ordered_once_is_never_repeated_by_the_loop() -> None:
         agent = await s.ready()
         purge = order()
         await deliver(agent, s, purge)
-        assert s.lone.storage.destroyed == ["web"]
-        s.data["web"] = {"new": b"since then"}
+        assert s.lone.storage.destroyed == ["old"]
+        s.data["old"] = {"new": b"since then"}
         for _ in range(100):
             await agent.turn()
         again = await s.lone.turned(20)
         s.hub.orders.append(Delivered(7, purge))  # and a hub that sends it once more under a new lease
         await again.turn()
         await again.turn()
-        assert s.lone.storage.destroyed == ["web"] and s.data["web"] == {"new": b"since then"}
+        assert s.lone.storage.destroyed == ["old"] and s.data["old"] == {"new": b"since then"}
         assert {result.outcome for result in s.results(id_of(purge))} == {"done"}
 
     on_a_node(scene)

@@ -276,6 +276,7 @@ def test_a_clock_years_ahead_makes_no_checkpoint_old(agrees: bool) -> None:
     async def story(scene: Scene) -> None:
         for version in (2, 3):
             await scene.settled()
+            scene.machine.storage.contents["web"]["files/book"] = b"written"
             scene.apply({"web": service(version, volumes=(DATA,))})
         await scene.settled()
         kept = {one.id for one in scene.machine.storage.checkpoints()}

@@ -523,15 +523,15 @@ def test_an_order_from_before_this_node_could_remember_does_not_run_again() -> N
         agent = await s.ready()
         purge = order(expires_s=7 * 86_400)
         await deliver(agent, s, purge)
-        assert "web" not in s.data
+        assert "old" not in s.data
         await asyncio.sleep(86_400)
         s.lone = Lone(s.loop, s.hub)
         s.lone.clock.skew_s = s.loop.time()
         s.hub.time_s = lambda: START_S + s.loop.time()
-        s.data["web"] = {"restored": b"x"}
+        s.data["old"] = {"restored": b"x"}
         agent = await s.lone.turned()
         await deliver(agent, s, purge, attempt=5)
-        assert s.data == {"web": {"restored": b"x"}}
+        assert s.data == {"old": {"restored": b"x"}}
         refused = s.results(id_of(purge))[-1]
         assert (refused.outcome, refused.code) == ("refused", "before_birth") and "order sign" in refused.remedy
         agent = await s.lone.turned()  # and a restart is no birth
@@ -540,7 +540,7 @@ def test_an_order_from_before_this_node_could_remember_does_not_run_again() -> N
         agent = await s.lone.turned()
         await deliver(agent, s, order(counter=3, at_s=s.lone.clock.now_s() - 3600, expires_s=7200))
         await deliver(agent, s, anew)
-        assert s.lone.storage.destroyed == ["web"]
+        assert s.lone.storage.destroyed == ["old"]
 
     play(scene)
 
@@ -551,10 +551,10 @@ def test_a_wrong_clock_does_not_set_a_birth_for_good() -> None:
         agent = await s.ready()
         late = order(at_s=s.lone.clock.now_s())
         await deliver(agent, s, late)
-        assert "web" in s.data and "order_waits" in codes(agent)
+        assert "old" in s.data and "order_waits" in codes(agent)
         s.lone.clock.skew_s = 0.0
         await deliver(agent, s, order(counter=2))
-        assert s.lone.storage.destroyed == ["web"]
+        assert s.lone.storage.destroyed == ["old"]
 
     play(scene)
 
@@ -567,13 +567,13 @@ def test_a_hubs_own_request_never_answers_for_a_signed_order() -> None:
         purge = order()
         for action in ("renew-certificate", "ping"):
             await deliver(agent, s, HubOrder(id_of(purge), "w1", action))
-        assert all("data.web" not in r.message for r in s.results(id_of(purge))) and "web" in s.data
+        assert all("data.old" not in r.message for r in s.results(id_of(purge))) and "old" in s.data
         await deliver(agent, s, purge, attempt=2)
-        assert "web" not in s.data and s.results(id_of(purge))[-1].message == "data.web is gone"
+        assert "old" not in s.data and s.results(id_of(purge))[-1].message == "data.old is gone"
         assert s.lone.journal.unsent(10) == []
         # and the other way round
         await deliver(agent, s, HubOrder(id_of(purge), "w1", "renew-certificate"), attempt=3)
-        assert "data.web" not in s.results(id_of(purge))[-1].message
+        assert "data.old" not in s.results(id_of(purge))[-1].message
 
     play(scene)
 
@@ -631,11 +631,11 @@ def test_a_hub_cannot_fill_a_node_with_its_wishes() -> None:
         await asyncio.sleep(120)
         for _ in range(40):
             await turn(agent)
-        assert not agent.orders.results.unsent and "web" in s.data
+        assert not agent.orders.results.unsent and "old" in s.data
         counted = [e.count for e in s.lone.events() if e.result == "refused"]
         assert sum(counted) > 1000 > len(counted)
         await deliver(agent, s, order(at_s=s.lone.clock.now_s()))
-        assert "web" not in s.data and codes(agent) == []
+        assert "old" not in s.data and codes(agent) == []
 
     play(scene)
 

@@ -33,7 +33,7 @@ from tests.fleets.virtual import VirtualLoop, run
 
 LOW, LOW_SIGNER = operator_signer("low", "apply")
 _, STRANGER = operator_signer("stranger")
-DATA = {"db": {"a": b"1"}, "web": {"precious": b"2"}}
+DATA = {"db": {"a": b"1"}, "old": {"precious": b"2"}}
 DAY_S, YEARS_S = 86_400.0, 10 * 365 * 86_400.0
 REPLAYS = 1000
 
@@ -54,7 +54,7 @@ def purge(rig: Rig, word: str = "J", counter: int = 1, **changed: object) -> Ord
         rig.fleet_id,
         hexed(word),
         "w1",
-        "data.web",
+        "data.old",
         "purge",
         canonical.digest(b"{}"),
         counter,
@@ -184,8 +184,8 @@ def test_of_all_spoiled_orders_none_has_an_effect_and_the_untouched_has_one_s07(
         await stage.slip(*cases)
         assert stage.untouched(), "a spoiled order had an effect"
         await stage.slip(signed(purge(stage.rig, "fresh"), ALICE_SIGNER))
-        assert stage.destroyed == ["web"] and "db" in stage.machine.storage.contents
-        assert ("purge", "data.web", "done") in stage.machine.audited()
+        assert stage.destroyed == ["old"] and "db" in stage.machine.storage.contents
+        assert ("purge", "data.old", "done") in stage.machine.audited()
 
     staged(play)
 
@@ -197,12 +197,12 @@ def test_a_hub_alone_can_make_an_agent_do_nothing_that_loses_i_02() -> None:
         asked = [
             HubOrder(hexed(f"{action} {target}"), "w1", action, target)
             for action in (*ACTIONS, "wipe", "")
-            for target in ("", "node.w1", "data.web", "service.web", "data.*", "../web")
+            for target in ("", "node.w1", "data.old", "service.web", "data.*", "../web")
         ]
         await stage.slip(*asked)
         assert stage.untouched()
         unsigned = [
-            signed(purge(stage.rig, action, action=action, target=t)) for action in ACTIONS for t in ("data.web",)
+            signed(purge(stage.rig, action, action=action, target=t)) for action in ACTIONS for t in ("data.old",)
         ]
         await stage.slip(*unsigned)
         assert stage.untouched()
@@ -216,8 +216,8 @@ def test_an_order_has_one_effect_however_often_it_comes_s08() -> None:
     async def play(stage: Stage) -> None:
         order = signed(purge(stage.rig), ALICE_SIGNER)
         await stage.slip(order)
-        assert stage.destroyed == ["web"]
-        stage.machine.storage.contents["web"] = dict(DATA["web"])  # somebody put it back: a second run would show
+        assert stage.destroyed == ["old"]
+        stage.machine.storage.contents["old"] = dict(DATA["old"])  # somebody put it back: a second run would show
 
         await stage.slip(*(order,) * REPLAYS)
         await stage.stop()
@@ -231,15 +231,15 @@ def test_an_order_has_one_effect_however_often_it_comes_s08() -> None:
             await stage.slip(order)
         await asyncio.sleep(1000)  # expired by now
         await stage.slip(order)
-        assert stage.destroyed == ["web"] and stage.machine.storage.contents == DATA
+        assert stage.destroyed == ["old"] and stage.machine.storage.contents == DATA
 
         # Another text with a used counter or a used nonce is the same order to a journal.
         again = purge(stage.rig, "K", counter=1)
         same_nonce = replace(purge(stage.rig, "L", counter=2), nonce=hexed("nonce J"))
         await stage.slip(signed(again, ALICE_SIGNER), signed(same_nonce, ALICE_SIGNER))
-        assert stage.destroyed == ["web"]
+        assert stage.destroyed == ["old"]
         await stage.slip(signed(purge(stage.rig, "M", counter=3), ALICE_SIGNER))
-        assert stage.destroyed == ["web", "web"], "a new order still runs"
+        assert stage.destroyed == ["old", "old"], "a new order still runs"
 
     staged(play)
 
@@ -275,7 +275,7 @@ def test_a_leap_of_ten_years_and_back_leaves_orders_working_and_is_told_s08() ->
         await asyncio.sleep(120)
         assert stage.agent.time.alarm is None
         await stage.slip(signed(purge(stage.rig, "after"), ALICE_SIGNER))
-        assert stage.destroyed == ["web"]
+        assert stage.destroyed == ["old"]
 
     staged(play)
 
@@ -287,7 +287,7 @@ def test_a_clock_within_sixty_seconds_runs_a_valid_order_and_more_than_thirty_is
             stage.machine.clock.skew_s = skew_s
             await asyncio.sleep(60)
             await stage.slip(signed(purge(stage.rig), ALICE_SIGNER))
-            assert stage.destroyed == ["web"], skew_s
+            assert stage.destroyed == ["old"], skew_s
             assert stage.agent is not None and (stage.agent.time.alarm is not None) is told, skew_s
 
         staged(play)

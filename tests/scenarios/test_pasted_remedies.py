@@ -432,6 +432,7 @@ REAL = (  # files that use `pastes` and `runs` of tests/fleets/lab_pasting.py
     "lab/test_lab.py",
     "lab/test_lab_fleet.py",
     "lab/test_traffic.py",
+    "lab/test_volumes.py",
 )
 
 

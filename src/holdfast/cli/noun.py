@@ -24,6 +24,7 @@ FOLDERS: Mapping[str, str] = {
     "fleet": "init validate plan apply sync sign rollback history status",
     "services": "deploy undeploy ps retired logs restart stop start force-cleanup purge",
     "schedules": "schedule",
+    "volumes": "volume",
     "orders": "order",
     "nodes": "node",
     "edges": "edge ca",

@@ -90,6 +90,7 @@ class Part(Struct, frozen=True):
     pre_deploy: tuple[str, ...] = ()
     post_deploy: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()  # may change without a new container, unless a port is new
+    runs: tuple[tuple[str, ...], ...] = ()  # commands of its schedules: they get its volumes too
 
 
 class Guest(Struct, frozen=True):

@@ -52,6 +52,7 @@ ACTIONS: Mapping[str, ActionRule] = {
     "decommission": ActionRule("DECOMMISSION", "destroy", "node", "forget the fleet, keep all data", built=False),
     "break-glass": ActionRule("BREAK_GLASS", "destroy", "node", "open direct mode for a while", built=False),
     "run-schedule": ActionRule("EXEC", "apply", "service", "run a schedule now"),
+    "adopt": ActionRule("ATTACH_DATA", "destroy", "data", "attach an existing directory to its service"),
 }
 
 

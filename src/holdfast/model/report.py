@@ -147,6 +147,23 @@ class NamesState(Struct, frozen=True, omit_defaults=True):
     trouble: str = ""
 
 
+class Unattached(Struct, frozen=True, omit_defaults=True):
+    """A directory that a service declares and this agent did not make."""
+
+    service: str
+    path: str
+    files: int
+    size_bytes: int
+    names: tuple[str, ...] = ()  # the first of them
+    more: bool = False
+
+
+class UnattachedVolumes(Struct, frozen=True, omit_defaults=True):
+    """The part of a report that lists them."""
+
+    unattached: tuple[Unattached, ...] = ()
+
+
 class Report(Struct, frozen=True, omit_defaults=True):
     """Changes rarely. It has times, not ages, so that an unchanged node has an unchanged report."""
 

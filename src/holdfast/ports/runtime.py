@@ -48,6 +48,12 @@ class PortTaken(Exception):
         self.port = port
 
 
+def touches(path: str, source: str) -> bool:
+    """Whether a mount of `source` shows something of `path`."""
+    one, other = path.rstrip("/") + "/", source.rstrip("/") + "/"
+    return one.startswith(other) or other.startswith(one)
+
+
 def name_taken(name: str) -> Failed:
     return Failed(
         f"the container {name} exists, and Holdfast did not create it",
@@ -67,6 +73,10 @@ class Runtime(Protocol):
 
     async def container(self, id: str) -> Container | None:
         """One container as it is now, by id or name; cheaper than listing all."""
+        ...
+
+    async def users(self, path: str) -> Sequence[str]:
+        """Names of all containers, foreign ones included, that mount this path, a part of it or what it lies in."""
         ...
 
     def is_alive(self, container: Container) -> bool:

@@ -14,6 +14,7 @@ class DataDirectory(Struct, frozen=True):
     files: int  # everything but directories, counted up to a bound
     size_bytes: int
     entries: int  # of any kind, counted up to a bound; 0 means truly empty
+    names: tuple[str, ...] = ()  # the first ones directly inside, where it was asked for
 
 
 class Checkpoint(Struct, frozen=True, omit_defaults=True):
@@ -52,6 +53,23 @@ class Storage(Protocol):
     def host_path(self, service: str, path: str) -> str:
         """The source of a volume written as HOST:CONTAINER. Created if missing inside the service's own directory;
         anywhere else it must exist, so that a typing error does not become an empty mount."""
+        ...
+
+    def content(self, place: str) -> DataDirectory | None:
+        """What lies at a place below the data directory (`web/uploads`), measured now, with some names; a file counts
+        as one entry."""
+        ...
+
+    def passport(self, place: str) -> bytes | None:
+        """The signed copy beside the data; None if there is none, or it cannot be read."""
+        ...
+
+    def keep_passport(self, place: str, text: bytes) -> None:
+        """Durable on return; no container reaches it."""
+        ...
+
+    def drop_passports(self, service: str, proof: VerifiedOrder) -> None:
+        """All signed copies of one service, whose data this order purges."""
         ...
 
     def set_aside(self, name: str) -> str:

@@ -106,19 +106,30 @@ class View(Struct, frozen=True):
         """Extras that must not run together with this part, whatever state they are in now."""
         return [seen for seen in self.extras if part.recreate and self._shares(part, seen)]
 
+    def owes_checkpoint(self, part: Part) -> bool:
+        """Another writer is about to get its data. Once it serves, what runs has the data already."""
+        if part.spec.component not in self.here.owed:
+            return False
+        return not self.settled or any(map(self.owes_start, self.kept(part)))
+
+    def writers(self, part: Part) -> list[Seen]:
+        """Containers that may write into its data now, and have to be stopped first."""
+        staying = self.keepers.values() if self.owes_checkpoint(part) else ()
+        sharing = [seen for seen in staying if self._shares(part, seen)]
+        return [seen for seen in (*self.rivals(part), *sharing) if seen.may_run]
+
     def _shares(self, part: Part, seen: Seen) -> bool:
         if seen.container.component == part.spec.component:
             return True
         if not part.spec.mounts:
             return False
         # A renamed component keeps the directories of its volumes. The mounts of a lost attempt are unknown.
-        spec = _spec_of(self.here.serving, seen.container.spec)
+        spec = self._spec_of(seen.container.spec)
         return spec is None or _overlap(part.spec, spec)
 
-
-def _spec_of(serving: Guest | None, digest: str) -> ContainerSpec | None:
-    parts = serving.parts if serving else ()
-    return next((part.spec for part in parts if part.digest == digest), None)
+    def _spec_of(self, digest: str) -> ContainerSpec | None:
+        serving = self.here.serving.parts if self.here.serving else ()
+        return next((part.spec for part in (*self.parts, *serving) if part.digest == digest), None)
 
 
 def _overlap(one: ContainerSpec, other: ContainerSpec) -> bool:
@@ -232,8 +243,13 @@ def _creations(view: View) -> Iterator[Step]:
 
 def _starts_beside(view: View) -> Iterator[Step]:
     for part in view.parts:
-        if not view.rivals(part):
+        if _is_beside(view, part):
             yield from _starts(view, part)
+
+
+def _is_beside(view: View, part: Part) -> bool:
+    """Nothing has to be stopped before it is started."""
+    return not view.rivals(part) and not view.owes_checkpoint(part)
 
 
 def _starts(view: View, part: Part) -> Iterator[Step]:
@@ -242,7 +258,7 @@ def _starts(view: View, part: Part) -> Iterator[Step]:
 
 
 def _healthy_beside(view: View) -> Iterator[Step]:
-    return _await(view, [part for part in view.parts if not view.rivals(part)])
+    return _await(view, [part for part in view.parts if _is_beside(view, part)])
 
 
 def _all_healthy(view: View) -> Iterator[Step]:
@@ -258,29 +274,21 @@ def _await(view: View, parts: Sequence[Part]) -> Iterator[Step]:
 def _replaced_in_place(view: View) -> Iterator[Step]:
     """One part after the other, so that as little as possible is down at a time."""
     for part in view.parts:
-        steps = tuple(_replace(view, part)) if view.rivals(part) else ()
+        steps = () if _is_beside(view, part) else tuple(_replace(view, part))
         if steps:
             return iter(steps)
     return iter(())
 
 
 def _replace(view: View, part: Part) -> Iterator[Step]:
-    if writers := [seen for seen in view.rivals(part) if seen.may_run]:
+    if writers := view.writers(part):
         return (_stop(view, seen) for seen in writers)
-    if _owes_checkpoint(view, part):
+    if view.owes_checkpoint(part):
         return iter((Checkpoint(part),))
     starts = tuple(_starts(view, part))
     if starts or view.settled:
         return iter(starts)
     return _await(view, [part])
-
-
-def _owes_checkpoint(view: View, part: Part) -> bool:
-    """Another image is about to write into the data; on the way back the checkpoint made before is kept."""
-    if view.settled or not part.spec.mounts or part.spec.component in view.here.checkpoints:
-        return False
-    changed = any(seen.container.image != part.spec.reference for seen in view.rivals(part))
-    return changed and any(view.owes_start(seen) for seen in view.kept(part))
 
 
 def _unproven(view: View) -> Iterator[Step]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from holdfast.model.container import ContainerSpec, Guest, Mount, Part, spec_digest
 from holdfast.model.fleet import Component, Hooks, Service, Volume
@@ -20,8 +21,13 @@ def guest(
     """`address` is the service's (`service.web`); a bare name means the same. `exposed`: the node has no proxy."""
     name = address.rpartition(".")[2]
     network = network_of(fleet, name) if len(service.components) > 1 else ""
-    parts = tuple(_part(component, name, entry, fleet, data_dir, network, exposed) for component in service.components)
-    return Guest(name, deployment, entry.epoch, parts, service.active)
+    parts = (_part(component, name, entry, fleet, data_dir, network, exposed) for component in service.components)
+    with_runs = tuple(replace(part, runs=_runs(service, part.spec.component)) for part in parts)
+    return Guest(name, deployment, entry.epoch, with_runs, service.active)
+
+
+def _runs(service: Service, component: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(one.cmd for one in service.schedule if one.component == component)
 
 
 def network_of(fleet: str, service: str) -> str:

@@ -40,6 +40,9 @@ from holdfast.agent.orders.running import Running
 from holdfast.agent.orders.stream_orders import StreamOrders
 from holdfast.agent.orders.streams import Streams
 from holdfast.agent.services.agenda import Agendas
+from holdfast.agent.services.data.attach import AttachData
+from holdfast.agent.services.data.retired import Purge, Retired
+from holdfast.agent.services.data.volumes import Volumes
 from holdfast.agent.services.deployments import Deployments
 from holdfast.agent.services.keeper import Services
 from holdfast.agent.services.observe_mode import ObserveMode
@@ -49,10 +52,10 @@ from holdfast.agent.services.pacing import Pacing
 from holdfast.agent.services.passes import Passes, Survey
 from holdfast.agent.services.records import Records
 from holdfast.agent.services.rest import Rest
-from holdfast.agent.services.retired_data import Purge, Retired
 from holdfast.agent.services.rollout.attempts import Attempts
 from holdfast.agent.services.rollout.containers import Containers
 from holdfast.agent.services.rollout.crash_loops import CrashLoops
+from holdfast.agent.services.rollout.data_here import HereWithData
 from holdfast.agent.services.rollout.driver import Rollouts
 from holdfast.agent.services.rollout.health_checks import HealthChecks
 from holdfast.agent.services.rollout.here import HereBuilder
@@ -195,6 +198,7 @@ class Parts(Struct, frozen=True):
     crashes: CrashLoops
     images: Images
     networks: Networks
+    volumes: Volumes
 
 
 def _parts(ports: Ports, common: Common) -> Parts:
@@ -212,6 +216,14 @@ def _parts(ports: Ports, common: Common) -> Parts:
         crashes=CrashLoops(ports.clock, findings),
         images=Images(ports.runtime),
         networks=Networks(ports.runtime, fleet),
+        volumes=Volumes(
+            journal=ports.journal,
+            storage=ports.storage,
+            key=ports.key,
+            fleet=fleet,
+            node=common.member.node,
+            data_dir=ports.data_dir,
+        ),
     )
 
 
@@ -231,7 +243,7 @@ def _services(ports: Ports, common: Common, traffic: Traffic) -> ServiceSide:
     )
     wanted = _wanted(ports, common, parts, deployments)
     rest = Rest(parts.pacing, lanes)
-    retired = Retired(ports.storage, ports.clock, parts.changed)
+    retired = Retired(ports.storage, parts.volumes, ports.clock, parts.changed)
     status = Status(
         containers=ContainerStatus(parts.inventory, parts.health_checks, common.member.fleet),
         records=parts.records,
@@ -250,6 +262,16 @@ def _services(ports: Ports, common: Common, traffic: Traffic) -> ServiceSide:
         containers=containers,
         wake=common.services,
     )
+    purge = Purge(
+        storage=ports.storage,
+        volumes=parts.volumes,
+        journal=ports.journal,
+        clock=ports.clock,
+        retired=retired,
+        lanes=lanes,
+        runtime=ports.runtime,
+    )
+    attach = AttachData(wanted.read, parts.volumes, deployments, common.services)
     services = Services(
         wanted=wanted,
         passes=Passes(
@@ -265,7 +287,7 @@ def _services(ports: Ports, common: Common, traffic: Traffic) -> ServiceSide:
         status=status,
         retired=retired,
         records=parts.records,
-        acts={**orders.acts, **Purge(ports.storage, ports.journal, ports.clock, retired, lanes).acts},
+        acts={**orders.acts, **purge.acts, **attach.acts},
     )
     parts.changed.connect(status.changed)
     parts.felt.connect(status.changed, rest.felt)
@@ -281,16 +303,15 @@ def _containers(ports: Ports, common: Common, traffic: Traffic, parts: Parts) ->
         inventory=parts.inventory,
         health_checks=parts.health_checks,
         secrets=ports.secrets,
-        storage=ports.storage,
+        volumes=parts.volumes,
         dns=traffic.dns.servers,
         lanes=common.lanes,
         fleet=common.member.fleet,
-        data_dir=ports.data_dir,
     )
 
 
-def _here(traffic: Traffic, parts: Parts) -> HereBuilder:
-    return HereBuilder(
+def _here(traffic: Traffic, parts: Parts) -> HereWithData:
+    inner = HereBuilder(
         inventory=parts.inventory,
         health_checks=parts.health_checks,
         records=parts.records,
@@ -299,10 +320,11 @@ def _here(traffic: Traffic, parts: Parts) -> HereBuilder:
         routes=traffic.routes,
         crashes=parts.crashes,
     )
+    return HereWithData(inner, parts.volumes)
 
 
 def _rollouts(
-    ports: Ports, common: Common, traffic: Traffic, parts: Parts, containers: Containers, here: HereBuilder
+    ports: Ports, common: Common, traffic: Traffic, parts: Parts, containers: Containers, here: HereWithData
 ) -> Rollouts:
     container_steps = ContainerSteps(
         containers=containers,
@@ -320,9 +342,15 @@ def _rollouts(
         inventory=parts.inventory,
         runtime=ports.runtime,
         outcomes=parts.outcomes,
+        volumes=parts.volumes,
     )
     data_steps = DataSteps(
-        storage=ports.storage, journal=ports.journal, time=common.time, lanes=common.lanes, node=common.member.node
+        storage=ports.storage,
+        volumes=parts.volumes,
+        journal=ports.journal,
+        time=common.time,
+        lanes=common.lanes,
+        node=common.member.node,
     )
     return Rollouts(
         performers={
@@ -354,6 +382,7 @@ def _wanted(ports: Ports, common: Common, parts: Parts, deployments: Deployments
         acceptance=ports.acceptance,
         standby=Standby(ports.journal, common.findings, ports.say),
         deployments=deployments,
+        volumes=parts.volumes,
         ports=parts.host_ports,
         lanes=common.lanes,
         findings=common.findings,
@@ -363,7 +392,7 @@ def _wanted(ports: Ports, common: Common, parts: Parts, deployments: Deployments
     )
 
 
-def _observe(common: Common, traffic: Traffic, parts: Parts, containers: Containers, here: HereBuilder) -> ObserveMode:
+def _observe(common: Common, traffic: Traffic, parts: Parts, containers: Containers, here: HereWithData) -> ObserveMode:
     return ObserveMode(
         containers=containers,
         inventory=parts.inventory,
@@ -381,7 +410,7 @@ def _survey(
     traffic: Traffic,
     parts: Parts,
     containers: Containers,
-    here: HereBuilder,
+    here: HereWithData,
     deployments: Deployments,
 ) -> Survey:
     orphans = Orphans(

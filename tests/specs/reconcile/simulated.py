@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.model.container import Container, ContainerSpec, Guest, Part, labels_of, name_of
+from holdfast.model.passport import Passport
 from holdfast.reconcile.here import Here, Seen, Word
 from holdfast.reconcile.rollout import backends, is_settled, keepers_of, next_steps
 from holdfast.reconcile.steps import (
@@ -29,6 +30,7 @@ from holdfast.reconcile.steps import (
     Switch,
     Unroute,
 )
+from holdfast.reconcile.writers import writers_of
 
 STEPS_MAX = 400
 
@@ -53,7 +55,9 @@ class World:
         self.networks: set[str] = set()
         self.known_networks: set[str] = set()
         self.hooks: dict[str, set[tuple[str, str]]] = {}
-        self.checkpoints: dict[str, set[str]] = {}
+        self.passports: dict[str, Passport] = {}  # by source of the mount, as the journal keeps them
+        self.data: set[str] = set()  # sources that have content
+        self.copied: list[str] = []
         self.tried: set[str] = set()
         self.drained: set[str] = set()
         self.failed = ""
@@ -88,12 +92,39 @@ class World:
             images=frozenset(self.images),
             networks=frozenset(self.networks if self.target is None else self.known_networks),
             hooks=frozenset(self.hooks.get(self.target.deployment if self.target else "", set())),
-            checkpoints=frozenset(self.checkpoints.get(self.attempt, set())),
+            owed=self._owed(),
             tried=frozenset(self.tried),
             drained=frozenset(self.drained),
             failed=self.failed,
             held=self.held,
         )
+
+    def _owed(self) -> frozenset[str]:
+        target = self.target
+        runs = any(Seen(room.container, room.word).may_run for room in self.rooms.values())
+        owing = (part for part in (target.parts if target else ()) if self._owes(part, self.attempt, runs))
+        return frozenset(part.spec.component for part in owing)
+
+    def _owes(self, part: Part, deployment: str, runs: bool) -> bool:
+        known = ((mount.source, self.passports.get(mount.source)) for mount in part.spec.mounts)
+        return any(
+            passport is not None and not passport.admits(writers_of(part), deployment) and (runs or source in self.data)
+            for source, passport in known
+        )
+
+    def _admit(self, part: Part) -> None:
+        """As the agent does it when a container is created or started."""
+        for mount in part.spec.mounts:
+            passport = self.passports.setdefault(mount.source, Passport(mount.source, "shop", self.attempt))
+            if not passport.admits(writers_of(part), self.attempt):
+                assert mount.source not in self.data, "a new writer gets data that was not copied"
+                self._note(mount.source, part)
+
+    def _note(self, source: str, part: Part) -> None:
+        passport = self.passports[source]
+        known = set(passport.attempt) if passport.deployment == self.attempt else set()
+        attempt = tuple(sorted(known | writers_of(part)))
+        self.passports[source] = replace(passport, deployment=self.attempt, attempt=attempt)
 
     def step(self) -> bool:
         """One step of one kind; False at rest."""
@@ -180,7 +211,8 @@ class World:
         assert not room.container.running
         room.recreate = step.part.recreate  # may be declared anew for the same container
         self._check_writers(room)
-        self._check_put_aside(room)
+        self._admit(step.part)
+        self.data |= {mount.source for mount in room.spec.mounts}
         room.container = replace(room.container, running=True, phase="running")
         room.word = "starting"
         self.tried.add(step.container.id)
@@ -194,15 +226,6 @@ class World:
             assert not sources & {mount.source for mount in other.spec.mounts}, "two writers"
             generations = room.spec.component == other.spec.component and room.spec != other.spec
             assert not (room.recreate and generations), "two generations of a part that is replaced in place"
-
-    def _check_put_aside(self, room: Guestroom) -> None:
-        """On the way forward another image never writes into data that was not put aside."""
-        if self.target is None or is_settled(self.target, self.serving):
-            return
-        sources = {mount.source for mount in room.spec.mounts}
-        for other in self.rooms.values():
-            if other.spec.image != room.spec.image and sources & {mount.source for mount in other.spec.mounts}:
-                assert room.spec.component in self.checkpoints.get(self.attempt, set()), "no checkpoint"
 
     def _awaithealthy(self, step: AwaitHealthy) -> None:
         for one in step.containers:
@@ -220,6 +243,7 @@ class World:
 
     def _give_up(self) -> None:
         assert self.wanted is not None
+        self.passports = {at: replace(one, deployment="", attempt=()) for at, one in self.passports.items()}
         self.failed = self.wanted.deployment
         self.tried.clear()
 
@@ -229,8 +253,10 @@ class World:
         for room in self.rooms.values():
             if sources & {mount.source for mount in room.spec.mounts}:
                 assert not Seen(room.container, room.word).alive, "somebody still writes"
-        assert step.part.spec.component not in self.checkpoints.setdefault(self.attempt, set())
-        self.checkpoints[self.attempt].add(step.part.spec.component)
+        assert self._owes(step.part, self.attempt, runs=False), "copied for no new writer"
+        self.copied.append(step.part.spec.component)
+        for source in sources:
+            self._note(source, step.part)
 
     def _switch(self, step: Switch) -> None:
         assert self.target is not None
@@ -240,10 +266,22 @@ class World:
                 for replica in range(part.replicas):
                     self._check_proven(part, replica, keepers[part.spec.component, replica])
             self.tried.clear()  # the attempt is over
+        if self.target is self.wanted:
+            self._prove(self.target)
         self.serving = self.target
         if self.routed is not None:
             answers = (backends(part, keepers, self.here()) for part in self.target.parts)
             self.routed = {seen.container.id for many in answers for seen in many}
+
+    def _prove(self, target: Guest) -> None:
+        writers: dict[str, set[str]] = {}
+        for part in target.parts:
+            for mount in part.spec.mounts:
+                writers.setdefault(mount.source, set()).update(writers_of(part))
+        for source, found in writers.items():
+            self.passports[source] = replace(
+                self.passports[source], writers=tuple(sorted(found)), deployment="", attempt=()
+            )
 
     def _check_proven(self, part: Part, replica: int, seen: Seen) -> None:
         before = {(one.digest, n) for one in (self.serving.parts if self.serving else ()) for n in range(one.replicas)}

@@ -262,18 +262,47 @@ def test_a_part_with_data_is_replaced_only_after_everything_beside_it_is_healthy
     assert names(AFTER, ready) == ["stop old db 0"]
 
 
-def test_data_is_put_aside_between_the_old_writer_and_the_new_when_the_image_changes() -> None:
+def test_data_is_copied_between_the_old_writer_and_the_new() -> None:
     target = guest(DB2, deployment="d2")
     stopped, fresh = down(DB1, "b"), made(DB2, "d", deployment="d2")
-    assert next_steps(target, here(stopped, fresh, serving=guest(DB1))) == (Checkpoint(DB2),)
-    kept = here(stopped, fresh, serving=guest(DB1), checkpoints={"db"})
-    assert next_steps(target, kept) == (Start(fresh.container, DB2),)
+    owing = here(stopped, fresh, serving=guest(DB1), owed={"db"})
+    assert next_steps(target, owing) == (Checkpoint(DB2),)
+    copied = here(stopped, fresh, serving=guest(DB1))
+    assert next_steps(target, copied) == (Start(fresh.container, DB2),)
 
 
-def test_no_checkpoint_is_taken_for_the_same_image_for_no_data_or_on_the_way_back() -> None:
-    same = replace(DB1, spec=replace(DB1.spec, env=(("A", "b"),)), digest="e" * 64)
-    env = here(down(DB1, "b"), made(same, "d"), serving=guest(DB1))
-    assert names(guest(same, deployment="d2"), env) == ["start db 0"]
+def test_data_is_copied_before_a_new_writer_starts_whatever_containers_there_are_x01() -> None:
+    """After an undeploy no container of the old deployment is left to compare with."""
+    fresh = made(DB2, "d", deployment="d2")
+    target = guest(DB2, deployment="d2")
+    assert next_steps(target, here(fresh, owed={"db"})) == (Checkpoint(DB2),)
+    assert next_steps(target, here(fresh)) == (Start(fresh.container, DB2),)
+
+
+def test_a_container_that_stays_is_stopped_for_the_checkpoint_of_a_new_hook_x01() -> None:
+    """Only a hook, a schedule or a health command changed: the container is the same, and writes while it runs."""
+    target, running = guest(DB1, deployment="d2"), seen(DB1, "b")
+    assert names(target, here(running, serving=guest(DB1), owed={"db"})) == ["stop old db 0"]
+    stopped = here(down(DB1, "b"), serving=guest(DB1), owed={"db"})
+    assert next_steps(target, stopped) == (Checkpoint(DB1),)
+    assert names(target, here(down(DB1, "b"), serving=guest(DB1))) == ["start db 0"]
+
+
+def test_a_component_that_shares_the_data_is_stopped_for_its_checkpoint_too() -> None:
+    api = part("api", "1", volume="book")
+    db = part("db", "1", volume="book")
+    target, both = guest(db, api, deployment="d2"), (seen(db, "b"), seen(api, "x"))
+    assert names(target, here(*both, serving=guest(db, api), owed={"db"})) == ["stop old api 0", "stop old db 0"]
+
+
+def test_what_serves_is_not_stopped_for_a_checkpoint_but_copied_before_it_is_started_again() -> None:
+    """Its writers are unknown, because its passport was lost: it has the data already."""
+    target = guest(DB1)
+    assert names(target, here(seen(DB1, "b"), serving=guest(DB1), owed={"db"})) == []
+    assert names(target, here(down(DB1, "b"), serving=guest(DB1), owed={"db"})) == ["checkpoint db"]
+
+
+def test_no_checkpoint_is_made_for_a_writer_that_is_known_for_no_data_or_on_the_way_back() -> None:
     one, two = part("job", "1", recreate=True), part("job", "2", recreate=True)
     no_data = here(down(one, "b"), made(two, "d"), serving=guest(one))
     assert names(guest(two, deployment="d2"), no_data) == ["start job 0"]
@@ -286,7 +315,7 @@ def test_parts_with_data_are_replaced_one_after_the_other() -> None:
     before, target = guest(DB1, api1), guest(DB2, api2, deployment="d2")
     old_api, new_api = seen(api1, "x"), made(api2, "y", deployment="d2")
     db = (down(DB1, "b"), seen(DB2, "d", "starting", deployment="d2"))
-    first = here(*db, old_api, new_api, serving=before, checkpoints={"db"}, tried={"d"})
+    first = here(*db, old_api, new_api, serving=before, tried={"d"})
     assert names(target, first) == ["healthy db 0"]
     second = here(down(DB1, "b"), seen(DB2, "d", deployment="d2"), old_api, new_api, serving=before, tried={"d"})
     assert names(target, second) == ["stop old api 0"]

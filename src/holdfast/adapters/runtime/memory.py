@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.errors import Failed, TryLater
-from holdfast.model.container import Container, Published, is_same
+from holdfast.model.container import Container, Mount, Published, is_same
 from holdfast.ports.clock import Clock
 from holdfast.ports.runtime import (
     CreateContainer,
@@ -18,6 +18,7 @@ from holdfast.ports.runtime import (
     PortTaken,
     Progress,
     name_taken,
+    touches,
 )
 
 RESTARTS_MAX = 5
@@ -76,6 +77,7 @@ class MemoryRuntime:
         self.taken: set[int] = set()  # ports of the node that another process holds
         self.away = False  # the service does not answer
         self.networks: dict[str, dict[str, str]] = {}
+        self.mounted: dict[str, tuple[Mount, ...]] = {}  # of foreign containers, by name
         self.calls: list[Call] = []
         self._cuts: list[tuple[str, str, When, Exception]] = []
         self._kept: dict[str, _Kept] = {}
@@ -138,6 +140,12 @@ class MemoryRuntime:
         found = sorted((kept.seen for kept in self._kept.values()), key=lambda one: one.name)
         self._leave("containers", "")
         return found
+
+    async def users(self, path: str) -> Sequence[str]:
+        self._enter("users", path)
+        known = ((kept.seen.name, kept.made) for kept in self._kept.values())
+        mounted = {name: made.spec.mounts for name, made in known if made is not None} | self.mounted
+        return sorted(name for name, mounts in mounted.items() if any(touches(path, one.source) for one in mounts))
 
     def is_alive(self, container: Container) -> bool:
         kept = self._kept.get(container.id)

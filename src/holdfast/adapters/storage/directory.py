@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from holdfast.adapters.storage import checkpoints, permission, sources, tree
+from holdfast.adapters.storage import checkpoints, passports, permission, sources, tree
 from holdfast.errors import Conflict, Failed, HoldfastError
 from holdfast.model.ids import is_name
 from holdfast.model.order import VerifiedOrder
@@ -68,6 +68,33 @@ class DirectoryStorage:
         finally:
             os.close(handle)
         return DataDirectory(name, os.path.join(self.root, name), count.files, count.size_bytes, count.entries)
+
+    def content(self, place: str) -> DataDirectory | None:
+        path = os.path.join(self.root, place)
+        with self._opened(missing_ok=True) as root:
+            found = None if root is None else tree.count_at(root, place.split("/"))
+        return (
+            None
+            if found is None
+            else DataDirectory(place, path, found.files, found.size_bytes, found.entries, _printable(found.names))
+        )
+
+    # ---- passports
+
+    def passport(self, place: str) -> bytes | None:
+        with self._opened(missing_ok=True) as root:
+            return None if root is None else passports.read(root, place)
+
+    def keep_passport(self, place: str, text: bytes) -> None:
+        with self._opened() as root:
+            assert root is not None
+            passports.keep(root, place, text)
+
+    def drop_passports(self, service: str, proof: VerifiedOrder) -> None:
+        permission.check(service, self._node, proof)
+        with self._opened(missing_ok=True) as root:
+            if root is not None:
+                passports.drop(root, service, proof)
 
     # ---- creating and moving
 
@@ -231,3 +258,8 @@ def _unescaped(field: str) -> str:
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         field = field.replace(code, character)
     return field
+
+
+def _printable(names: tuple[str, ...]) -> tuple[str, ...]:
+    """A file name may be any bytes; a report is UTF-8."""
+    return tuple(name.encode("utf-8", "replace").decode()[:80] for name in names)

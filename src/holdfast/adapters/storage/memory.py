@@ -21,6 +21,7 @@ class MemoryStorage:
         self.elsewhere: set[str] = {"/etc/hosts"}  # existing host paths outside the data directory
         self.copies: dict[tuple[str, str], tuple[Checkpoint, dict[str, bytes]]] = {}
         self.troubles: list[HoldfastError] = []
+        self.passports: dict[str, bytes] = {}
 
     def directories(self) -> Sequence[DataDirectory]:
         return [self._look(name) for name in sorted(self.contents) if not name.startswith(".")]
@@ -57,6 +58,30 @@ class MemoryStorage:
         elif path not in self.elsewhere:
             raise Failed(f"there is no {path}", remedy=f"mkdir -p {path}", code="no_such_path")
         return path
+
+    def content(self, place: str) -> DataDirectory | None:
+        service, _, rest = place.partition("/")
+        files = self.contents.get(service)
+        if files is None or (rest and not any(name == rest or name.startswith(rest + "/") for name in files)):
+            return None
+        inside = {name: text for name, text in files.items() if not rest or name == rest or name.startswith(rest + "/")}
+        inside.pop(f"{rest}/", None)
+        plain = sum(not name.endswith("/") for name in inside)
+        names = sorted({name.removeprefix(rest).strip("/").split("/")[0] for name in inside})[:8]
+        size_bytes = sum(map(len, inside.values()))
+        return DataDirectory(place, f"{ROOT}/{place}", plain, size_bytes, len(inside), tuple(names))
+
+    def passport(self, place: str) -> bytes | None:
+        return self.passports.get(place)
+
+    def keep_passport(self, place: str, text: bytes) -> None:
+        permission.check_name(place.partition("/")[0])
+        self.passports[place] = text
+
+    def drop_passports(self, service: str, proof: VerifiedOrder) -> None:
+        permission.check(service, self._node, proof)
+        for place in [place for place in self.passports if place.partition("/")[0] == service]:
+            del self.passports[place]
 
     def checkpoint(self, service: str, id: str, at_s: float) -> Checkpoint:
         if permission.check_name(service) not in self.contents:

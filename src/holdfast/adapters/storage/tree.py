@@ -3,11 +3,12 @@
 import errno
 import os
 import stat
-from collections.abc import Generator, Iterator
-from itertools import count
+from collections.abc import Generator, Iterator, Sequence
+from itertools import count, islice
 from typing import Literal, NamedTuple
 
 COUNT_MAX = 10_000
+NAMES, NAMED_MAX = 8, 1000  # names that a count shows, and of how many it chooses them
 _DEPTH_MAX = 32  # deeper directories are moved up first, so that handles and stack stay bounded
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -52,6 +53,7 @@ class Count(NamedTuple):
     files: int  # everything but directories
     size_bytes: int
     entries: int  # of any kind
+    names: tuple[str, ...] = ()  # the first ones directly inside, sorted
 
 
 def count_entries(handle: int) -> Count:
@@ -78,6 +80,30 @@ def count_entries(handle: int) -> Count:
         for left in waiting:
             os.close(left)
     return Count(files, size_bytes, entries)
+
+
+def count_at(root: int, path: Sequence[str]) -> Count | None:
+    """At a path below `root`, in which no part is a symlink; a file is one entry. None if nothing is there."""
+    above = os.dup(root)
+    try:
+        for name in path[:-1]:
+            below = opened(name, above)
+            os.close(above)
+            above = below
+        if not is_directory(above, path[-1]):
+            about = os.stat(path[-1], dir_fd=above, follow_symlinks=False)
+            return Count(1, about.st_size, 1, (path[-1],))
+        handle = opened(path[-1], above)
+    except FileNotFoundError:
+        return None
+    finally:
+        os.close(above)
+    try:
+        with os.scandir(handle) as found:
+            names = sorted(entry.name for entry in islice(found, NAMED_MAX))[:NAMES]
+        return count_entries(handle)._replace(names=tuple(names))
+    finally:
+        os.close(handle)
 
 
 def empty_out(handle: int) -> None:

@@ -56,7 +56,7 @@ class Attempts:
             await self._runtime.pull(spec.reference, lambda line: None)
         labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: "run", LABEL_SPEC: spec_digest(spec)}
         async with self._places:
-            await self._runtime.create(self._containers.prepared(name, spec, labels, restart=False))
+            await self._runtime.create(self._containers.prepared(name, spec, labels))
 
     async def is_unstarted(self, name: str) -> bool:
         """It is there, and was never started."""

@@ -7,7 +7,7 @@ from holdfast.agent.services.deployments import Deployments
 from holdfast.agent.services.desired import Desired
 from holdfast.agent.services.pacing import Pacing
 from holdfast.agent.services.records import Records
-from holdfast.agent.services.rollout.here import HereBuilder
+from holdfast.agent.services.rollout.data_here import HereWithData
 from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.agent.services.rollout.progress import target_of
 from holdfast.reconcile import drift, leaving, stages
@@ -18,7 +18,7 @@ class Agendas:
     def __init__(
         self,
         *,
-        here: HereBuilder,
+        here: HereWithData,
         inventory: ContainerInventory,
         records: Records,
         deployments: Deployments,

@@ -13,6 +13,7 @@ from holdfast.agent.services.rollout.crash_loops import CrashLoops
 from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.agent.services.rollout.outcomes import Outcomes
 from holdfast.errors import Failed, HoldfastError
+from holdfast.model.container import Guest
 
 
 class Deployments:
@@ -56,6 +57,18 @@ class Deployments:
             self._attempts.forget(name)
             self._pacing.arrived(name)
 
+    def served(self, wanted: Desired) -> tuple[dict[str, Guest], dict[str, Guest]]:
+        """What serves here, each with the schedules that its own deployment declares; and what was only begun."""
+        served: dict[str, Guest] = {}
+        begun: dict[str, Guest] = {}
+        for name in self._records.services():
+            serving, guest = self._records.of(name).serving, wanted.guests.get(name)
+            if serving is not None:
+                served[name] = guest if guest is not None and guest.deployment == serving.deployment else serving
+            elif guest is not None:
+                begun[name] = guest
+        return served, begun
+
     def unnoted(self, wanted: Desired) -> set[str]:
         """Services whose wanted deployment could not be written down."""
         return {name for name, guest in wanted.guests.items() if self._records.of(name).applied != guest.deployment}
@@ -86,6 +99,10 @@ class Deployments:
         if service in self.unnoted(wanted):
             raise self._pacing.stuck[service]
         return self._records.of(service)
+
+    def retry(self, service: str, record: Record) -> None:
+        """What it lacked is there now: a failed deployment is begun again."""
+        self.forgive(service, replace(record, failure=None))
 
     def forgive(self, service: str, record: Record) -> None:
         """An order names the service: it is tried at once, whatever failed before."""

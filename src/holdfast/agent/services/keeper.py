@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from functools import partial
 
 from holdfast.agent.keeper import Act, Hints, Revision
+from holdfast.agent.services.data.retired import Retired
 from holdfast.agent.services.pacing import Pause
 from holdfast.agent.services.passes import Passes
 from holdfast.agent.services.records import Records
 from holdfast.agent.services.rest import Rest
-from holdfast.agent.services.retired_data import Retired
 from holdfast.agent.services.status import ServicesReport, Status
 from holdfast.agent.services.wanted import Wanted
 from holdfast.errors import HoldfastError

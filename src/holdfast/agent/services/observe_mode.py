@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.services.records import Records
 from holdfast.agent.services.rollout.containers import Containers
+from holdfast.agent.services.rollout.data_here import HereWithData
 from holdfast.agent.services.rollout.health_checks import LOOK_S, HealthChecks
-from holdfast.agent.services.rollout.here import HereBuilder
 from holdfast.agent.services.rollout.host_ports import port_taken
 from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.agent.services.rollout.progress import part_of
@@ -30,7 +30,7 @@ class ObserveMode:
         health_checks: HealthChecks,
         lanes: Lanes,
         records: Records,
-        here: HereBuilder,
+        here: HereWithData,
         routes: InternalRoutes,
     ) -> None:
         self._containers = containers

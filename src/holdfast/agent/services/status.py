@@ -6,10 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.agent.keeper import Stage
+from holdfast.agent.services.data.retired import Retired
 from holdfast.agent.services.desired import Desired
 from holdfast.agent.services.records import Failure, Record, Records
 from holdfast.agent.services.rest import Rest
-from holdfast.agent.services.retired_data import Retired
 from holdfast.agent.services.rollout.attempts import Attempt, Attempts
 from holdfast.agent.services.rollout.health_checks import HealthChecks
 from holdfast.agent.services.rollout.inventory import ContainerInventory
@@ -17,7 +17,7 @@ from holdfast.agent.wake import Wake
 from holdfast.errors import HoldfastError
 from holdfast.model.container import LABEL_DEPLOYMENT, LABEL_EPOCH, Container, Guest
 from holdfast.model.deployment import Phase, ServiceState
-from holdfast.model.report import ContainerState, Departure, RetiredData
+from holdfast.model.report import ContainerState, Departure, RetiredData, Unattached
 from holdfast.reconcile import orphans
 from holdfast.reconcile.here import Word
 
@@ -128,6 +128,7 @@ class ServicesReport(Struct, frozen=True, omit_defaults=True):
     left: tuple[Departure, ...] = ()
     retired: tuple[RetiredData, ...] = ()
     runtime: str = ""  # product and version, "" while it does not answer
+    unattached: tuple[Unattached, ...] = ()
 
     def shorter(self, stage: Stage) -> "ServicesReport":
         match stage:
@@ -140,7 +141,7 @@ class ServicesReport(Struct, frozen=True, omit_defaults=True):
                 return replace(self, containers=tuple(_short(one) if one.orphan else one for one in self.containers))
             case "ours_only":
                 ours = tuple(one for one in self.containers if not one.orphan)
-                return replace(self, containers=ours, retired=self.retired[:FEW])
+                return replace(self, containers=ours, retired=self.retired[:FEW], unattached=self.unattached[:FEW])
             case "few":
                 return replace(self, containers=self.containers[:OURS_MAX])
             case "nothing":  # no claim about what runs is better than no report
@@ -220,7 +221,12 @@ class Status:
         if built_from != self._built_from:
             self._built_from = built_from
             self._section = ServicesReport(
-                self._containers.all(), self.states(), self.left(), self._retired.found, self._containers.runtime
+                self._containers.all(),
+                self.states(),
+                self.left(),
+                self._retired.found,
+                self._containers.runtime,
+                self._retired.unattached,
             )
         return self._section
 

@@ -3,6 +3,7 @@
 from holdfast.agent.findings import Findings
 from holdfast.agent.keeper import Hints, Revision
 from holdfast.agent.lanes import Lanes
+from holdfast.agent.services.data.volumes import Volumes
 from holdfast.agent.services.deployments import Deployments
 from holdfast.agent.services.desired import Desired, desired
 from holdfast.agent.services.rollout.host_ports import LOOPBACK, Ports, own_address
@@ -20,6 +21,7 @@ class Wanted:
         acceptance: Acceptance,
         standby: Standby,
         deployments: Deployments,
+        volumes: Volumes,
         ports: Ports,
         lanes: Lanes,
         findings: Findings,
@@ -30,6 +32,7 @@ class Wanted:
         self._acceptance = acceptance
         self._standby = standby
         self._deployments = deployments
+        self._volumes = volumes
         self._ports = ports
         self._lanes = lanes
         self._findings = findings
@@ -61,6 +64,7 @@ class Wanted:
         if self.frozen is None and self._revision is not None:
             content = self._acceptance.blob
             self.frozen = desired(self._revision, content, self._fleet, self._data_dir, self._standby.named)
+            self._volumes.take_over(*self._deployments.served(self.frozen))
             self._note(self.frozen)
         return self.frozen
 

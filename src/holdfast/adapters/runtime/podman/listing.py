@@ -14,6 +14,7 @@ from holdfast.adapters.runtime.podman import exit_code
 from holdfast.adapters.runtime.podman.libpod import Libpod, Refused, stumbled
 from holdfast.adapters.runtime.podman.pid_watch import PidWatch
 from holdfast.model.container import Container, ContainerPhase, Published
+from holdfast.ports.runtime import touches
 
 LIST_S = 20.0
 TOGETHER = 8
@@ -79,6 +80,10 @@ class _Config(Struct, frozen=True, rename="pascal"):
     stop_signal: int | str = 15  # a name from podman 5 on
 
 
+class _Mounted(Struct, frozen=True, rename="pascal"):
+    source: str = ""  # "" for a temporary file system
+
+
 class Details(Struct, frozen=True, rename="pascal"):
     """Fields that only an inspection returns."""
 
@@ -90,6 +95,7 @@ class Details(Struct, frozen=True, rename="pascal"):
     restart_count: int = 0
     network_settings: _Network = _Network()
     config: _Config = _Config()
+    mounts: list[_Mounted] | None = None
 
     @property
     def process(self) -> Process | None:
@@ -129,6 +135,20 @@ class Listing:
         await asyncio.gather(*(self._look_closer(row, gate) for row in rows if not self._is_known(row)))
         self._lives = {row.id: self._lives[row.id] for row in rows if row.id in self._lives}
         return sorted((self._container(row) for row in rows), key=lambda one: one.name)
+
+    async def users(self, path: str) -> list[str]:
+        """Each container is inspected: the list does not say what they mount."""
+        gate, found = asyncio.Semaphore(TOGETHER), list[str]()
+
+        async def look(id: str) -> None:
+            async with gate:
+                details = await inspect(self._libpod, id)
+            mounts = details.mounts if details is not None else None
+            if details is not None and any(one.source and touches(path, one.source) for one in mounts or ()):
+                found.append(details.name)
+
+        await asyncio.gather(*(look(row.id) for row in await self._rows({"all": "true"})))
+        return sorted(found)
 
     async def container(self, id: str) -> Container | None:
         """By id or name; the same as in `containers`, whose cost grows with their number."""

@@ -67,6 +67,9 @@ class Podman:
     async def containers(self) -> Sequence[Container]:
         return await self._listing.containers()
 
+    async def users(self, path: str) -> Sequence[str]:
+        return await self._listing.users(path)
+
     def is_alive(self, container: Container) -> bool:
         return self._listing.is_alive(container)
 

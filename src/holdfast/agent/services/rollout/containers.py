@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from holdfast.agent.lanes import Lanes
+from holdfast.agent.services.data.volumes import ALONE, Admission, Volumes
 from holdfast.agent.services.rollout.health_checks import HealthChecks
 from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.errors import HoldfastError
@@ -20,7 +21,6 @@ from holdfast.model.container import (
     SecretUse,
 )
 from holdfast.ports.runtime import CreateContainer, Finished, Runtime
-from holdfast.ports.storage import Storage
 
 GRACE_S = 10.0  # between asking a container to end and killing it
 TAIL_S = 5.0
@@ -50,7 +50,7 @@ class SecretDelivery(Protocol):
 
 
 class Containers:
-    """`dns` answers which DNS servers a new container asks; `data_dir` holds the volumes of services."""
+    """`dns` answers which DNS servers a new container asks."""
 
     def __init__(
         self,
@@ -59,21 +59,19 @@ class Containers:
         inventory: ContainerInventory,
         health_checks: HealthChecks,
         secrets: SecretDelivery,
-        storage: Storage,
+        volumes: Volumes,
         dns: Callable[[], tuple[str, ...]],
         lanes: Lanes,
         fleet: str,
-        data_dir: str,
     ) -> None:
         self._runtime = runtime
         self._inventory = inventory
         self._health_checks = health_checks
         self._secrets = secrets
-        self._storage = storage
+        self._volumes = volumes
         self._dns = dns
         self._lanes = lanes
         self._fleet = fleet
-        self._data_dir = data_dir
         self._unseen: set[str] = set()  # prepared, and not in the inventory yet
 
     # ---- looking
@@ -114,24 +112,32 @@ class Containers:
 
     # ---- acting
 
-    async def create(self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish) -> None:
-        id = await self._runtime.create(self.prepared(name, spec, labels, publish))
+    async def create(
+        self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish, deployment: str
+    ) -> None:
+        """It is not started: what served before may still use the volumes."""
+        self._volumes.prepare(spec, deployment)
+        id = await self._runtime.create(self._prepared(name, spec, labels, publish, restart=True))
         ports = tuple(Published(*port) for port in publish)
         self._inventory.add(Container(id, name, "created", labels=labels, image=spec.reference, ports=ports))
 
-    def prepared(
-        self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish = (), restart: bool = True
+    def prepared(self, name: str, spec: ContainerSpec, labels: dict[str, str]) -> CreateContainer:
+        """A container that runs once: it may use the volumes of its service, and its secrets are opened;
+        `forget_secrets` once it is gone."""
+        self._volumes.attach(spec)
+        return self._prepared(name, spec, labels, (), restart=False)
+
+    def _prepared(
+        self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish, restart: bool
     ) -> CreateContainer:
-        """Its directories exist and its secrets are opened; `forget_secrets` once it is gone."""
-        self._prepare_mounts(spec)
         self._unseen.add(name)
         mounts, secret_env = self._secrets.prepare(name, spec.secrets)
         return CreateContainer(name, spec, labels, mounts, secret_env, publish, restart, self._dns())
 
-    async def start(self, container: Container, spec: ContainerSpec | None) -> None:
+    async def start(self, container: Container, spec: ContainerSpec | None, admission: Admission = ALONE) -> None:
         """`spec` prepares mounts and secrets again: a service could have put a link where a mount was."""
         if spec is not None:
-            self._prepare_mounts(spec)
+            self._volumes.attach(spec, admission)
             self._secrets.prepare(container.name, spec.secrets)
         await self._runtime.start(container.id)
 
@@ -151,9 +157,13 @@ class Containers:
         """Until it ends; the container is gone afterwards."""
         labels = {LABEL_FLEET: self._fleet, LABEL_SERVICE: spec.service, LABEL_INFRASTRUCTURE: "hook"}
         try:
-            return await self._runtime.run(self.prepared(name, spec, labels, restart=False), at_most_s)
+            return await self._runtime.run(self.prepared(name, spec, labels), at_most_s)
         finally:
             self.forget_secrets(name)
+
+    def attempt_failed(self, service: str) -> None:
+        """What this deployment added may write into the volumes no longer."""
+        self._volumes.failed(service)
 
     def forget_secrets(self, name: str) -> None:
         self._unseen.discard(name)
@@ -164,12 +174,3 @@ class Containers:
         seen = {one.name for one in self._inventory.all()}
         self._unseen -= seen
         self._secrets.forget_all_but([*seen, *self._unseen])
-
-    def _prepare_mounts(self, spec: ContainerSpec) -> None:
-        own = f"{self._data_dir}/{spec.service}/"
-        for mount in spec.mounts:
-            inside = mount.source.removeprefix(own)
-            if mount.source.startswith(own) and "/" not in inside:
-                self._storage.volume(spec.service, inside)
-            else:
-                self._storage.host_path(spec.service, mount.source)

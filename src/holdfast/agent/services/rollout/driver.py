@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from holdfast.agent.services.records import Failure, Records
 from holdfast.agent.services.rollout.attempts import Attempts
 from holdfast.agent.services.rollout.containers import Containers
-from holdfast.agent.services.rollout.here import HOOKS, HereBuilder
+from holdfast.agent.services.rollout.data_here import HereWithData
+from holdfast.agent.services.rollout.here import HOOKS
 from holdfast.agent.services.rollout.operations import Operations
 from holdfast.agent.services.rollout.outcomes import Outcomes
 from holdfast.agent.services.rollout.progress import Progress
@@ -33,7 +34,7 @@ class Rollouts:
         self,
         *,
         performers: Performers,
-        here: HereBuilder,
+        here: HereWithData,
         records: Records,
         operations: Operations,
         attempts: Attempts,
@@ -111,6 +112,7 @@ class Rollouts:
         if attempt.steps and attempt.steps[-1].outcome == "running":
             attempt.failed(message)
         failure = Failure(progress.wanted.deployment, step, code, message, remedy, round(attempt.now_s(), 3))
+        self._containers.attempt_failed(progress.service)
         self._records.keep(progress.service, replace(progress.record, failure=failure))
         self._outcomes.failed(progress.service, failure, progress.record)
         progress.tried.clear()

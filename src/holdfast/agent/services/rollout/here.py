@@ -46,6 +46,9 @@ class HereBuilder:
                 self._images.known.discard(part.spec.reference)
                 self._networks.known.discard(part.spec.network)
 
+    def target_of(self, service: str, wanted: Guest | None) -> Guest | None:
+        return target_of(wanted, self._records.of(service))
+
     async def of(self, service: str, wanted: Guest | None, progress: Progress | None = None) -> Here:
         """`progress` is that of the rollout that asks; None for a mere look."""
         record = self._records.of(service)
@@ -62,7 +65,6 @@ class HereBuilder:
             images=await self._images.here({part.spec.reference for part in parts}),
             networks=self._networks_of(parts, wanted, progress),
             hooks=_hooks_done(target, wanted, record),
-            checkpoints=frozenset(progress.checkpoints if progress else ()),
             tried=frozenset((progress.tried if progress else set()) | self._crashes.backing_off(containers)),
             drained=frozenset(progress.drained if progress else ()),
             failed=record.failed,

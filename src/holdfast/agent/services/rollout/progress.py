@@ -25,7 +25,6 @@ class Progress:
         self.operation: Operation | None = None
         self.tried: set[str] = set()  # containers that were started
         self.drained: set[str] = set()
-        self.checkpoints: set[str] = set()
         self.removed: set[str] = set()  # networks
         self._records = records
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.agent.lanes import Lanes
+from holdfast.agent.services.data.volumes import Admission
 from holdfast.agent.services.rollout.containers import Containers
 from holdfast.agent.services.rollout.crash_loops import CrashLoops
 from holdfast.agent.services.rollout.driver import Performers
@@ -15,6 +16,7 @@ from holdfast.errors import Failed, TryLater
 from holdfast.model.container import Container, Part, labels_of, name_of
 from holdfast.ports.runtime import PortTaken
 from holdfast.reconcile import steps
+from holdfast.reconcile.writers import writers_of
 
 PORT_TRIES = 5
 
@@ -53,7 +55,7 @@ class ContainerSteps:
         deployment = progress.target.deployment if progress.target is not None else ""
         labels = labels_of(part.spec, part.digest, deployment, step.replica)
         try:
-            await self._containers.create(name, part.spec, labels, publish)
+            await self._containers.create(name, part.spec, labels, publish, deployment)
         except Failed as trouble:
             if trouble.code != "image_missing":
                 raise
@@ -65,7 +67,7 @@ class ContainerSteps:
         container, part = step.container, step.part
         for tried in range(1, PORT_TRIES + 1):
             try:
-                await self._containers.start(container, part.spec)
+                await self._containers.start(container, part.spec, _admission(progress, part))
                 break
             except PortTaken as taken:
                 self._ports.refused(taken.port)
@@ -111,3 +113,7 @@ class ContainerSteps:
 
     async def _remove(self, progress: Progress, step: steps.Remove) -> None:
         await self._containers.remove(step.container)
+
+
+def _admission(progress: Progress, part: Part) -> Admission:
+    return Admission(writers_of(part), progress.target.deployment if progress.target is not None else "")

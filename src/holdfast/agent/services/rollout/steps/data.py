@@ -1,8 +1,9 @@
-"""Steps about the data of a service: a checkpoint before a new deployment touches it. Old ones are pruned."""
+"""Steps about the data of a service: a checkpoint before a new writer gets it. Old ones are pruned."""
 
 import asyncio
 
 from holdfast.agent.lanes import Lanes
+from holdfast.agent.services.data.volumes import Volumes
 from holdfast.agent.services.rollout.driver import Performers
 from holdfast.agent.services.rollout.progress import Progress
 from holdfast.agent.time import NodeTime
@@ -15,8 +16,11 @@ CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
 
 
 class DataSteps:
-    def __init__(self, *, storage: Storage, journal: Journal, time: NodeTime, lanes: Lanes, node: str) -> None:
+    def __init__(
+        self, *, storage: Storage, volumes: Volumes, journal: Journal, time: NodeTime, lanes: Lanes, node: str
+    ) -> None:
         self._storage = storage
+        self._volumes = volumes
         self._journal = journal
         self._time = time
         self._lanes = lanes
@@ -34,7 +38,7 @@ class DataSteps:
         self._journal.note_made(made.path, operation.id, True)
         if self._time.alarm is None:  # a clock that is years ahead makes every checkpoint look old
             await loop.run_in_executor(None, self._prune, progress.service, now_s)
-        progress.checkpoints.add(component)
+        self._volumes.checkpointed(step.part, wanted.deployment, made.id)
 
     def _prune(self, service: str, now_s: float) -> None:
         """Those older than seven days, never the newest, and only those that this agent marked (gate)."""

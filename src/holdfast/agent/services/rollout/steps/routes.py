@@ -2,9 +2,11 @@
 
 from msgspec.structs import replace
 
+from holdfast.agent.services.data.volumes import Volumes
 from holdfast.agent.services.records import Records
+from holdfast.agent.services.rollout.data_here import HereWithData
 from holdfast.agent.services.rollout.driver import Performers
-from holdfast.agent.services.rollout.here import HereBuilder, backends_of
+from holdfast.agent.services.rollout.here import backends_of
 from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.agent.services.rollout.outcomes import Outcomes
 from holdfast.agent.services.rollout.progress import Progress
@@ -21,11 +23,12 @@ class RouteSteps:
         self,
         *,
         routes: InternalRoutes,
-        here: HereBuilder,
+        here: HereWithData,
         records: Records,
         inventory: ContainerInventory,
         runtime: Runtime,
         outcomes: Outcomes,
+        volumes: Volumes,
     ) -> None:
         self._routes = routes
         self._here = here
@@ -33,6 +36,7 @@ class RouteSteps:
         self._inventory = inventory
         self._runtime = runtime
         self._outcomes = outcomes
+        self._volumes = volumes
         self.performers: Performers = {
             steps.Certify: self._certify,
             steps.Switch: self._switch,
@@ -55,6 +59,7 @@ class RouteSteps:
             revision = record.applied_revision or progress.revision
             serves = replace(record, serving=target, serving_revision=revision, failure=None)
             self._records.keep(progress.service, serves)
+            self._volumes.proven(target)
             self._outcomes.served(progress.service)
 
     async def _all_alive(self, service: str, target: Guest) -> bool:

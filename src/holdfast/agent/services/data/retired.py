@@ -1,14 +1,17 @@
-"""Data that services left behind on this node: found by tombstones, measured, reported, and purged by order only."""
+"""Data without a service on this node: found by tombstones or refused, measured, reported, purged by order only."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 
 from holdfast.agent.keeper import Act, OrderRun, Revision
 from holdfast.agent.lanes import Lanes
+from holdfast.agent.services.data.volumes import Volumes
+from holdfast.errors import Conflict
 from holdfast.model.order import VerifiedOrder
-from holdfast.model.report import RetiredData
+from holdfast.model.report import RetiredData, Unattached
 from holdfast.ports.clock import Clock
 from holdfast.ports.journal import Journal
+from holdfast.ports.runtime import Runtime
 from holdfast.ports.storage import Storage
 
 LOOK_S = 600.0  # sizes are measured so often
@@ -18,8 +21,9 @@ DESTROYED = "destroyed"
 
 
 class Retired:
-    def __init__(self, storage: Storage, clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(self, storage: Storage, volumes: Volumes, clock: Clock, changed: Callable[[], None]) -> None:
         self._storage = storage
+        self._volumes = volumes
         self._clock = clock
         self._changed = changed
         self._revision: Revision | None = None
@@ -39,6 +43,17 @@ class Retired:
         if found != self.found:
             self.found = found
             self._changed()
+
+    @property
+    def unattached(self) -> tuple[Unattached, ...]:
+        return self._volumes.unattached
+
+    def is_applied(self, name: str) -> bool:
+        """Unknown counts as applied: before a revision was read, nothing is called unused."""
+        revision = self._revision
+        return revision is None or any(
+            f"service.{name}" in held for held in (revision.manifest.services, revision.manifest.standby)
+        )
 
     def purged(self, name: str) -> None:
         """Reported with the result of the order: an operator who reads that asks next what is left."""
@@ -64,8 +79,20 @@ class Purge:
     """Destroys retired data by a signed order: moved aside, written down, deleted. Interrupted anywhere and begun
     again, it does not touch data that was made meanwhile."""
 
-    def __init__(self, storage: Storage, journal: Journal, clock: Clock, retired: Retired, lanes: Lanes) -> None:
+    def __init__(
+        self,
+        *,
+        storage: Storage,
+        volumes: Volumes,
+        journal: Journal,
+        clock: Clock,
+        retired: Retired,
+        lanes: Lanes,
+        runtime: Runtime,
+    ) -> None:
         self._storage = storage
+        self._volumes = volumes
+        self._runtime = runtime
         self._journal = journal
         self._clock = clock
         self._retired = retired
@@ -82,12 +109,30 @@ class Purge:
         name = proof.order.target.removeprefix("data.")
         await self._lanes.alone(name)
         if not run.did(CONDEMNED):
+            await self._refuse_used(name)
             self._condemn(run, name, proof)
         if self._storage.condemned(name, proof):
             await asyncio.get_running_loop().run_in_executor(None, self._storage.destroy, name, proof)
         self._step(run, DESTROYED)
         self._retired.purged(name)
         return f"data.{name} is gone"
+
+    async def _refuse_used(self, name: str) -> None:
+        """Also foreign containers count: what they write into deleted files would be lost."""
+        if self._retired.is_applied(name):
+            raise Conflict(
+                f"data.{name} is not purged: service.{name} is applied on this node and uses it",
+                remedy=f"`holdfast undeploy {name}`, then purge again",
+                code="in_use",
+            )
+        found = self._storage.directory(name)
+        users = await self._runtime.users(found.path) if found is not None else ()
+        if users:
+            raise Conflict(
+                f"data.{name} is not purged: these containers mount it: {', '.join(users[:5])}",
+                remedy=f"remove them on the node, then purge again: `podman rm --force {users[0]}`",
+                code="in_use",
+            )
 
     def _condemn(self, run: OrderRun, name: str, proof: VerifiedOrder) -> None:
         path = run.note(FOUND)
@@ -98,6 +143,7 @@ class Purge:
         self._storage.condemn(name, proof)
         if path:
             self._journal.forget_made(path)  # a directory that is made there next is not the one of before
+        self._volumes.forget(name, proof)
         self._step(run, CONDEMNED)
 
     def _step(self, run: OrderRun, name: str, note: str = "") -> None:

@@ -1,0 +1,29 @@
+"""The picture of one service with its data: which components owe a checkpoint. It changes nothing."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from holdfast.agent.services.data.volumes import Volumes
+from holdfast.agent.services.rollout.here import HereBuilder
+from holdfast.agent.services.rollout.progress import Progress
+from holdfast.model.container import Guest
+from holdfast.reconcile.here import Here
+
+
+class HereWithData:
+    def __init__(self, here: HereBuilder, volumes: Volumes) -> None:
+        self._here = here
+        self._volumes = volumes
+
+    def doubt(self, guests: Sequence[Guest | None]) -> None:
+        self._here.doubt(guests)
+
+    async def of(self, service: str, wanted: Guest | None, progress: Progress | None = None) -> Here:
+        """`progress` is that of the rollout that asks; None for a mere look."""
+        here = await self._here.of(service, wanted, progress)
+        target = self._here.target_of(service, wanted)
+        if target is None:
+            return here
+        runs = any(seen.may_run for seen in here.containers)
+        return replace(here, owed=self._volumes.owed(target, runs))

@@ -1,0 +1,83 @@
+"""The door to a volume: a container gets it only with a passport that admits it, whatever the rollout decided."""
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.adapters.identity_key.memory import MemoryIdentityKey
+from holdfast.adapters.journal.memory import MemoryJournal
+from holdfast.adapters.storage.memory import ROOT, MemoryStorage
+from holdfast.agent.services.data.volumes import Admission, Volumes
+from holdfast.errors import NotPermitted, TryLater
+from holdfast.model.container import Mount
+from holdfast.reconcile.writers import writers_of
+from tests.specs.reconcile.guests import FLEET, guest, part
+
+BASE = part("db", "1")
+DB = replace(BASE, spec=replace(BASE.spec, mounts=(Mount(f"{ROOT}/shop/book", "/data"),)))
+RUN = replace(DB.spec, command=("rm", "-rf", "/data"))
+
+
+def volumes(storage: MemoryStorage, journal: MemoryJournal, node: str = "w1") -> Volumes:
+    key = MemoryIdentityKey(b"k" * 32)
+    return Volumes(journal=journal, storage=storage, key=key, fleet=FLEET, node=node, data_dir=ROOT)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage("w1")
+
+
+@pytest.fixture
+def served(storage: MemoryStorage) -> Volumes:
+    """`DB` serves and has written."""
+    found = volumes(storage, MemoryJournal())
+    found.attach(DB.spec, Admission(writers_of(DB), "d1"))
+    found.proven(guest(DB))
+    storage.contents["shop"]["book/page"] = b"1"
+    return found
+
+
+def test_a_container_that_was_not_admitted_does_not_get_data_x01(served: Volumes) -> None:
+    served.attach(DB.spec)
+    with pytest.raises(TryLater) as refused:
+        served.attach(RUN)
+    assert refused.value.code == "checkpoint_owed" and f"{ROOT}/shop/book" in refused.value.message
+
+
+def test_an_attempt_admits_its_own_deployment_only(served: Volumes) -> None:
+    with_run = replace(DB, runs=(RUN.command,))
+    served.checkpointed(with_run, "d2", "c1")
+    served.attach(RUN, Admission(writers_of(with_run), "d2"))
+    for other in ("", "d3"):
+        with pytest.raises(TryLater):
+            served.attach(RUN, Admission(frozenset(), other))
+    served.failed("shop")
+    with pytest.raises(TryLater):
+        served.attach(RUN, Admission(writers_of(with_run), "d2"))
+    served.attach(DB.spec)  # what served before goes on
+
+
+def test_a_proven_deployment_ends_what_was_admitted_before(served: Volumes) -> None:
+    with_run = replace(DB, runs=(RUN.command,))
+    served.checkpointed(with_run, "d2", "c1")
+    served.proven(guest(with_run, deployment="d2"))
+    served.attach(RUN)
+    served.checkpointed(DB, "d3", "c2")
+    served.proven(guest(DB, deployment="d3"))
+    with pytest.raises(TryLater):
+        served.attach(RUN)
+
+
+def test_a_copy_of_another_node_or_fleet_proves_nothing(served: Volumes, storage: MemoryStorage) -> None:
+    assert volumes(storage, MemoryJournal()).of("shop/book") == served.of("shop/book")
+    assert volumes(storage, MemoryJournal(), node="w2").of("shop/book") is None
+
+
+def test_a_place_inside_another_service_is_no_volume_of_this_one(served: Volumes, storage: MemoryStorage) -> None:
+    """Such a mount is a path of the host, which acceptance has judged; it gets no passport."""
+    storage.elsewhere.add(f"{ROOT}/other/book")
+    storage.contents["other"] = {"book/page": b"2"}
+    served.attach(replace(DB.spec, mounts=(Mount(f"{ROOT}/other/book", "/data"),)))
+    assert served.of("other/book") is None
+    with pytest.raises(NotPermitted):
+        served.attach(replace(DB.spec, service="other", mounts=(Mount(f"{ROOT}/other/book", "/data"),)))
