@@ -86,7 +86,8 @@ def _finding(code: str, member: Member, text: str, age_s: float, address: str = 
 
 
 def _remedy(code: str, member: Member, service: str = "") -> str:
-    return ROWS[code][1].format(node=member.name, service=service)
+    _, remedy = ROWS[code]
+    return remedy.format(node=member.name, service=service)
 
 
 def _presence(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding]:
