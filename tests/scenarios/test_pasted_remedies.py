@@ -45,7 +45,6 @@ BOB = (
 )
 TWO_SIGN = BOB.replace("GRADE", "root") + "sed -i 's/^\\(apply\\|destroy\\|root\\) = 1/\\1 = 2/' fleet.toml\n"
 SIGN = "holdfast plan -o change.plan && holdfast sign change.plan --key KEY && "
-FIRST = "`holdfast apply` makes the first revision"
 NO_LEDGER = "`holdfast apply` creates the ledger with the first revision"
 HELP = "`holdfast --help` lists the commands"
 LOST = "rebuild it from the nodes: holdfast import ledger --help"
@@ -76,7 +75,7 @@ ROWS = (
     ),
     Row("holdfast plan --fleet .", "holdfast init ."),
     # ---- no ledger, a lost one, an old one
-    Row(FIRST, "holdfast history show 1", heals=True),
+    Row(NO_LEDGER, "holdfast history show 1", heals=True),
     Row(NO_LEDGER, "holdfast status", heals=True),
     Row(f"check --hub; restore the ledger from a backup, or {LOST}", f"{APPLY}\nrm -r .ledger\nholdfast status"),
     Row(
