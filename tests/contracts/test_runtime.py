@@ -31,7 +31,7 @@ from holdfast.ports.runtime import CreateContainer, Finished, LogLine, PortTaken
 from tests.fleets.podman import IMAGE, ThrowAway, busybox, throw_away
 from tests.fleets.ports import free_port
 from tests.fleets.virtual import VirtualLoop
-from tests.fleets.waiting import Stopwatch
+from tests.fleets.waiting import Stopwatch, wait_until
 
 T = TypeVar("T")
 SLEEPS = ("sh", "-c", "trap 'exit 0' TERM; echo ready; sleep 1000 & wait")
@@ -144,8 +144,14 @@ class PodmanScene:
         for other in self._others:
             other.kill()
             other.wait(60)
+        wait_until(self._emptied, "every container is gone")
+
+    def _emptied(self) -> bool:
+        """Podman fails if a container ends while it is removed: then it is asked once more."""
         if self.do(self.runtime.containers()):
-            self.node.podman("rm", "--all", "--force", "--time", "0")
+            with suppress(AssertionError):
+                self.node.podman("rm", "--all", "--force", "--time", "0")
+        return not self.do(self.runtime.containers())
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """A node on real files in front of a hub of paper, as a program: run by the crash tests, killed by strace.
 
-`python -m tests.lab.agent_scene DIR` takes one signed purge of data.web, runs it, and prints its result. What it needs
+`python -m tests.lab.agent_scene DIR` takes one signed purge of data.old, runs it, and prints its result. What it needs
 is deterministic, so that the next run is the same node with the same order.
 """
 
@@ -25,7 +25,7 @@ from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
 from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.resolver.memory import MemoryResolver
-from holdfast.adapters.runtime.podman.runtime import Podman
+from holdfast.adapters.runtime.memory import MemoryRuntime
 from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.adapters.sqlite.agent_file import AgentFile
@@ -52,10 +52,10 @@ def the_order(folder: Path) -> SignedOrder:
 
 def prepare(folder: Path) -> None:
     (folder / "state").mkdir(parents=True, mode=0o700)
-    web = folder / "srv" / "web" / "deep" / "er"
-    web.mkdir(parents=True)
+    old = folder / "srv" / "old" / "deep" / "er"
+    old.mkdir(parents=True)
     for number in range(8):
-        (web / f"f{number}").write_bytes(b"x")
+        (old / f"f{number}").write_bytes(b"x")
     (folder / "srv" / "db").mkdir()
     (folder / "srv" / "db" / "keep").write_bytes(b"y")
     (folder / "order.json").write_bytes(msgspec.json.encode(order(at_s=SystemClock().now_s() - 5)))
@@ -64,7 +64,7 @@ def prepare(folder: Path) -> None:
 def ports_of(folder: Path, hub: PaperHub) -> Ports:
     state, clock, disk = folder / "state", SystemClock(), PosixDisk()
     file = AgentFile(str(state / "agent.db"))
-    acceptance, runtime = SqliteAcceptance(file), Podman(None, str(folder / "run"))
+    acceptance, runtime = SqliteAcceptance(file), MemoryRuntime(clock)
     return Ports(
         link=hub,
         journal=SqliteJournal(file),
@@ -106,6 +106,7 @@ async def main(folder: Path) -> int:
     wanted = the_order(folder)
     ports = ports_of(folder, hub)
     agent = build(ports, hub)
+    agent._follow()  # as `run` does first
     agent.orders.recover()
     await agent.lanes.quiet(DONE_S)
     await turn(agent)

@@ -49,7 +49,7 @@ def killed_at(call: str, n: int, room: Path) -> bool:
         shutil.rmtree(folder)
         return False
     assert first.returncode in (KILLED, 128 - KILLED), first
-    newer = folder / "srv" / "web"
+    newer = folder / "srv" / "old"
     if not newer.exists() and "condemned" in steps(folder):  # somebody starts anew while the agent is down
         newer.mkdir()
         (newer / "since").write_bytes(b"z")
@@ -61,7 +61,7 @@ def killed_at(call: str, n: int, room: Path) -> bool:
     assert result["outcome"] == "done", result
     third = run(folder)  # and the same order once more
     assert json.loads(third.stdout) == json.loads(second.stdout)
-    assert sorted(os.listdir(folder / "srv")) == (["db", "web"] if was_fresh else ["db"])
+    assert sorted(os.listdir(folder / "srv")) == (["db", "old"] if was_fresh else ["db"])
     assert (folder / "srv" / "db" / "keep").read_bytes() == b"y" and fresh.exists() == was_fresh
     audit = at_rest.verify(str(folder / "state" / "audit.jsonl"), str(folder / "state" / "audit.head"))
     assert audit.number >= 2

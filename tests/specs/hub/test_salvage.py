@@ -112,7 +112,7 @@ def test_a_missing_node_is_named() -> None:
     hub = lived_in()
     with pytest.raises(Incomplete, match="w2 sent nothing") as trouble:
         rebuilt(hub, {"w1": 1}, {})
-    assert "agent run on w2" in trouble.value.remedy
+    assert "(`holdfast agent run`) on w2" in trouble.value.remedy
 
 
 def test_the_directory_stands_in_for_a_node_that_is_gone() -> None:
