@@ -220,7 +220,7 @@ def test_a_token_reads_until_it_is_revoked(hub: Served) -> None:
     assert get(hub, "/v1/head", holder).status == 200
     assert refusal(post(hub, "/v1/blobs", MEND, holder)) == (403, "permission_denied")
     assert made["text"] not in get(hub, "/v1/tokens").body.decode()
-    secret = made["text"].rpartition("_")[2]
+    secret = made["text"].split("_", 2)[2]  # it may have an underscore itself
     assert not any(secret.encode() in record.value for record in hub.store.scan("token/"))
     assert post(hub, f"/v1/tokens/{made['token']['id']}/revocation", b"{}").status == 200
     assert refusal(get(hub, "/v1/head", holder)) == (401, "token_revoked")
