@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell python3 -c 'import sys; print(sys.executable)')
 VENV := .venv
 BIN := $(VENV)/bin
-APT := strace eatmydata docker-registry openssh-client openssl gcc libc6-dev libssl-dev e2fsprogs iproute2 podman runc netavark aardvark-dns iptables nftables busybox-static curl util-linux procps systemd python3-venv libfaketime dnsmasq-base wrk nghttp2-client libnghttp2-dev
+APT := strace eatmydata docker-registry openssh-client openssl gcc libc6-dev libssl-dev e2fsprogs btrfs-progs iproute2 podman runc netavark aardvark-dns iptables nftables busybox-static curl util-linux procps systemd python3-venv libfaketime dnsmasq-base wrk nghttp2-client libnghttp2-dev zsh fish
 PYTEST := $(BIN)/python -m pytest
 # In an environment of its own: Debian's Python refuses to install beside its packages.
 UV := build/uv/bin/uv

@@ -12,6 +12,7 @@ import time
 WAIT_S = 60.0
 PAUSE_S = 0.002  # two cores are shared with everything that is measured
 HTTPS = 443
+STILL_S = 0.2  # an answer takes no longer while its service runs
 
 
 def _context() -> ssl.SSLContext:
@@ -121,3 +122,52 @@ class Regular(threading.Thread):
         self.join(WAIT_S)
         if self.trouble:
             raise SystemExit(f"a client that kept its connection had trouble: {self.trouble}")
+
+
+class Watch:
+    """Asks without a pause while a service is updated; `gap_s` is the longest time between two good answers."""
+
+    def __init__(self, address: str, hostname: str) -> None:
+        self._address, self._hostname = address, hostname
+        self._context, self._over = _context(), threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._last_s, self.gap_s = time.monotonic(), 0.0
+
+    def __enter__(self) -> "Watch":
+        self._last_s = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *trouble: object) -> None:
+        """After one more good answer: the gap may not have ended yet."""
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def is_answered(self) -> bool:
+        """The proxies may hold a request while its service is down."""
+        return time.monotonic() - self._last_s < STILL_S
+
+    def _run(self) -> None:
+        give_up_s = float("inf")
+        while time.monotonic() < give_up_s:
+            is_last = self._over.is_set()
+            give_up_s = min(give_up_s, time.monotonic() + WAIT_S) if is_last else give_up_s
+            if self._is_good():
+                now_s = time.monotonic()
+                self.gap_s, self._last_s = max(self.gap_s, now_s - self._last_s), now_s
+                if is_last:
+                    return
+            time.sleep(PAUSE_S)
+        self.gap_s = WAIT_S
+
+    def _is_good(self) -> bool:
+        try:
+            with (
+                socket.create_connection((self._address, HTTPS), timeout=60.0) as plain,
+                self._context.wrap_socket(plain, server_hostname=self._hostname) as line,
+            ):
+                line.sendall(_question(self._hostname))
+                return _answer(line)[0] == 200
+        except OSError:
+            return False

@@ -110,6 +110,9 @@ class EdgeLab:
         pids: Mapping[str, int] = self._status()[node]["pids"]
         return pids
 
+    def data_dir(self, node: str) -> str:
+        return str(self._status()[node]["dirs"]["data"])
+
     def container(self) -> tuple[str, int]:
         """Where the one container of the service is published on its node."""
         words = ("podman", "ps", "--filter", f"label=holdfast.service={SERVICE}", "--format", "json")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench import deploy, growth, hub_process, proxy, starts, terraform, traffic
+from bench import checkpoints, deploy, growth, hub_process, proxy, starts, terraform, traffic
 from bench.figures import Figure, document, table
 from bench.place import Place
 
@@ -50,25 +50,26 @@ class Effort:
     latency: tuple[int, int]  # applies that are measured; applies before those
     herd: tuple[int, float, float, float]  # agents; seconds; seconds between check-ins; seconds without a hub
     peers: bool
+    checkpoints: checkpoints.Effort
 
 
 FULL = Effort(
     plans=7, applies=3, services=1_000, sizes=(1_000, 5_000, 20_000), size_rounds=5, commits=300,
     boots={1024: 10_000, 65_536: 10_000}, boot_rounds=5, containers=50, deploy_rounds=3, healings=3, settled_s=5.0,
     hub_settled_s=2.0, idle_s=60.0, traffic=traffic.FULL, proxy=proxy.FULL, store_commits=1000, latency=(40, 2),
-    herd=(1000, 300.0, 10.0, 3.0), peers=True,
+    herd=(1000, 300.0, 10.0, 3.0), peers=True, checkpoints=checkpoints.FULL,
 )  # fmt: skip
 QUICK = Effort(
     plans=3, applies=1, services=1_000, sizes=(1_000, 5_000), size_rounds=3, commits=100,
     boots={1024: 10_000, 65_536: 1_000}, boot_rounds=3, containers=10, deploy_rounds=1, healings=3, settled_s=5.0,
     hub_settled_s=2.0, idle_s=10.0, traffic=traffic.QUICK, proxy=proxy.QUICK, store_commits=200, latency=(10, 2),
-    herd=(100, 20.0, 10.0, 3.0), peers=True,
+    herd=(100, 20.0, 10.0, 3.0), peers=True, checkpoints=checkpoints.QUICK,
 )  # fmt: skip
 SMALLEST = Effort(
     plans=1, applies=1, services=2, sizes=(2, 4), size_rounds=1, commits=5,
     boots={1024: 10}, boot_rounds=1, containers=1, deploy_rounds=1, healings=1, settled_s=0.0,
     hub_settled_s=0.1, idle_s=1.0, traffic=traffic.SMALLEST, proxy=proxy.SMALLEST, store_commits=10, latency=(1, 0),
-    herd=(3, 1.0, 1.0, 0.0), peers=False,
+    herd=(3, 1.0, 1.0, 0.0), peers=False, checkpoints=checkpoints.SMALLEST,
 )  # fmt: skip
 
 
@@ -187,6 +188,7 @@ PARTS = (
     Part("latency", lambda effort, _: latency(*effort.latency), alone=True),
     Part("herd", lambda effort, _: herd(*effort.herd), alone=True),
     Part("idle", lambda effort, _: idle(effort.idle_s, effort.peers), alone=True),
+    Part("checkpoints", lambda effort, _: checkpoints.measure(effort.checkpoints), alone=True),
     Part("proxy", lambda effort, _: proxy.measure(effort.proxy), alone=True),
 )
 

@@ -8,6 +8,7 @@ class HoldfastError(Exception):
 
     code = "failed"
     exit_code = 1
+    said: tuple[str, str] | None = None  # message and remedy as another program sent them; the texts here name it
 
     def __init__(self, message: str, *, remedy: str, code: str | None = None) -> None:
         super().__init__(message)

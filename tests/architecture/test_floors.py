@@ -187,6 +187,8 @@ def test_proofs_have_one_maker() -> None:
         "VerifiedOrder": "trust/orders.py",
         "VerifiedReport": "trust/reports.py",
         "Discardable": "gate/copies.py",
+        "Allowed": "gate/decide.py",
+        "ProvenAddress": "agent/acceptance/vouching.py",
         "Servable": "trust/servable.py",
     }
     found = {

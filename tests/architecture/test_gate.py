@@ -8,7 +8,9 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
 PROOF = "VerifiedOrder"
-PROOFS = {PROOF, "Discardable"}  # the second: the gate found it to be this agent's own scratch; it names one checkpoint
+# The others name one thing each, and only the gate makes them (gate/copies.py): a checkpoint that may be deleted, one
+# that may replace data, purged data that may be deleted.
+PROOFS = {PROOF, "Discardable", "Restorable", "Disposable"}
 
 # Words that end something for good. A method of a port named so asks for the proof.
 ENDING = ("destroy", "purge", "wipe", "erase", "overwrite", "decommission", "restore_over")
@@ -19,6 +21,10 @@ UNLINKING = {"unlink", "remove", "rmdir"}
 
 OWN = {
     "remove_empty",  # the kernel refuses a directory that is not empty
+    "drop_copied",  # inside the copy that is being made
+    "resize_copy",  # one file inside the copy that is being made
+    "drop_stamps",  # the list of what a copy has: without it every file is compared
+    "_drop_probe",  # a file of a few bytes that shows what the file system can
     "drop_half",  # never was a checkpoint, or is none any more by a proof: only names that begin with ".half-"
 }
 
@@ -26,6 +32,7 @@ OWN = {
 RENAMING = {
     "set_aside": "it is all there, under another name",
     "_move_up": "inside a tree that is being taken away",
+    "continue_half": "what was copied for a checkpoint that was not made becomes the beginning of the next",
     "complete": "a finished copy gets its name",
     "name_copy": "a written passport gets its name",
 }
@@ -139,6 +146,25 @@ def test_in_storage_every_removal_has_an_order_or_removes_what_is_empty() -> Non
     assert [name for name in borrowed if not name.startswith("wiring")] == []
 
 
+def test_what_takes_files_from_a_copy_is_reached_only_by_the_code_that_makes_copies() -> None:
+    """`copying.update` gets two handles; `checkpoints._pass` opens the second by a name that begins with .half-"""
+    callers = {
+        name: sorted(
+            path.name
+            for path in (SRC / "adapters" / "storage").glob("*.py")
+            if any(
+                _called(node) == name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+            )
+        )
+        for name in ("drop_copied", "resize_copy", "_pass")
+    }
+    assert callers == {
+        "drop_copied": ["copying.py"], "resize_copy": ["blocks.py", "copying.py"], "_pass": ["checkpoints.py"]
+    }  # fmt: skip
+    source = (SRC / "adapters" / "storage" / "checkpoints.py").read_text()
+    assert source.count("copying.update(") == 1 and "tree.opened(_half(id), shelf)" in source
+
+
 def renaming(source: str) -> list[str]:
     return [
         function.name
@@ -163,6 +189,16 @@ def test_a_proof_about_a_checkpoint_is_none_for_data() -> None:
     assert unproven(source) == ["destroy"] and losing(source) == ["destroy"]
     methods = functions(ast.parse((SRC / "ports" / "storage.py").read_text()))
     assert [f.name for f in methods if asks_for_proof(f, {"Discardable"})] == ["discard"]
+
+
+def test_only_the_gate_makes_the_proofs_about_copies() -> None:
+    makers = {
+        (str(path.relative_to(SRC)), _called(node))
+        for path in sorted(SRC.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and _called(node) in PROOFS - {PROOF}
+    }
+    assert makers == {("gate/copies.py", name) for name in PROOFS - {PROOF}}
 
 
 def test_only_the_gate_knows_marks_that_make_destroying_harmless_i_04() -> None:

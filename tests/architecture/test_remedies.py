@@ -17,7 +17,7 @@ FILLINGS = ("web", "3", "restart", "status")
 CAPITALS = re.compile(r"(?<![\w$-])[A-Z][A-Z_]*(?![\w.=])")
 
 SENTENCE = re.compile(
-    r", | \(|…|\b(shows|lists|says|names|prints|does|whether|with|if|for|then|and|or|its?|the|again)\b"
+    r", | \(|…|(?<!--)\b(shows|lists|says|names|prints|does|whether|with|if|for|then|and|or|its?|the|again)\b"
 )
 
 

@@ -201,7 +201,7 @@ def test_a_refusal_comes_through_with_family_code_and_words(run: Callable[[Test]
     async def test(link: FleetLink, desk: Desk) -> None:
         with pytest.raises(NotPermitted) as refusal:
             await link.join(JoinRequest(JOINING.enrolment, "w2"))
-        assert (refusal.value.code, refusal.value.message) == ("identity_mismatch", "not this name")
+        assert refusal.value.code == "identity_mismatch" and "not this name" in refusal.value.message
 
     run(test)
 

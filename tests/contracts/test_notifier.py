@@ -17,6 +17,7 @@ from msgspec import Struct
 from holdfast.adapters.notifier.apprise import AppriseNotifier
 from holdfast.adapters.notifier.command import CommandNotifier
 from holdfast.adapters.notifier.memory import MemoryNotifier
+from holdfast.adapters.notifier.targets import Targets
 from holdfast.adapters.notifier.webhook import WebhookNotifier
 from holdfast.errors import HoldfastError, TryLater
 from holdfast.model.alert import Alert
@@ -28,6 +29,7 @@ ALARM = Alert(
 )
 BACK = Alert("node_back", "recovery", "f" * 64, "node.w1", "w1 is back", "nothing to do", 1_700_000_100.0)
 SECRET = "s3cr3t-path"
+HERE = Targets(allowed=("127.0.0.0/8",))  # where these tests listen
 
 
 class Ear:
@@ -106,9 +108,9 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 
         made: Notifier
         if request.param == "webhook":
-            made = WebhookNotifier("ops", f"http://127.0.0.1:{port}/{SECRET}")
+            made = WebhookNotifier("ops", f"http://127.0.0.1:{port}/{SECRET}", HERE)
         else:
-            made = AppriseNotifier("ops", f"json://127.0.0.1:{port}/{SECRET}")
+            made = AppriseNotifier("ops", f"json://127.0.0.1:{port}/{SECRET}", HERE)
         yield Bench(made, lambda: _codes(ear.heard) if ear.status < 300 else [], break_it)
 
 
@@ -135,7 +137,7 @@ def test_what_was_not_delivered_is_said_with_a_remedy_and_without_the_secret(ben
 def test_a_webhook_gets_the_whole_alert_as_json() -> None:
     ear = Ear()
     with ear.listening() as port:
-        asyncio.run(WebhookNotifier("ops", f"http://127.0.0.1:{port}/hook").send(ALARM))
+        asyncio.run(WebhookNotifier("ops", f"http://127.0.0.1:{port}/hook", HERE).send(ALARM))
     assert json.loads(ear.heard[0]) == {
         "code": "node_silent",
         "level": "alarm",
@@ -152,7 +154,7 @@ def test_a_webhook_follows_no_redirect(status: int) -> None:
     ear = Ear()
     ear.status = status
     with ear.listening() as port, pytest.raises(HoldfastError):
-        asyncio.run(WebhookNotifier("ops", f"http://127.0.0.1:{port}/hook").send(ALARM))
+        asyncio.run(WebhookNotifier("ops", f"http://127.0.0.1:{port}/hook", HERE).send(ALARM))
     assert ear.paths == ["/hook"]
 
 
@@ -163,7 +165,7 @@ def test_nobody_waits_for_ever() -> None:
     asked = Stopwatch()
     with ear.listening() as port:
         with pytest.raises(HoldfastError, match="no answer"):
-            asyncio.run(WebhookNotifier("ops", f"http://127.0.0.1:{port}/", 0.2).send(ALARM))
+            asyncio.run(WebhookNotifier("ops", f"http://127.0.0.1:{port}/", HERE, 0.2).send(ALARM))
         assert asked.within(1.5)
     endless = CommandNotifier([sys.executable, "-c", "import time; time.sleep(60)"], 0.5)
     watch = Stopwatch()
@@ -174,10 +176,10 @@ def test_nobody_waits_for_ever() -> None:
 
 def test_what_cannot_be_reached_or_started_is_an_ordinary_failure(tmp_path: Path) -> None:
     closed: list[Notifier] = [
-        WebhookNotifier("ops", "http://127.0.0.1:1/x"),
-        WebhookNotifier("ops", "http://no-such-host.invalid/x"),
-        AppriseNotifier("ops", "json://127.0.0.1:1/x"),
-        AppriseNotifier("ops", "no-such-service://x"),
+        WebhookNotifier("ops", "http://127.0.0.1:1/x", HERE),
+        WebhookNotifier("ops", "http://no-such-host.invalid/x", HERE),
+        AppriseNotifier("ops", "json://127.0.0.1:1/x", HERE),
+        AppriseNotifier("ops", "no-such-service://x", HERE),
         CommandNotifier([str(tmp_path / "missing")]),
         CommandNotifier([str(tmp_path)]),
     ]

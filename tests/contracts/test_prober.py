@@ -13,6 +13,7 @@ from holdfast.adapters.prober.network import HEAD_MAX, NetworkProber
 from holdfast.errors import Failed
 from holdfast.model.container import Container, Published
 from holdfast.model.fleet import Health
+from holdfast.ports.allowed import Allowed
 from holdfast.ports.prober import Prober, Verdict
 from holdfast.ports.runtime import Finished
 from tests.fleets.waiting import Stopwatch
@@ -58,7 +59,7 @@ def answering(content: bytes, *, then: str = "close", pieces: int = 0, asked: li
     return serve
 
 
-async def no_exec(id: str, command: Sequence[str], timeout_s: float) -> Finished:
+async def no_exec(id: str, command: Sequence[str], timeout_s: float, allowed: Allowed) -> Finished:
     raise AssertionError("nobody asked for a command")
 
 
@@ -301,7 +302,7 @@ def test_a_command_is_run_in_the_container_and_its_exit_code_counts() -> None:
     asked: list[tuple[str, tuple[str, ...], float]] = []
 
     async def scene(finished: Finished | Exception | float) -> Verdict:
-        async def run(id: str, command: Sequence[str], timeout_s: float) -> Finished:
+        async def run(id: str, command: Sequence[str], timeout_s: float, allowed: Allowed) -> Finished:
             asked.append((id, tuple(command), timeout_s))
             if isinstance(finished, Exception):
                 raise finished
@@ -310,7 +311,7 @@ def test_a_command_is_run_in_the_container_and_its_exit_code_counts() -> None:
                 return Finished(0, "")
             return finished
 
-        return await NetworkProber(run).probe(container(), EXEC)
+        return await NetworkProber(run).probe(container(), EXEC, Allowed("EXEC", "web"))
 
     assert asyncio.run(scene(Finished(0, "fine"))) == Verdict(True)
     assert asked == [("web", ("check", "--all"), 0.3)]

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +17,9 @@ import pytest
 
 from holdfast.adapters.process.process import Process, known, with_argument, with_variable
 from holdfast.adapters.proxy.envoy import supervisor
+from holdfast.adapters.proxy.envoy.admin import Admin
 from holdfast.adapters.proxy.envoy.files import LISTENERS, EnvoyFiles
+from holdfast.adapters.proxy.envoy.process import EnvoyProcess
 from holdfast.errors import Failed, TryLater
 from holdfast.ports.proxy import Listening
 from tests.fleets.envoy_stage import PORTS, Stage, backend, stage
@@ -212,6 +215,27 @@ def test_somebody_elses_supervisor_is_waited_for(tmp_path: Path) -> None:
         unit.kill()
         unit.wait()
         made.close()
+
+
+def test_another_program_with_the_pid_and_the_start_of_before_a_boot_is_neither_taken_for_envoy_nor_ended(
+    tmp_path: Path,
+) -> None:
+    """The files survive a boot, pids and ticks since boot come again."""
+    folder = tmp_path / "proxy"
+    folder.mkdir()
+    with subprocess.Popen(["sleep", "1000"]) as other:
+        try:
+            for name in (supervisor.CHILD, supervisor.LOCK):
+                supervisor.note(str(folder / name), other.pid)
+            assert EnvoyProcess(str(folder), {}, supervise=False).envoy() is None
+            assert supervisor.watching(str(folder)) == 0
+            with subprocess.Popen([sys.executable, "-I", "-S", supervisor.__file__, str(folder)]) as unit:
+                wait_until(lambda: supervisor.watching(str(folder)) == unit.pid, "it holds the lock")
+                time.sleep(0.2)
+                unit.terminate()
+            assert other.poll() is None
+        finally:
+            other.kill()
 
 
 def test_the_supervisor_of_another_release_is_found_without_its_lock_file(tmp_path: Path) -> None:
@@ -427,5 +451,25 @@ def test_the_access_log_is_moved_on_before_it_fills_the_disk(on: Stage) -> None:
             names = sorted(path.name for path in log.parent.glob("access.log*"))
             assert set(names) <= {"access.log", "access.log.1", "access.log.2", "access.log.3"}
             assert "access.log.3" in names
+
+    play(scene)
+
+
+@pytest.mark.parametrize("body", [b"", b"not JSON", b'{"stats": 1, "version": []}', b"[1]"])
+def test_an_admin_answer_that_is_no_document_means_that_it_is_down(tmp_path: Path, body: bytes) -> None:
+    """The keeper of the proxy asks again; it does not end by an error of its own."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
+        writer.close()
+
+    async def scene() -> None:
+        admin = Admin(str(tmp_path / "admin.sock"))
+        async with await asyncio.start_unix_server(answer, admin.socket):
+            for question in (admin.version, admin.versions):
+                with pytest.raises(TryLater) as refused:
+                    await question()
+                assert refused.value.code == "proxy_down"
 
     play(scene)

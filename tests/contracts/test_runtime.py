@@ -25,9 +25,11 @@ from holdfast.adapters.runtime.podman.happening import Happening
 from holdfast.adapters.runtime.podman.libpod import Answer, Libpod, Refused
 from holdfast.adapters.runtime.podman.listing import Listing
 from holdfast.adapters.runtime.podman.runtime import Podman
-from holdfast.errors import Failed, TryLater
+from holdfast.errors import Failed, NotPermitted, TryLater
 from holdfast.model.container import OUR_LABELS, Container, ContainerSpec, Mount, Published
-from holdfast.ports.runtime import CreateContainer, Finished, LogLine, PortTaken, Runtime
+from holdfast.ports.allowed import Allowed
+from holdfast.ports.runtime import CreateContainer, Finished, LogLine, PortTaken
+from tests.fleets.doors import OpenRuntime
 from tests.fleets.podman import IMAGE, ThrowAway, busybox, throw_away
 from tests.fleets.ports import free_port
 from tests.fleets.virtual import VirtualLoop
@@ -57,7 +59,7 @@ def made(name: str, command: Sequence[str] = SLEEPS, **more: Any) -> CreateConta
 
 
 class Scene(Protocol):
-    runtime: Runtime
+    runtime: Any
 
     def do(self, story: Coroutine[Any, Any, T]) -> T: ...
     def kill(self, container: Container) -> None: ...
@@ -82,7 +84,7 @@ class MemoryScene:
             DEAF: Behaviour(stop_s=1000.0, says=("ready",)),
             SLEEPS: Behaviour(executes=_executed, exec_s=0.1, says=("ready",)),
         }
-        self.runtime: Runtime = self.memory
+        self.runtime: Any = OpenRuntime(self.memory)
 
     def do(self, story: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(story)
@@ -113,7 +115,7 @@ class PodmanScene:
     def __init__(self, node: ThrowAway, runner: asyncio.Runner, podman: Podman) -> None:
         self.node = node
         self._runner = runner
-        self.runtime: Runtime = podman
+        self.runtime: Any = OpenRuntime(podman)
         self._others: list[subprocess.Popen[bytes]] = []
 
     def do(self, story: Coroutine[Any, Any, T]) -> T:
@@ -195,17 +197,17 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     memory.end()
 
 
-async def find(runtime: Runtime, id: str) -> Container | None:
+async def find(runtime: Any, id: str) -> Container | None:
     return next((one for one in await runtime.containers() if one.id == id), None)
 
 
-async def seen(runtime: Runtime, id: str) -> Container:
+async def seen(runtime: Any, id: str) -> Container:
     found = await find(runtime, id)
     assert found is not None
     return found
 
 
-async def until(runtime: Runtime, id: str, true: Callable[[Container], bool]) -> Container:
+async def until(runtime: Any, id: str, true: Callable[[Container], bool]) -> Container:
     for _ in range(1200):
         found = await seen(runtime, id)
         if true(found):
@@ -214,7 +216,7 @@ async def until(runtime: Runtime, id: str, true: Callable[[Container], bool]) ->
     raise AssertionError(f"still {found}")
 
 
-async def logged(runtime: Runtime, id: str, lines: int) -> list[LogLine]:
+async def logged(runtime: Any, id: str, lines: int) -> list[LogLine]:
     """What it wrote, once there are so many lines."""
     for _ in range(1200):
         found = [line async for line in runtime.logs(id, None, 0.0, follow=False)]
@@ -231,12 +233,41 @@ def in_time(scene: Scene, began_s: float, watch: Stopwatch, limit_s: float) -> b
     return watch.within(limit_s)
 
 
-async def started(runtime: Runtime, name: str, command: Sequence[str] = SLEEPS, **more: Any) -> str:
-    id = await runtime.create(made(name, command, **more))
+async def started(runtime: Any, name: str, command: Sequence[str] = SLEEPS, **more: Any) -> str:
+    id: str = await runtime.create(made(name, command, **more))
     await runtime.start(id)
     if command in (SLEEPS, DEAF):
         await logged(runtime, id, 1)  # from then on its trap is set
     return id
+
+
+# ---- permissions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_permission_is_good_for_its_act_and_its_thing_alone(scene: Scene) -> None:
+    """A permission to start does not remove, and one for this container stops no other."""
+
+    async def story() -> None:
+        id, port = await started(scene.runtime, "guarded"), scene.runtime.inner
+        tried: list[tuple[str, str, tuple[Any, ...], str, tuple[str, ...]]] = [
+            ("create", "other", (made("other"),), "CREATE", ("START", "EXEC")),
+            ("run", "other", (made("other", ENDS), 5.0), "EXEC", ("CREATE", "START")),
+            ("start", id, (id,), "START", ("CREATE", "STOP", "RETIRE")),
+            ("stop", id, (id, 0.0), "STOP", ("START", "EXEC")),
+            ("remove", id, (id,), "RETIRE", ("START", "STOP", "EXEC")),
+            ("exec", id, (id, ("sh", "-c", "exit 3"), 5.0), "EXEC", ("START", "RETIRE")),
+            ("remove_network", "net", ("net",), "CLEAN_UP", ("START", "STOP")),
+        ]
+        for verb, thing, given, fitting, others in tried:
+            for allowed in [Allowed(fitting, "another"), *(Allowed(act, thing) for act in others)]:
+                with pytest.raises(NotPermitted, match="does not permit"):
+                    await getattr(port, verb)(*given, allowed)
+        assert (await seen(scene.runtime, id)).running
+        assert [one.name for one in await scene.runtime.containers() if one.name == "other"] == []
+        await scene.runtime.stop(id, 0.0)
+        await scene.runtime.remove(id)
+
+    scene.do(story())
 
 
 # ---- a container's life ---------------------------------------------------------------------------------------------
@@ -286,7 +317,7 @@ def test_what_is_started_runs_and_says_where(scene: Scene) -> None:
         assert found.running and found.phase == "running" and found.pid > 1
         assert found.ports == (Published(8080, "127.0.0.1", port),)
         assert found.address.startswith("10.88.")
-        assert found.created_s <= found.started_s + 1 and found.restarts == 0
+        assert found.created_s <= found.started_s + 1 and found.restarts == 0 and not found.ended_s
 
     scene.do(story())
 
@@ -454,6 +485,8 @@ def test_what_ended_well_or_is_not_to_be_restarted_stays_down(scene: Scene) -> N
         for id, code in ((ended, 0), (failed, 3)):
             found = await until(scene.runtime, id, lambda one: one.phase == "exited" and one.exit_code >= 0)
             assert (found.exit_code, found.restarts) == (code, 0)
+            assert 0 < found.started_s <= found.ended_s <= found.started_s + 60
+            assert found in await scene.runtime.containers()
         await asyncio.sleep(0.5)
         assert not any(one.running for one in await scene.runtime.containers())
 
@@ -884,9 +917,9 @@ def test_looking_again_costs_one_call(real: PodmanScene, podman: Podman) -> None
 
 
 @asynccontextmanager
-async def another(node: ThrowAway, tmp_path: Path) -> AsyncIterator[Podman]:
+async def another(node: ThrowAway, tmp_path: Path) -> AsyncIterator[OpenRuntime]:
     """A second podman of the same store, with a run directory and so a service of its own."""
-    podman = Podman(None, str(tmp_path), environ=node.environ, command=node.command)
+    podman = OpenRuntime(Podman(None, str(tmp_path), environ=node.environ, command=node.command))
     try:
         yield podman
     finally:

@@ -16,6 +16,7 @@ from holdfast.adapters.runtime.podman.runtime import Podman
 from holdfast.model.container import ContainerSpec, spec_digest
 from holdfast.ports.name_server import Serving
 from holdfast.ports.runtime import CreateContainer, Finished
+from tests.fleets.doors import OpenRuntime
 from tests.fleets.podman import IMAGE, ThrowAway, throw_away
 
 ZONE = "holdfast.internal"
@@ -75,7 +76,7 @@ def asked(node: ThrowAway, *questions: tuple[CreateContainer, str]) -> list[Fini
     """What each container finds when it asks; all of them run while the questions are asked."""
 
     async def story() -> list[Finished]:
-        podman = Podman(None, node.run_dir, environ=node.environ, command=node.command)
+        podman = OpenRuntime(Podman(None, node.run_dir, environ=node.environ, command=node.command))
         try:
             ids: dict[str, str] = {}
             for one, _ in questions:
@@ -94,7 +95,7 @@ def asked(node: ThrowAway, *questions: tuple[CreateContainer, str]) -> list[Fini
     return asyncio.run(story())
 
 
-async def told(podman: Podman, id: str, name: str, is_patient: bool) -> Finished:
+async def told(podman: OpenRuntime, id: str, name: str, is_patient: bool) -> Finished:
     """The DNS server of a network learns of a container a moment after its start."""
     for _ in range(100):
         finished = await podman.exec(id, ("nslookup", name), 60.0)

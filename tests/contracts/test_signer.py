@@ -643,3 +643,11 @@ def test_a_usual_key_with_a_changed_byte_is_refused(made: Callable[..., str], tm
     (tmp_path / "key.pub").write_bytes(Path(made("ed25519") + ".pub").read_bytes())
     with pytest.raises((Corrupt, Invalid)):
         KeyfileSigner(str(path), never).sign(MESSAGE, NAMESPACE)
+
+
+def test_a_key_of_a_type_that_nobody_takes_is_not_to_be_written_again(tmp_path: Path) -> None:
+    blob = ssh_key.pack(b"ssh-dss", b"x", b"x", b"x", b"x")
+    (tmp_path / "old.pub").write_text(f"ssh-dss {base64.b64encode(blob).decode()} alice\n")
+    with pytest.raises(Invalid, match="'ssh-dss' are not supported") as trouble:
+        public_half(str(tmp_path / "old"))
+    assert trouble.value.remedy.startswith("make a supported key: ssh-keygen -t ed25519")

@@ -1,44 +1,55 @@
 """Data directories: looked at and made freely, destroyed only with an order that names exactly them."""
 
+import errno
 import os
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.journal.memory import MemoryJournal
-from holdfast.adapters.storage import copying
+from holdfast.adapters.storage import blocks, copying, restoring
 from holdfast.adapters.storage.directory import COUNTED_FOR_S, DirectoryStorage
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.storage.tree import COUNT_MAX
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted
-from holdfast.gate.copies import may_discard
+from holdfast.gate.copies import may_discard, may_dispose, may_restore
 from holdfast.gate.decide import Park
 from holdfast.model import canonical
 from holdfast.model.fleet import Thresholds
 from holdfast.model.order import FORMAT, NAMESPACE, Order, SignedOrder, VerifiedOrder
 from holdfast.model.trust import of
-from holdfast.ports.storage import Checkpoint, Discardable, Storage
+from holdfast.ports.allowed import Allowed
+from holdfast.ports.storage import Checkpoint, Discardable, Disposable, Restorable
 from holdfast.trust.orders import verify
 from tests.fleets.build import ALICE, ALICE_SIGNER, START_S
+from tests.fleets.doors import OpenStorage
+from tests.fleets.lives import pulse_of
 
 FLEET = "f" * 64
+KEY = MemoryIdentityKey(sha256(b"key of w1").digest())
 Fill = Callable[[str, dict[str, bytes]], None]
 
 
-def proof(target: str = "data.web", node: str = "w1", action: str = "purge", number: int = 1) -> VerifiedOrder:
+def proof(
+    target: str = "data.web", node: str = "w1", action: str = "purge", number: int = 1, **given: str
+) -> VerifiedOrder:
     """Made by the one who may: a real order, really signed."""
-    arguments = canonical.encode({})
+    arguments = canonical.encode(given)
     name = sha256(f"{target}{node}{number}".encode()).hexdigest()[:32]
     order = Order(
         FORMAT, FLEET, name, node, target, action, canonical.digest(arguments), number, name, int(START_S),
-        int(START_S) + 900,
+        int(START_S) + 900, pulse=pulse_of(FLEET, node, KEY, START_S - 5),
     )  # fmt: skip
     content = canonical.encode(order)
     signed = SignedOrder(content, arguments, (ALICE_SIGNER.sign(content, NAMESPACE),))
@@ -54,12 +65,23 @@ def discardable(checkpoint: Checkpoint) -> Discardable:
     return permitted
 
 
+def disposable(service: str, purge: str) -> Disposable:
+    """Made by the one who may: an order to destroy the data now."""
+    permitted = may_dispose(service, purge, "w1", proof(f"data.{service}", number=8, now="yes"))
+    assert isinstance(permitted, Disposable)
+    return permitted
+
+
+def open_storage(root: Path) -> Any:
+    return OpenStorage(DirectoryStorage(str(root), "w1"), str(root))
+
+
 class Disk:
     """`root` is where the storage says it is; `read` gives the content of a file in a checkpoint."""
 
     def __init__(
         self,
-        storage: Storage,
+        storage: Any,
         fill: Fill,
         names: Callable[[], set[str]],
         root: str,
@@ -73,7 +95,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     if request.param == "memory":
         memory = MemoryStorage("w1")
         return Disk(
-            memory,
+            OpenStorage(memory, "/memory"),
             lambda name, files: memory.contents.__setitem__(name, files),
             lambda: set(memory.contents),
             "/memory",
@@ -90,7 +112,21 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     def read(service: str, id: str, file: str) -> bytes:
         return (root / ".checkpoints" / service / id / file).read_bytes()
 
-    return Disk(DirectoryStorage(str(root), "w1"), fill, lambda: set(os.listdir(root)), str(root), read)
+    return Disk(open_storage(root), fill, lambda: set(os.listdir(root)), str(root), read)
+
+
+def test_a_permission_is_good_for_its_act_and_its_path_alone(disk: Disk) -> None:
+    disk.fill("web", {"file": b"1"})
+    port, path, other = disk.storage.inner, f"{disk.root}/web/book", f"{disk.root}/web/more"
+    for act, thing in (("START", path), ("SET_ASIDE", path), ("MOUNT", other)):
+        with pytest.raises(NotPermitted, match="does not permit"):
+            port.volume("web", "book", Allowed(act, thing))
+        with pytest.raises(NotPermitted, match="does not permit"):
+            port.host_path("web", path, Allowed(act, thing))
+    for act, thing in (("MOUNT", "data.web"), ("SET_ASIDE", "data.db")):
+        with pytest.raises(NotPermitted, match="does not permit"):
+            port.set_aside("web", Allowed(act, thing))
+    assert disk.names() == {"web"} and disk.storage.content("web/book") is None
 
 
 def test_what_is_there_is_counted(disk: Disk) -> None:
@@ -143,15 +179,112 @@ def test_a_passport_is_kept_beside_the_data_and_no_container_gets_it(disk: Disk)
         disk.storage.host_path("web", f"{disk.root}/.passports")
 
 
-def test_passports_go_with_the_order_that_purges_the_data(disk: Disk) -> None:
-    for place in ("web", "web/files", "db/files"):
-        disk.storage.keep_passport(place, b"text")
+def test_checkpoints_and_passports_go_with_the_order_that_purges_the_data_n11(disk: Disk) -> None:
+    for name in ("web", "db"):
+        disk.fill(name, {"a": b"1"})
+        disk.storage.keep_passport(f"{name}/files", b"text")
+        disk.storage.checkpoint(name, "one", 1.0)
     with pytest.raises(NotPermitted):
-        disk.storage.drop_passports("db", proof())
+        disk.storage.condemn("db", proof())
     for _ in range(2):
-        disk.storage.drop_passports("web", proof())
-    found = [disk.storage.passport(place) for place in ("web", "web/files", "db/files")]
-    assert found == [None, None, b"text"]
+        disk.storage.condemn("web", proof())
+    assert [(one.service, one.id) for one in disk.storage.checkpoints()] == [("db", "one")]
+    assert disk.storage.passport("web/files") is None and disk.storage.passport("db/files") == b"text"
+    assert disk.storage.aside("web", proof()).startswith(f"{disk.root}/.purging-")
+    disk.storage.destroy("web", proof())
+    assert not disk.storage.condemned("web", proof()) and disk.storage.set_aside_by("web") == []
+    assert [name for name in disk.names() if "purging" in name] == []
+    assert disk.storage.passport("db/files") == b"text" and len(disk.storage.checkpoints()) == 1
+
+
+def test_what_was_purged_comes_back_whole_n11(disk: Disk) -> None:
+    disk.fill("web", {"a": b"1"})
+    disk.storage.keep_passport("web/files", b"text")
+    disk.storage.checkpoint("web", "one", 1.0)
+    disk.storage.condemn("web", proof())
+    (purge,) = disk.storage.set_aside_by("web")
+    assert purge == proof().order.id and disk.storage.set_aside_by("we") == []
+    back = proof(action="restore-retired", number=2)
+    with pytest.raises(NotPermitted):
+        disk.storage.bring_back("web", purge, proof())
+    disk.fill("web", {"new": b"2"})
+    with pytest.raises(Conflict):
+        disk.storage.bring_back("web", purge, back)
+    disk.storage.condemn("web", proof(number=3))
+    disk.storage.create("web")  # an empty one is in the way of nothing
+    disk.storage.checkpoint("web", "two", 2.0)
+    disk.storage.keep_passport("web/files", b"of the empty one")
+    for _ in range(2):
+        disk.storage.bring_back("web", purge, back)
+    assert [one.id for one in disk.storage.checkpoints()] == ["one", "two"]
+    assert disk.read("web", "one", "a") == b"1" and disk.storage.passport("web/files") == b"text"
+    found = disk.storage.content("web")
+    assert found is not None and found.names == ("a",)
+    assert disk.storage.set_aside_by("web") == [proof(number=3).order.id]
+
+
+def test_what_an_earlier_purge_set_aside_is_deleted_by_its_id_n11(disk: Disk) -> None:
+    for number in (1, 2):
+        disk.fill("web", {"a": b"1"})
+        disk.storage.checkpoint("web", f"c{number}", 1.0)
+        disk.storage.condemn("web", proof(number=number))
+    kept = proof(number=2).order.id
+    for _ in range(2):
+        disk.storage.dispose(disposable("web", proof(number=1).order.id))
+    assert disk.storage.set_aside_by("web") == [kept]
+    assert [name for name in disk.names() if proof(number=1).order.id in name] == []
+
+
+# ---- putting a checkpoint in the place of the data
+
+
+def restorable(disk: Disk, id: str = "one") -> Restorable:
+    (checkpoint,) = [one for one in disk.storage.checkpoints() if one.id == id]
+    order = proof(action="restore-checkpoint", number=9, checkpoint=id)
+    made = may_restore(MemoryJournal(), checkpoint, disk.storage.directory("web"), "w1", order)
+    assert isinstance(made, Restorable)
+    return made
+
+
+def text(disk: Disk, name: str) -> bytes:
+    """Of a file in the data of web, by way of a checkpoint: every storage can read those."""
+    id = f"look{len(disk.storage.checkpoints())}"
+    disk.storage.checkpoint("web", id, 9.0)
+    return disk.read("web", id, name)
+
+
+def test_a_checkpoint_replaces_the_data_which_becomes_a_checkpoint(disk: Disk) -> None:
+    disk.fill("web", {"a": b"then", "gone": b"1"})
+    disk.storage.checkpoint("web", "one", 1.0)
+    disk.fill("web", {"a": b"now", "new": b"22"})
+    may = restorable(disk)
+    staged = disk.storage.stage(may)
+    assert disk.storage.stage(may) == staged and text(disk, "a") == b"now"
+    old = disk.storage.exchange(may, staged, 5.0)
+    assert old is not None and (old.id, old.made_s) == (may.replaced, 5.0) and old.size_bytes >= 5
+    assert text(disk, "a") == b"then" and disk.read("web", old.id, "a") == b"now"
+    assert disk.storage.exchange(may, staged, 6.0) == old, "done again: nothing more"
+    assert text(disk, "a") == b"then" and disk.read("web", "one", "a") == b"then"
+    assert [name for name in disk.names() if "restoring" in name] == []
+
+
+def test_a_checkpoint_replaces_data_that_is_not_there(disk: Disk) -> None:
+    disk.fill("web", {"a": b"then"})
+    disk.storage.checkpoint("web", "one", 1.0)
+    may = restorable(disk)
+    disk.storage.set_aside("web")
+    staged = disk.storage.stage(may)
+    assert disk.storage.exchange(may, staged, 5.0) is None and text(disk, "a") == b"then"
+
+
+def test_a_staged_copy_that_is_not_needed_goes(disk: Disk) -> None:
+    disk.fill("web", {"a": b"then"})
+    disk.storage.checkpoint("web", "one", 1.0)
+    may = restorable(disk)
+    disk.storage.stage(may)
+    for _ in range(2):
+        disk.storage.unstage(may)
+    assert {name for name in disk.names() if not name.startswith(".check")} == {"web"} and text(disk, "a") == b"then"
 
 
 def test_making_twice_is_making_once(disk: Disk) -> None:
@@ -270,7 +403,7 @@ def test_a_written_path_is_absolute_and_goes_nowhere_up(disk: Disk, path: str) -
 def test_a_checkpoint_is_a_whole_copy_that_later_writes_do_not_reach(disk: Disk) -> None:
     disk.fill("web", {"a": b"1", "b": b"22"})
     made = disk.storage.checkpoint("web", "c1", 5.0)
-    assert made == Checkpoint("web", "c1", f"{disk.root}/.checkpoints/web/c1", 3, 5.0)
+    assert made == Checkpoint("web", "c1", f"{disk.root}/.checkpoints/web/c1", 3, 5.0, files=2)
     disk.fill("web", {"a": b"changed", "b": b"22"})
     assert (disk.read("web", "c1", "a"), disk.read("web", "c1", "b")) == (b"1", b"22")
     assert disk.storage.checkpoints() == [made]
@@ -422,7 +555,7 @@ def test_a_missing_root_is_no_data_and_no_crash(tmp_path: Path) -> None:
 
 
 def test_a_new_volume_can_be_seen_by_a_containers_users_and_its_service_only_by_root(root: Path) -> None:
-    storage = DirectoryStorage(str(root), "w1")
+    storage = open_storage(root)
     old = os.umask(0o077)
     try:
         storage.volume("web", "data")
@@ -447,7 +580,7 @@ def test_no_mount_leads_over_a_link_a_container_may_have_made(root: Path) -> Non
     (root / "db").mkdir()
     for link in (root / "web" / "data", root / "db" / "data"):
         link.symlink_to(outside)
-    storage = DirectoryStorage(str(root), "w1")
+    storage = open_storage(root)
     with pytest.raises(NotPermitted):
         storage.volume("web", "data")
     for path in ("web/data", "web/data/inner", "web/data/new", "db/data/inner"):
@@ -459,7 +592,7 @@ def test_no_mount_leads_over_a_link_a_container_may_have_made(root: Path) -> Non
 def test_a_file_of_its_own_may_be_mounted_but_nothing_of_the_agents(root: Path) -> None:
     (root / "web").mkdir()
     (root / "web" / "app.conf").write_bytes(b"x")
-    storage = DirectoryStorage(str(root), "w1")
+    storage = open_storage(root)
     assert storage.host_path("web", f"{root}//web/./app.conf") == f"{root}/web/app.conf"
     made = storage.checkpoint("web", "c1", 1.0)
     (root.parent / "detour").symlink_to(root / ".checkpoints")
@@ -564,7 +697,7 @@ def test_a_very_deep_and_a_very_wide_tree_is_copied_too(root: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == handles
     storage.discard(discardable(made))
     storage.destroy("web", proof())
-    assert os.listdir(root / ".checkpoints" / "web") == [] and storage.checkpoints() == []
+    assert not (root / ".checkpoints" / "web").exists() and storage.checkpoints() == []
 
 
 @pytest.fixture
@@ -582,7 +715,7 @@ def test_without_space_there_is_no_checkpoint_and_no_half_of_one(
     small: Path, early: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not early:
-        monkeypatch.setattr(copying, "_keep_reserve", lambda target, needed_bytes: None)
+        monkeypatch.setattr(blocks, "keep_reserve", lambda target, needed_bytes: None)
     (small / "web").mkdir()
     (small / "web" / "a").write_bytes(b"a" * (1 << 20))
     (small / "web" / "b").write_bytes(os.urandom((1 << 20) + (1 << 19)))
@@ -603,15 +736,15 @@ def test_killed_in_the_middle_there_is_none_and_the_next_try_makes_it_whole(root
         (root / "web" / f"f{number:02}").write_bytes(b"x")
     script = f"""
 import os
-from holdfast.adapters.storage import copying
+from holdfast.adapters.storage import blocks
 from holdfast.adapters.storage.directory import DirectoryStorage
-left, real = [25], copying._content
-def content(*given):
+left, real = [25], blocks.copy
+def copy(*given):
     left[0] -= 1
     if left[0] < 0:
         os.kill(os.getpid(), 9)
-    real(*given)
-copying._content = content
+    return real(*given)
+blocks.copy = copy
 DirectoryStorage({str(root)!r}, "w1").checkpoint("web", "c1", 1.0)
 """
     assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == -9
@@ -619,7 +752,7 @@ DirectoryStorage({str(root)!r}, "w1").checkpoint("web", "c1", 1.0)
     assert storage.checkpoints() == [] and len(os.listdir(root / ".checkpoints" / "web" / ".half-c1")) == 25 + 1
     assert storage.checkpoint("web", "c1", 2.0).size_bytes == 50
     assert len(os.listdir(root / ".checkpoints" / "web" / "c1")) == 50
-    assert sorted(os.listdir(root / ".checkpoints" / "web")) == [".about-c1", "c1"]
+    assert sorted(os.listdir(root / ".checkpoints" / "web")) == [".about-c1", ".stamps-c1", "c1"]
 
 
 def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -722,3 +855,88 @@ def test_a_report_spends_little_time_on_counting_and_every_directory_has_its_tur
     step_s[0] = 0.02
     renewed = [sum(found.files for found in storage.directories()) for _ in range(3)]
     assert renewed == [2, 4, 6]
+
+
+class Killed(BaseException):
+    """kill -9: nothing after it happens."""
+
+
+@pytest.mark.parametrize("flag", [2, 1 << 30], ids=["exchanges", "cannot exchange"])
+def test_killed_at_any_rename_the_same_order_ends_with_the_restored_data_and_the_old_one_kept(
+    flag: int, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel refuses an unknown flag, as a file system does that cannot exchange two names."""
+    monkeypatch.setattr(restoring, "_EXCHANGE", flag)
+    storage = DirectoryStorage(str(root), "w1")
+    page, plain, flush = root / "web" / "page", os.rename, os.fsync
+    page.parent.mkdir()
+    deaths = 0
+    for at in range(12):
+        page.write_bytes(b"then")
+        made = storage.checkpoint("web", f"c{at}", 1.0)
+        page.write_bytes(b"now")
+        order = proof(action="restore-checkpoint", number=100 + at, checkpoint=made.id)
+        may = may_restore(MemoryJournal(), made, storage.directory("web"), "w1", order)
+        assert isinstance(may, Restorable)
+        staged, left = storage.stage(may), at
+
+        def dies(*given: Any, act: Any = None, **named: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return act(*given, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "rename", partial(dies, act=plain))
+            patched.setattr(os, "fsync", partial(dies, act=flush))
+            with suppress(Killed):
+                storage.exchange(may, staged, 5.0)
+        deaths += left < 0
+        found = page.read_bytes() if page.exists() else None
+        assert found in (b"then", b"now") or (flag != 2 and found is None), at
+        old = storage.exchange(may, staged, 6.0)
+        assert old is not None and (Path(old.path) / "page").read_bytes() == b"now", at
+        assert page.read_bytes() == b"then", at
+        assert not [name for name in os.listdir(root) if "restoring" in name], at
+        if left >= 0:
+            break
+    assert 3 <= deaths < 12
+
+
+def test_without_space_a_restore_changes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = DirectoryStorage(str(root), "w1")
+    (root / "web").mkdir()
+    (root / "web" / "page").write_bytes(b"then")
+    made = storage.checkpoint("web", "one", 1.0)
+    (root / "web" / "page").write_bytes(b"now")
+    order = proof(action="restore-checkpoint", number=9, checkpoint="one")
+    may = may_restore(MemoryJournal(), made, storage.directory("web"), "w1", order)
+    assert isinstance(may, Restorable)
+
+    def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(copying, "copy", full)
+    with pytest.raises(Failed) as refused:
+        storage.stage(may)
+    assert refused.value.code == "no_space" and (root / "web" / "page").read_bytes() == b"now"
+    assert sorted(os.listdir(root)) == [".checkpoints", "web"]
+
+
+def test_a_volume_without_checkpoints_stays_with_the_data(root: Path) -> None:
+    """`checkpoint = "off"`: the copy does not hold it, so that a restore leaves it as it is."""
+    storage = DirectoryStorage(str(root), "w1")
+    for volume in ("book", "cache"):
+        (root / "web" / volume).mkdir(parents=True)
+        (root / "web" / volume / "page").write_bytes(b"then")
+    made = storage.checkpoint("web", "one", 1.0, frozenset({"cache"}))
+    for volume in ("book", "cache"):
+        (root / "web" / volume / "page").write_bytes(b"now")
+    order = proof(action="restore-checkpoint", number=9, checkpoint="one")
+    may = may_restore(MemoryJournal(), made, storage.directory("web"), "w1", order)
+    assert isinstance(may, Restorable)
+    old = storage.exchange(may, storage.stage(may), 5.0)
+    assert (root / "web" / "book" / "page").read_bytes() == b"then"
+    assert (root / "web" / "cache" / "page").read_bytes() == b"now"
+    assert old is not None and old.off == ("cache",) and sorted(os.listdir(old.path)) == ["book"]

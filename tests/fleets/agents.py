@@ -22,16 +22,18 @@ from holdfast.adapters.name_server.memory import MemoryNameServer
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
-from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.resolver.memory import MemoryResolver
 from holdfast.adapters.runtime.memory import Image, MemoryRuntime
 from holdfast.adapters.sealing.memory import MemoryOpener
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.adapters.storage.memory import ROOT, MemoryStorage
 from holdfast.agent.agent import Agent
-from holdfast.agent.membership import Membership, enrol
+from holdfast.agent.membership import Membership, decode, enrol
+from holdfast.agent.membership_file import MembershipFile
 from holdfast.agent.services.keeper import Services
-from holdfast.agent.services.secrets import Secrets
+from holdfast.agent.services.rollout.containers import SecretDelivery
+from holdfast.agent.services.secrets import unbound
+from holdfast.agent.services.secrets.delivery import Secrets
 from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
@@ -45,11 +47,15 @@ from holdfast.model.record import Link
 from holdfast.model.revision import Candidate, Head, decode_header, decode_table
 from holdfast.model.salvage import SalvageAnswer, SalvagePart
 from holdfast.model.trust import Trust
+from holdfast.ports.acceptance import Acceptance
+from holdfast.ports.identity_key import IdentityKey
+from holdfast.ports.journal import Journal
 from holdfast.wiring import keepers
 from holdfast.wiring.agent_parts import Ports
 from holdfast.wiring.keepers import Built
 from tests.fleets.build import START_S
 from tests.fleets.desks import Rig, key_of
+from tests.fleets.lives import LifeRandom, life_of
 from tests.fleets.virtual import VirtualLoop
 
 Filter = Callable[[CheckInAnswer], CheckInAnswer]
@@ -234,6 +240,10 @@ class Wires(dict[str, Listener]):
 _PROXIES: "WeakKeyDictionary[Rig, list[MemoryProxy]]" = WeakKeyDictionary()
 
 
+def _secrets(acceptance: Acceptance, key: IdentityKey, files: MemorySecretFiles, journal: Journal) -> Secrets:
+    return Secrets(acceptance, MemoryOpener(key.line), files, unbound.noted(journal, acceptance))
+
+
 class Machine:
     """What survives a restart of an agent: its disk and its key. `start` is the next process."""
 
@@ -252,7 +262,8 @@ class Machine:
         self.runtime.images = AnyImage()
         self.proxy = MemoryProxy(self.clock)
         self.prober = MemoryProber()
-        self.secrets = Secrets(self.acceptance, MemoryOpener(self.key.line), MemorySecretFiles())
+        self.secret_files = MemorySecretFiles()
+        self.secrets: SecretDelivery | None = None  # another one than the agent's own
         self.issuer = MemoryCertificates()
         self.shelf = MemoryShelf()
         self.authority = MemoryPublicAuthority(self.clock.now_s)
@@ -266,6 +277,11 @@ class Machine:
         self.said: list[tuple[str, dict[str, object]]] = []
         self.built: Built  # the newest start
         self.starts = 0
+        self.own_lives = False
+
+    @property
+    def life(self) -> str:
+        return life_of(self.node, self.starts if self.own_lives else 0)
 
     def ports(self) -> Ports:
         return Ports(
@@ -277,11 +293,11 @@ class Machine:
             machine=MemoryMachine(),
             key=self.key,
             clock=self.clock,
-            random=SeededRandom(f"agent {self.node} {self.starts}"),
+            random=LifeRandom(f"agent {self.node} {self.starts}", self.life),
             runtime=self.runtime,
             proxy=self.proxy,
             prober=self.prober,
-            secrets=self.secrets,
+            secrets=self.secrets or _secrets(self.acceptance, self.key, self.secret_files, self.journal),
             issuer=self.issuer,
             shelf=self.shelf,
             authority=self.authority,
@@ -294,9 +310,17 @@ class Machine:
 
     def start(self) -> Agent:
         self.starts += 1
-        self.built = keepers.build(self.ports(), self.membership, NodeCertificates(self.issuer, self.clock))
+        kept = MembershipFile(self.membership, self.keep_membership)
+        certificates = NodeCertificates(self.issuer, self.clock)
+        self.built = keepers.build(
+            self.ports(), self.membership, certificates, confirmed=kept.confirmed, anchored=kept.anchored
+        )
         self.membership = replace(self.membership, joined=True)
         return self.built.agent
+
+    def keep_membership(self, content: bytes) -> None:
+        """What another start reads."""
+        self.membership = replace(decode(content, "identity.json"), joined=True)
 
     def audited(self) -> list[tuple[str, str, str]]:
         lines = [msgspec.json.decode(line, type=AuditEntry).event for line in self.audit.lines(0, 10_000)]
@@ -348,6 +372,7 @@ class Lone:
         self.data_dir = ROOT
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
+        self.secret_files = MemorySecretFiles()
         self.said: list[tuple[str, dict[str, object]]] = []
         self.built: Built  # the newest start
         self.starts = 0
@@ -368,11 +393,11 @@ class Lone:
             machine=MemoryMachine(),
             key=self.key,
             clock=self.clock,
-            random=SeededRandom(f"lone {self.starts}"),
+            random=LifeRandom(f"lone {self.starts}", life_of(self.node)),
             runtime=self.runtime,
             proxy=self.proxy,
             prober=MemoryProber(),
-            secrets=Secrets(self.acceptance, MemoryOpener(self.key.line), MemorySecretFiles()),
+            secrets=_secrets(self.acceptance, self.key, self.secret_files, self.journal),
             issuer=self.issuer,
             shelf=MemoryShelf(),
             authority=MemoryPublicAuthority(self.clock.now_s),

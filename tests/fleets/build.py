@@ -35,6 +35,7 @@ from holdfast.planning.plan import plan
 from holdfast.ports.clock import Clock
 from holdfast.ports.high_water import HighWater
 from holdfast.ports.ledger_store import LedgerStore
+from holdfast.ports.signer import Signer
 
 START_S = 1_700_000_000.0
 
@@ -111,18 +112,18 @@ def joined(fleet: Fleet) -> dict[str, NodeIdentity]:
     return found
 
 
-def signed(planned: Plan, *signers: MemorySigner) -> Candidate:
+def signed(planned: Plan, *signers: Signer) -> Candidate:
     """The candidate of a plan that changes something, signed by each; by alice if nobody is named."""
     assert planned.candidate is not None, "nothing changes, so there is nothing to sign"
     return sign(planned.candidate, *signers)
 
 
-def sign(candidate: Candidate, *signers: MemorySigner) -> Candidate:
+def sign(candidate: Candidate, *signers: Signer) -> Candidate:
     by = signers or (ALICE_SIGNER,)
     return replace(candidate, signatures=tuple(signer.sign(candidate.header, NAMESPACE) for signer in by))
 
 
-def next_candidate(fleet: Fleet, applied: Applied | None, *signers: MemorySigner) -> Candidate:
+def next_candidate(fleet: Fleet, applied: Applied | None, *signers: Signer) -> Candidate:
     return signed(plan(fleet, applied), *signers)
 
 
@@ -137,7 +138,7 @@ def mailbox(
     return Revisions(store, clock, SeededRandom("hub"), high_water, booted.loaded, booted.findings)
 
 
-def commit(hub: Revisions, fleet: Fleet, *signers: MemorySigner) -> Head:
+def commit(hub: Revisions, fleet: Fleet, *signers: Signer) -> Head:
     return hub.commit(next_candidate(fleet, hub.applied(), *signers))
 
 

@@ -13,7 +13,6 @@ from holdfast.adapters.high_water.memory import MemoryHighWater
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.ledger_store.memory import MemoryStore
 from holdfast.adapters.random_source.seeded import SeededRandom
-from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.hub.ledger.boot import boot
 from holdfast.hub.ledger.revisions import Revisions
 from holdfast.hub.nodes.liveness import Knock
@@ -38,10 +37,13 @@ from holdfast.model.order import FORMAT, NAMESPACE, Order, OrderResult, SignedOr
 from holdfast.model.principal import Principal
 from holdfast.model.report import PULSE_NAMESPACE, Pulse, Report, SignedPulse
 from holdfast.model.revision import NO_HEAD, Head
+from holdfast.ports.ledger_store import LedgerStore
+from holdfast.ports.signer import Signer
 from holdfast.trust import own_signature
 from holdfast.wiring import hub as wiring
 from holdfast.wiring.hub_http import HubFleet
 from tests.fleets.build import ALICE_SIGNER, START_S, next_candidate, small_fleet
+from tests.fleets.lives import life_of, pulse_of
 from tests.fleets.virtual import VirtualLoop
 
 OPERATOR = Principal("operator", "alice", "", (), "root")
@@ -106,10 +108,11 @@ class Rig:
         pace: Cadence = NORMAL,
         before: "Rig | None" = None,
         knock: Knock | None = None,
+        store: LedgerStore | None = None,
     ) -> None:
         self.loop = loop
         self.clock: LoopClock = before.clock if before else LoopClock(loop, START_S)
-        self.store: MemoryStore = before.store if before else MemoryStore()
+        self.store: LedgerStore = store or (before.store if before else MemoryStore())
         self.audit: MemoryAuditLog = before.audit if before else MemoryAuditLog(self.clock)
         self.told: Told = before.told if before else Told()
         self.told.loop = loop
@@ -161,9 +164,7 @@ class Rig:
 
     # ---- statements of operators
 
-    def invite(
-        self, node: str, once: str = "once", signer: MemorySigner = ALICE_SIGNER, **changed: Any
-    ) -> SignedInvite:
+    def invite(self, node: str, once: str = "once", signer: Signer = ALICE_SIGNER, **changed: Any) -> SignedInvite:
         whole: dict[str, Any] = {
             "fleet": self.fleet_id,
             "id": once,
@@ -221,6 +222,7 @@ class Rig:
             id,
             self.now_s(),
             self.now_s() + expires_s,
+            pulse_of(self.fleet_id, node, key_of(node), self.now_s()),
         )
         content = canonical.encode(order)
         return SignedOrder(content, arguments, (ALICE_SIGNER.sign(content, NAMESPACE),))
@@ -256,7 +258,15 @@ class Puppet:
     def pulse(self, report: bytes = b"", **changed: Any) -> SignedPulse:
         self.sequence += 1
         digest = canonical.digest(report) if report else ""
-        whole = Pulse(self.rig.fleet_id, self.name, self.sequence, self.rig.clock.now_s(), self.seen, report=digest)
+        whole = Pulse(
+            self.rig.fleet_id,
+            self.name,
+            self.sequence,
+            self.rig.clock.now_s(),
+            self.seen,
+            report=digest,
+            life=life_of(self.name),
+        )
         content = msgspec.json.encode(replace(whole, **changed))
         return SignedPulse(content, own_signature.armoured(self.key, content, PULSE_NAMESPACE))
 

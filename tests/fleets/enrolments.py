@@ -8,7 +8,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
-from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
 from holdfast.model.fleet import Thresholds
@@ -26,6 +25,7 @@ from holdfast.model.invite import (
     decode_joining,
 )
 from holdfast.model.trust import Trust, of
+from holdfast.ports.signer import Signer
 from holdfast.trust.enrolment import STATEMENT_BYTES_MAX
 from holdfast.trust.own_signature import armoured
 from tests.fleets.orders import (
@@ -67,7 +67,7 @@ def invite(**changed: Any) -> Invite:
     return Invite(**(whole | changed))
 
 
-def signed_invite(value: Invite | bytes, *signers: MemorySigner, namespace: str = INVITE_NAMESPACE) -> SignedInvite:
+def signed_invite(value: Invite | bytes, *signers: Signer, namespace: str = INVITE_NAMESPACE) -> SignedInvite:
     content = value if isinstance(value, bytes) else canonical.encode(value)
     return SignedInvite(content, tuple(s.sign(content, namespace) for s in signers or (BOB_SIGNER,)))
 
@@ -91,7 +91,7 @@ def enrolment(
     return Enrolment(invited, content, armoured(once, content, namespace), armoured(own, content, namespace))
 
 
-def revocation(*signers: MemorySigner, namespace: str = REVOKE_NAMESPACE, **changed: Any) -> SignedRevocation:
+def revocation(*signers: Signer, namespace: str = REVOKE_NAMESPACE, **changed: Any) -> SignedRevocation:
     whole: dict[str, Any] = {"fleet": FLEET, "node": "w1", "key": NODE_KEY.line, "revoked_s": int(NOW_S)}
     content = canonical.encode(Revocation(**(whole | changed)))
     return SignedRevocation(content, tuple(s.sign(content, namespace) for s in signers or (BOB_SIGNER,)))
@@ -189,7 +189,7 @@ _RSA_BLOB = (
 )
 
 
-def _for_w2(*signers: MemorySigner) -> Enrolment:
+def _for_w2(*signers: Signer) -> Enrolment:
     return enrolment(signed_invite(invite(node="w2"), *signers), node="w2")
 
 

@@ -37,7 +37,7 @@ ALWAYS_DESTROY = {
 TAKES_CONTENT = {Act.DESTROY_DATA, Act.OVERWRITE_DATA, Act.DESTROY_GUEST, Act.DESTROY_COPY, Act.ATTACH_DATA}
 HUBS_OWN = {ACT_OF[name] for name, rule in ACTIONS.items() if rule.hub_may}
 OWN_NOW = {Provenance.OWN_TRANSACTION, Provenance.OWN_SCRATCH}
-AUTHORITIES: tuple[Authority, ...] = (NOBODY, *(authority.by_revision(7, grade) for grade in GRADES))
+AUTHORITIES: tuple[Authority, ...] = (NOBODY, *(Authority(grade, None, 7, "service.web") for grade in GRADES))
 
 
 def proof(action: str, target: str) -> Authority:
@@ -57,6 +57,8 @@ def expected(act: Act, provenance: Provenance, data: Data) -> str:
         return "nobody"
     if act in TAKES_CONTENT:
         return _content(act, provenance, data)
+    if act is Act.MOUNT and provenance in (Provenance.FOREIGN, Provenance.UNKNOWN):
+        return "apply" if data in (Data.NOTHING, Data.EMPTY) else "destroy"
     if act is Act.RETIRE and provenance in (Provenance.FOREIGN, Provenance.UNKNOWN):
         return "destroy"
     return "apply"
@@ -78,7 +80,7 @@ def deciding(gate: Any) -> Iterator[str]:
         enough = need == "nobody" or (word.grade is not None and RANK[word.grade] >= RANK[need])  # type: ignore[index]
         deed = gate.Deed(act, "service.web", NODE, Facts(provenance, data), word)
         answer = gate.decide(deed)
-        if isinstance(answer, gate.Allow) is not enough:
+        if isinstance(answer, gate.Allowed) is not enough:
             yield f"{act.name}, {provenance.name}, {data.name}, {word.grade}: {type(answer).__name__}"
         elif not enough and not (answer.grade == need and answer.sign.startswith("holdfast ") and answer.reason):
             yield f"{act.name}: parked without a grade, a reason or a command"
@@ -100,7 +102,7 @@ def ordering(gate: Any) -> Iterator[str]:
         (Act.LIFT_PROTECT, "data.web", NODE, False),
     ]:
         answer = gate.decide(gate.Deed(act, target, node, lost, word))
-        if isinstance(answer, gate.Allow) is not allowed:
+        if isinstance(answer, gate.Allowed) is not allowed:
             yield f"a purge of data.web lets {act.name} {target} on {node}: {type(answer).__name__}"
         elif not allowed and act is Act.DESTROY_DATA and "its own order" not in answer.reason:
             yield "it does not say that the order is for something else"
@@ -134,8 +136,37 @@ def signing(gate: Any) -> Iterator[str]:
         yield "an order of too low a grade is not said to be so"
 
 
+def covering(gate: Any) -> Iterator[str]:
+    """The accepted revision is an authority over one address, with its data and copies; a permission names the act and
+    the thing that is touched."""
+    for target, address, allowed in [
+        ("service.web", "service.web", True),
+        ("data.web", "service.web", True),
+        ("checkpoint.web.1", "service.web", True),
+        ("node.w1", "node.w1", True),
+        ("service.web", "service.db", False),
+        ("data.web", "service.db", False),
+        ("data.web", "data.web", False),
+        ("checkpoint.web.1", "service.db", False),
+        ("node.w1", "service.web", False),
+        ("service.web", "", False),
+    ]:
+        word = Authority("destroy", None, 7, address)
+        answer = gate.decide(gate.Deed(Act.STOP, target, NODE, NO_THING, word, "the container"))
+        if isinstance(answer, gate.Allowed) is not allowed:
+            yield f"the signatures about {address!r} let {target} be stopped: {type(answer).__name__}"
+        elif allowed and (answer.act, answer.thing) != ("STOP", "the container"):
+            yield f"it permits {answer.act} of {answer.thing}"
+        elif not allowed and "were asked about" not in answer.reason:
+            yield "it does not say what the signatures are about"
+    for need, act in (("nobody", Act.PING), ("apply", Act.STOP)):
+        answer = gate.decide(gate.Deed(act, "service.web", NODE, NO_THING, AUTHORITIES[1]))
+        if not isinstance(answer, gate.Allowed) or (answer.act, answer.thing) != (act.name, "service.web"):
+            yield f"without a thing, a permission that needs {need} does not name its target"
+
+
 _REVISION = "holdfast plan -o change.plan && holdfast sign change.plan --key KEY && holdfast apply change.plan"
 
 
 def complaints(gate: Any) -> list[str]:
-    return [*deciding(gate), *ordering(gate), *signing(gate)]
+    return [*deciding(gate), *ordering(gate), *covering(gate), *signing(gate)]

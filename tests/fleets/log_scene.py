@@ -34,7 +34,7 @@ from holdfast.adapters.stream_link.http import HttpNodeStreams
 from holdfast.agent.agent import Agent
 from holdfast.agent.membership import Membership
 from holdfast.agent.orders.streams import Streams
-from holdfast.agent.services.secrets import Secrets
+from holdfast.agent.services.secrets.delivery import Secrets
 from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.cli import main
 from holdfast.model import canonical

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from holdfast.errors import HoldfastError, Invalid
 from holdfast.model import canonical
 from holdfast.model.order import ACTIONS, COUNTER_LEAP_MAX, COUNTER_WINDOW, HubOrder
-from tests.fleets.orders import FLEET, GOOD, NODE, NOW_S, Case, hexed, outcome, purge, sound, spoiled
+from holdfast.trust.orders import ORDER_BYTES_MAX
+from tests.fleets.orders import FLEET, GOOD, NODE, NOW_S, PULSE, Case, hexed, outcome, pulse, purge, sound, spoiled
 
-GOOD_BUT_ENDLESS = replace(GOOD, order=GOOD.order + b" " * 5000)
+GOOD_BUT_ENDLESS = replace(GOOD, order=GOOD.order.ljust(ORDER_BYTES_MAX + 1))
 
 
 def verifying(orders: Any, cases: tuple[Case, ...]) -> Iterator[str]:
@@ -27,7 +28,7 @@ def verifying(orders: Any, cases: tuple[Case, ...]) -> Iterator[str]:
     endless = Case("endless", GOOD_BUT_ENDLESS, ("order_malformed",))
     if "longer than" not in _words(lambda: orders.verify(*_presented(endless))):
         yield "an order without end is parsed before it is refused"
-    full = Case("full", replace(GOOD, order=GOOD.order.ljust(4096)), ("order_malformed",))
+    full = Case("full", replace(GOOD, order=GOOD.order.ljust(ORDER_BYTES_MAX)), ("order_malformed",))
     if "canonical" not in _words(lambda: orders.verify(*_presented(full))):
         yield "an order of the longest length is not looked at"
 
@@ -110,6 +111,7 @@ def drafting(orders: Any) -> Iterator[str]:
             "id": hexed("id"),
             "now_s": NOW_S + 0.7,
             "expires_s": NOW_S + 900.7,
+            "pulse": PULSE,
         }
         made: tuple[bytes, bytes] = orders.draft(**(whole | changed))
         return made
@@ -121,7 +123,7 @@ def drafting(orders: Any) -> Iterator[str]:
         {"action": "wipe"},
         {"target": "service.web"},
         {"target": "data.a/b"},
-        {"node": "W1"},
+        {"node": "W1", "pulse": pulse(node="W1")},
         {"fleet": "x"},
         {"nonce": "x"},
         {"id": ""},
@@ -130,6 +132,8 @@ def drafting(orders: Any) -> Iterator[str]:
         {"expires_s": NOW_S + 7 * 86_400 + 1},
         {"expires_s": NOW_S - 1},
         {"arguments": {"x": "y" * 70_000}},
+        {"pulse": replace(PULSE, pulse=b"{}")},
+        {"after_restart": True},
     ):
         try:
             draft(**changed)

@@ -5,14 +5,20 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.signer.memory import MemorySigner
 from holdfast.model import canonical, ssh_key
 from holdfast.model.fleet import Grade, Operator, Thresholds
 from holdfast.model.order import FORMAT, NAMESPACE, Order, SignedOrder
+from holdfast.model.report import Pulse, SignedPulse
 from holdfast.model.trust import Trust, of
+from holdfast.ports.signer import Signer
+from holdfast.trust.lives import PULSE_BYTES_MAX
+from tests.fleets.lives import pulse_of
 
 
 def operator_signer(name: str, grade: Grade, scope: tuple[str, ...] = ()) -> tuple[Operator, MemorySigner]:
@@ -31,6 +37,7 @@ TRUST = of((ANN, BOB, CAT, WEB, RACK), Thresholds(destroy=2))
 LONE_TRUST = of((ANN, BOB, CAT, WEB, RACK), Thresholds())
 FLEET = sha256(b"the fleet").hexdigest()
 NODE, NOW_S = "w1", 1_700_000_000.0
+PULSE = pulse_of(FLEET, NODE, MemoryIdentityKey(sha256(b"key of w1").digest()), NOW_S - 5, counter=6)
 ARGUMENTS = canonical.encode({"reason": "moved away"})
 
 
@@ -52,11 +59,12 @@ def purge(**changed: Any) -> Order:
         "nonce": hexed("nonce"),
         "not_before_s": int(NOW_S),
         "expires_s": int(NOW_S) + 900,
+        "pulse": PULSE,
     }
     return Order(**(whole | changed))
 
 
-def signed(order: Order | bytes, *signers: MemorySigner, arguments: bytes = ARGUMENTS) -> SignedOrder:
+def signed(order: Order | bytes, *signers: Signer, arguments: bytes = ARGUMENTS) -> SignedOrder:
     content = order if isinstance(order, bytes) else canonical.encode(order)
     return SignedOrder(content, arguments, tuple(s.sign(content, NAMESPACE) for s in signers))
 
@@ -93,7 +101,7 @@ _ANY = ("order_malformed", "signature_invalid")
 def _changed_fields() -> Iterator[Case]:
     """Every field changed after signing: some are caught by what they say, the rest by the signature."""
     others: dict[str, list[Any]] = {
-        "format": [0, 2, -1],
+        "format": [0, 3, -1],
         "fleet": [hexed("x") * 2, FLEET.upper(), FLEET[:-1], FLEET + "\n", ""],
         "id": [hexed("other"), "", hexed("id").upper(), hexed("id") + "\n"],
         "node": ["w2", "W1", "w1 ", "w1\n", "", "w1/../w2"],
@@ -114,6 +122,7 @@ def _changed_fields() -> Iterator[Case]:
         "nonce": [hexed("y"), "", hexed("nonce") + "0"],
         "not_before_s": [0, int(NOW_S) - 1, int(NOW_S) + 1, 2**53, -5],
         "expires_s": [int(NOW_S) + 901, int(NOW_S) + 7 * 86_400, 2**53 - 1, 2**70],
+        "pulse": ["", 7, {}, {"pulse": "", "signature": ""}],
     }
     for field, values in others.items():
         for value in values:
@@ -204,11 +213,27 @@ def _signed_nonsense() -> Iterator[Case]:
         ("longer than a week", purge(expires_s=int(NOW_S) + 7 * 86_400 + 1), "expiry_too_long"),
         ("expires as it begins", purge(not_before_s=int(NOW_S) + 30, expires_s=int(NOW_S) + 30), "expiry_too_long"),
         ("expires before it begins", purge(not_before_s=int(NOW_S) + 30, expires_s=int(NOW_S) + 20), "expiry_too_long"),
+        ("no pulse of its node", purge(pulse=None), "order_malformed"),
+        ("the pulse of another node", purge(pulse=pulse(node="w2")), "order_malformed"),
+        ("a pulse in another fleet", purge(pulse=pulse(fleet=hexed("x") * 2)), "order_malformed"),
+        ("a pulse without a life", purge(pulse=pulse(life="")), "order_malformed"),
+        ("a pulse that cannot be read", purge(pulse=replace(PULSE, pulse=b"{}")), "order_malformed"),
+        ("a pulse that is too long", purge(pulse=pulse(release="x" * 60, results=_MANY)), "order_malformed"),
+        ("an earlier release", purge(format=1, pulse=None), "order_format_old"),
+        ("a purge that would outlive the agent", purge(after_restart=True), "not_after_restart"),
         ("other arguments", purge(arguments=canonical.digest(b"{}")), "arguments_digest"),
     ]
     for name, order, code in nonsense:
         yield Case(f"well signed: {name}", signed(order, *both), (code,))
     yield Case("for a node without a proper name", signed(purge(node="W1"), *both), ("other_node",), node="W1")
+
+
+_MANY = {hexed(f"result {number}"): "done" for number in range(200)}
+
+
+def pulse(**changed: Any) -> SignedPulse:
+    content = msgspec.json.encode(replace(msgspec.json.decode(PULSE.pulse, type=Pulse), **changed))
+    return replace(PULSE, pulse=content)
 
 
 def _other_places_and_times() -> Iterator[Case]:
@@ -251,7 +276,7 @@ def _other_spellings() -> Iterator[Case]:
         "null": "null",
     }
     for field, own in value.items():
-        key = f'"{field}":{json.dumps(own)}'
+        key = f'"{field}":{json.dumps(own, separators=(",", ":"))}'
         spellings[f"{field} twice"] = text.replace(key, f"{key},{key}")
         lie = f'"{field}":{json.dumps("w2" if isinstance(own, str) else 9)}'
         spellings[f"{field} twice, first a lie"] = text.replace(key, f"{lie},{key}")
@@ -301,6 +326,10 @@ def sound() -> Iterator[Case]:
     yield Case("a scope that covers it", signed(purge(), ANN_SIGNER, WEB_SIGNER), ())
     yield Case("three where two are needed", signed(purge(), ANN_SIGNER, BOB_SIGNER, WEB_SIGNER), ())
     yield Case("as many signatures as there may be", signed(purge(), *(ANN_SIGNER, BOB_SIGNER) * 16), ())
+    lasting = purge(action="ping", target="node.w1", after_restart=True)
+    yield Case("ping after a restart", signed(lasting, CAT_SIGNER), ())
+    full = replace(PULSE, pulse=PULSE.pulse.ljust(PULSE_BYTES_MAX))
+    yield Case("a pulse of the longest length", signed(purge(pulse=full), ANN_SIGNER, BOB_SIGNER), ())
     yield Case("ping by grade apply", signed(purge(action="ping", target="node.w1"), CAT_SIGNER), ())
     yield Case("ping within a scope", signed(purge(action="ping", target="node.w1"), RACK_SIGNER), ())
     long = canonical.encode({"reason": "x" * (64 * 1024 - len(canonical.encode({"reason": ""})))})

@@ -44,6 +44,9 @@ class Person(Terminal):
         return "a value"
 
 
+OURS, THEIRS = "remedy: ", "the hub suggests: "
+
+
 class Result(NamedTuple):
     code: int
     out: str
@@ -52,7 +55,8 @@ class Result(NamedTuple):
     @property
     def remedies(self) -> list[str]:
         lines = (self.err + self.out).splitlines()
-        return [line.strip().removeprefix("remedy: ") for line in lines if line.strip().startswith("remedy: ")]
+        found = [one for line in lines if (one := line.strip()).startswith((OURS, THEIRS))]
+        return [one.removeprefix(OURS).removeprefix(THEIRS) for one in found]
 
 
 class Seat:

@@ -23,6 +23,7 @@ from tests.fleets import virtual
 from tests.fleets.agents import DirectLink, Machine, cut_lanes
 from tests.fleets.build import ALICE_SIGNER, small_fleet
 from tests.fleets.desks import OPERATOR, Rig, key_of
+from tests.fleets.lives import pulse_of
 from tests.fleets.virtual import VirtualLoop
 from tests.fleets.weather import CALM, STORM, Network, Weather, WeatheredLink
 
@@ -139,7 +140,17 @@ class Simulation:
         id = sha256(f"{node} {name} {counter}".encode()).hexdigest()[:32]
         now_s = self.rig.clock.now_s()
         order, arguments = orders.draft(
-            self.rig.fleet_id, node, f"data.{name}", "purge", {}, counter, id, id, now_s, now_s + 7 * 86_400
+            self.rig.fleet_id,
+            node,
+            f"data.{name}",
+            "purge",
+            {"now": "yes"},
+            counter,
+            id,
+            id,
+            now_s,
+            now_s + 7 * 86_400,
+            pulse_of(self.rig.fleet_id, node, key_of(node), now_s),
         )
         signed = SignedOrder(order, arguments, (ALICE_SIGNER.sign(order, NAMESPACE),))
         await self.rig.desk.submit(OPERATOR, signed)

@@ -23,6 +23,8 @@ from holdfast.trust import certificates as rules
 from holdfast.trust import orders
 from holdfast.wire import stream as wire
 from tests.fleets.build import ALICE_SIGNER
+from tests.fleets.desks import key_of
+from tests.fleets.lives import pulse_of
 
 SETTINGS = Settings("small")
 _counters = iter(range(1, 1_000_000))
@@ -49,7 +51,17 @@ def logs_order(
     id, nonce = (sha256(f"{word} {counter} {time.time()}".encode()).hexdigest()[:32] for word in ("id", "nonce"))
     now_s = time.time()
     content, spoken = orders.draft(
-        fleet, node, f"service.{service}", "logs", wire.arguments(wanted), counter, nonce, id, now_s, now_s + 120
+        fleet,
+        node,
+        f"service.{service}",
+        "logs",
+        wire.arguments(wanted),
+        counter,
+        nonce,
+        id,
+        now_s,
+        now_s + 120,
+        pulse_of(fleet, node, key_of(node), now_s),
     )
     return SignedOrder(content, spoken, (by.sign(content, NAMESPACE),)), id
 

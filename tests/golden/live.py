@@ -15,6 +15,7 @@ from holdfast.adapters.runtime.memory import Behaviour
 from holdfast.adapters.sealing.memory import MemorySealer
 from holdfast.agent.agent import Agent
 from holdfast.agent.membership import enrol
+from holdfast.agent.services.secrets import unbound
 from holdfast.errors import TryLater, Unreachable
 from holdfast.hub.http.tokens import Tokens
 from holdfast.model import canonical
@@ -45,6 +46,7 @@ from tests.fleets import virtual
 from tests.fleets.agents import Lone, Machine, PaperHub, applied_after, token, turn
 from tests.fleets.build import ALICE, ALICE_SIGNER, digest_pinned, edge_fleet, operator_signer, signed, small_fleet
 from tests.fleets.desks import OPERATOR, Rig, key_of
+from tests.fleets.lives import pulse_of
 from tests.fleets.virtual import VirtualLoop
 
 HEALTH = Health("http", path="/health", port=8080, start_period="8s")
@@ -133,6 +135,9 @@ class Stage:
             machine.runtime.behaviours[BROKEN] = Behaviour(exit_after_s=0.01, exit_code=1)
             machine.prober.script(BROKEN, Verdict(False, "ill"))
             machine.journal = RememberingJournal(name, self.story.facts)
+        # Its secrets are of a release before purposes, and were applied before w1 was upgraded.
+        uses = sorted(("service.shop", canonical.digest(sealed)) for sealed in fleet().secrets.values())
+        self.machines["w1"].journal.set_aside(unbound.FACT, msgspec.json.encode(uses))
 
     async def watch(self) -> None:
         """Every record the ledger has at some time, also those that go again."""
@@ -168,7 +173,17 @@ class Stage:
     async def order(self, node: str, action: str, target: str, counter: int) -> None:
         now_s, id = self.rig.clock.now_s(), canonical.digest(f"{node} {counter}".encode())[:32]
         order, arguments = orders.draft(
-            self.rig.fleet_id, node, target, action, {}, counter, id, id, now_s, now_s + 900
+            self.rig.fleet_id,
+            node,
+            target,
+            action,
+            {},
+            counter,
+            id,
+            id,
+            now_s,
+            now_s + 900,
+            pulse_of(self.rig.fleet_id, node, key_of(node), now_s),
         )
         await self.rig.desk.submit(OPERATOR, SignedOrder(order, arguments, (ALICE_SIGNER.sign(order, NAMESPACE),)))
 

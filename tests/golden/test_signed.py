@@ -49,7 +49,7 @@ from holdfast.wire import codec, http_signature, session_header, stream
 from tests.fleets.build import operator_signer
 from tests.fleets.desks import key_of
 from tests.fleets.enrolments import ONCE, enrolment, invite, revocation, signed_invite
-from tests.fleets.orders import ANN, ANN_SIGNER, BOB, BOB_SIGNER, CAT, FLEET, NODE, NOW_S, hexed
+from tests.fleets.orders import ANN, ANN_SIGNER, BOB, BOB_SIGNER, CAT, FLEET, NODE, NOW_S, PULSE, hexed
 from tests.golden import stored
 
 TRUST = of((ANN, BOB, CAT), Thresholds())
@@ -68,7 +68,7 @@ TARGETS = {"node": f"node.{NODE}", "service": "service.web", "data": "data.web"}
 def order_of(action: str, number: int) -> SignedOrder:
     target, arguments = TARGETS[ACTIONS[action].target], ARGUMENTS.get(action, {})
     known = (number, hexed(f"id {action}"), hexed(f"nonce {action}"), NOW_S, NOW_S + 900)
-    order, written = orders.draft(FLEET, NODE, target, action, arguments, *known)
+    order, written = orders.draft(FLEET, NODE, target, action, arguments, *known, PULSE)
     return SignedOrder(order, written, (ANN_SIGNER.sign(order, NAMESPACE), BOB_SIGNER.sign(order, NAMESPACE)))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.gate.acts import ACT_OF, Act, Data, Provenance
 from holdfast.gate.authority import Authority
-from holdfast.gate.decide import Allow, Deed, decide
+from holdfast.gate.decide import Deed, Park, decide
 from holdfast.gate.facts import Facts
 from holdfast.hub.http import permissions
 from holdfast.ledger import boot_findings
@@ -18,9 +18,9 @@ AUTHORITIES: tuple[Grade | None, ...] = (None, "apply", "destroy", "root")
 
 
 def decision(act: Act, provenance: Provenance, data: Data, grade: Grade | None) -> str:
-    deed = Deed(act, "data.web", "w1", Facts(provenance, data), Authority(grade))
+    deed = Deed(act, "data.web", "w1", Facts(provenance, data), Authority(grade, address="service.web"))
     found = decide(deed)
-    return "allow" if isinstance(found, Allow) else f"park for {found.grade}"
+    return f"park for {found.grade}" if isinstance(found, Park) else "allow"
 
 
 def test_the_gate() -> None:

@@ -23,7 +23,6 @@ from holdfast.adapters.name_server.memory import MemoryNameServer
 from holdfast.adapters.prober.network import NetworkProber
 from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
-from holdfast.adapters.random_source.system import SystemRandom
 from holdfast.adapters.resolver.memory import MemoryResolver
 from holdfast.adapters.runtime.memory import MemoryRuntime
 from holdfast.adapters.sealing.memory import MemoryOpener
@@ -32,7 +31,7 @@ from holdfast.adapters.sqlite.agent_file import AgentFile
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.agent.agent import Agent
 from holdfast.agent.membership import Membership
-from holdfast.agent.services.secrets import Secrets
+from holdfast.agent.services.secrets.delivery import Secrets
 from holdfast.agent.traffic.certificates.node import NodeCertificates
 from holdfast.model.invite import Enrolment, SignedInvite
 from holdfast.model.order import Delivered, SignedOrder
@@ -40,6 +39,7 @@ from holdfast.wiring import keepers
 from holdfast.wiring.agent_parts import Ports
 from tests.fleets.agents import PaperHub, turn
 from tests.fleets.desks import key_of
+from tests.fleets.lives import LifeRandom, life_of
 from tests.scenarios.test_agent_orders import CANDIDATES, FLEET, id_of, order
 
 DONE_S = 120.0  # it ends earlier, unless the machine is very busy
@@ -74,7 +74,7 @@ def ports_of(folder: Path, hub: PaperHub) -> Ports:
         machine=LinuxMachine(str(folder / "srv")),
         key=key_of("w1"),
         clock=clock,
-        random=SystemRandom(),
+        random=LifeRandom(f"scene {SystemClock().now_s()}", life_of("w1")),
         runtime=runtime,
         proxy=MemoryProxy(clock),
         prober=NetworkProber(runtime.exec),

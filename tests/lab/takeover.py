@@ -8,8 +8,9 @@ and an internal route, and a failover list. An order is queued for a node whose 
 agents of the old code are killed, and those of this checkout are started on the same lab.
 
 Checked: every container, proxy and DNS server is the same process as before (except the container that the queued order
-restarts); nothing is parked; there is no new finding; every service is as applied; no public request fails; data and
-secrets are readable; `plan` has no changes; the order runs once; ledger and audit logs verify; a deploy works.
+restarts); nothing is parked but that order, if the older commit signed it in an older format; there is no new finding;
+every service is as applied; no public request fails; data and secrets are readable; `plan` has no changes; the order
+runs once, signed again if need be; ledger and audit logs verify; a deploy works.
 
 Exit 0 with a summary, 1 with a list of what differs. The lab is removed in both cases.
 """
@@ -193,6 +194,7 @@ class Takeover:
         self.old = LabUnderTest(room / "lab", home, unset, old_python)
         self.new = LabUnderTest(room / "lab", home, unset, PYTHON)
         self.wrong: list[str] = []
+        self.is_old_format = False
         self._began_s = time.monotonic()
 
     def note(self, text: str) -> None:
@@ -243,6 +245,7 @@ class Takeover:
         self.old.run("order", "sign", *words, "--submit", "--yes", timeout_s=CALL_S).ok()
         (order,) = self.orders(self.old)
         self.check(order["state"] == "waiting", "the order is queued", order)
+        self.is_old_format = "sign_again" not in order  # a release before orders named a life
         return str(order["id"])
 
     def orders(self, lab: LabUnderTest) -> list[dict[str, Any]]:
@@ -303,7 +306,16 @@ class Takeover:
 
     def ran_once(self, order: str, since_s: float, began: frozenset[Container]) -> None:
         (one,) = self.orders(self.new)
-        self.check(one["id"] == order and one["state"] == "done", "the queued order is done", one)
+        if self.is_old_format:
+            is_refused = (one["state"], one["result"]["code"], one["sign_again"]) == (
+                "refused",
+                "order_format_old",
+                True,
+            )
+            self.check(one["id"] == order and is_refused, "the queued order is listed as sign again", one)
+            self._exits_0("the order is signed again", self.new.run("restart", ORDERED, "--yes", timeout_s=CALL_S))
+        else:
+            self.check(one["id"] == order and one["state"] == "done", "the queued order is done", one)
         words = ("podman", "events", "--stream=false", "--since", str(int(since_s)), "--filter", "event=start")
         started = self.new.enter("w2", *words, "--filter", f"label={LABEL}={ORDERED}", "--format", "json").ok().out
         self.check(len(started.splitlines()) == 1, "the ordered service was started once", started)
@@ -357,7 +369,7 @@ class Takeover:
             visitors.await_visits(20)
             self.change()
             self.wait(lambda: look(self.new).is_healthy, "every node is healthy with the new code")
-            self.wait(lambda: self.orders(self.new)[0]["state"] == "done", "the queued order has a result")
+            self.wait(lambda: self.orders(self.new)[0]["result"] is not None, "the queued order has a result")
             self.wait(lambda: not (look(self.new).findings - before.findings), "findings are as before")
             time.sleep(QUIET_S)
             visitors.await_visits(20)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.fleets.counts import SOAK
+from tests.fleets.kept_services import end_kept_services
 from tests.fleets.lab_pasting import filled, pastes, runs
 from tests.fleets.ports import free_port
 from tests.fleets.waiting import Stopwatch, wait_until
@@ -116,6 +117,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         made.run("apply", "--yes").ok()
         yield made
     finally:
+        end_kept_services(root / "run")
         hub.terminate()
         hub.communicate(timeout=60)
 
@@ -263,6 +265,16 @@ def test_check_finds_what_is_wrong(fleet: Fleet) -> None:
     assert spoiled("db", lambda f: (f / "agent.db").write_bytes(b"x" * 5000)) == ["agent_state_damaged"]
 
 
+def _life(fleet: Fleet, before: str) -> str:
+    """Of the agent that runs now, once it has reported: an order names it."""
+
+    def shown() -> str:
+        return str(fleet.run("node", "show", "w1", "--json").ok().json["life"])
+
+    wait_until(lambda: shown() not in ("", before), "w1 has reported since its agent started")
+    return shown()
+
+
 def test_orders_are_run_by_a_real_agent_once_and_the_journal_tells(fleet: Fleet) -> None:
     """I-27 end to end: signed, carried, run, journaled, audited on both sides; also across kill -9 of the agent."""
     state = fleet.state("w1")
@@ -274,6 +286,7 @@ def test_orders_are_run_by_a_real_agent_once_and_the_journal_tells(fleet: Fleet)
     words = ("order", "sign", "--node", "w1", "--action", "purge", "--target", "data.shop", "--submit", "--yes")
     with fleet.agent("w1") as process:
         heard(process, "started")
+        first = _life(fleet, "")
         fleet.run(*words).ok()
         assert heard(process, "order_ended")["outcome"] == "done"
         assert not data.exists()
@@ -283,11 +296,12 @@ def test_orders_are_run_by_a_real_agent_once_and_the_journal_tells(fleet: Fleet)
     (data / "file").write_bytes(b"newer")
     with fleet.agent("w1") as process:
         heard(process, "started")
+        _life(fleet, first)
         fleet.run("order", "sign", "--node", "w1", "--action", "ping", "--target", "node.w1", "--submit", "--yes").ok()
         assert heard(process, "order_ended")["kind"] == "ping"  # whatever waited before it was looked at
     assert (data / "file").read_bytes() == b"newer"
     journal = fleet.run("agent", "journal", "--state-dir", str(state), "--json").ok().json["operations"]
     assert [(o["kind"], o["outcome"]) for o in journal] == [("ping", "done"), ("purge", "done")]
-    assert [step["name"] for step in journal[1]["steps"]] == ["found", "condemned", "destroyed"]
+    assert [step["name"] for step in journal[1]["steps"]] == ["measured", "condemned"]
     shown = fleet.run("agent", "journal", "--state-dir", str(state)).ok().out
     assert "purge shop" in shown

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from functools import cache
 from pathlib import Path
 from shlex import quote
 
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.lab
 ENVIRON = {"PATH": f"{Path(PYTHON).parent}:{os.environ['PATH']}", "HOME": "/nonexistent"}
 
 
+@cache
 def script(shell: str) -> str:
     return subprocess.run(
         [PYTHON, "-m", "holdfast", "completion", shell], capture_output=True, text=True, check=True
@@ -52,6 +54,67 @@ def test_bash_completes_files_where_a_file_is_expected_and_a_command_after_two_d
     assert completed("sign", "") == completed("plan", "-o", "") == completed("lab", "exec", "w1", "--", "") == set()
     assert completed("lab", "image", "build", "") == set()
     assert "complete -o default -F _holdfast holdfast" in script("bash") and "compgen -f" not in script("bash")
+
+
+def test_bash_completes_the_fixed_values_of_an_option() -> None:
+    assert completed("hub", "run", "--pace", "") == completed("hub", "run", "--pace", "=") == {"normal", "fast"}
+    assert completed("order", "sign", "--action", "pu") == {"purge"}
+    assert not {"logs", "backup"} & completed("order", "sign", "--action", "")
+
+
+def fish(line: str, cwd: str = "/", home: str = "/nonexistent") -> set[str]:
+    """By the words before the descriptions."""
+    program = f"{script('fish')}\ncomplete -C {quote(line)}"
+    ran = subprocess.run(
+        ["fish", "--no-config", "-c", program], capture_output=True, text=True, cwd=cwd, env={**ENVIRON, "HOME": home}
+    )
+    assert ran.stderr == "", ran.stderr
+    return {found.split("\t")[0] for found in ran.stdout.splitlines()}
+
+
+def test_a_real_fish_completes_as_bash_does(fleet: Path) -> None:
+    here = str(fleet)
+    assert fish("holdfast hi") == fish("holdfast help hi") == {"history"} and fish("holdfast completion z") == {"zsh"}
+    assert fish("holdfast node ") >= {"list", "show", "invite"}
+    assert fish("holdfast deploy ", here) == fish(f"holdfast --fleet {here} undeploy w") == {"web", "webshop"}
+    assert fish("holdfast deploy web ", here) == set() and fish("holdfast ps web webs", here) == {"webshop"}
+    assert fish("holdfast logs web -n e", here) == {"edge-1"} and fish("holdfast logs web --node=e") == set()
+    assert fish("holdfast logs web --node=e", here) == {"--node=edge-1"}
+    assert fish("holdfast sign fle", here) == {"fleet.toml"} and fish("holdfast deploy fle", here) == set()
+    assert fish("holdfast hub run --pace ") == {"normal", "fast"} and fish("holdfast plan --ex") == {"--explain"}
+    for word in ("~", "~/.", here):
+        for given in (f"--fleet {word}", f"--fleet={word}"):
+            assert fish(f"holdfast {given} deploy webs", home=here) == {"webshop"}, given
+
+
+def test_fish_shows_what_each_command_does_in_its_own_words() -> None:
+    ran = subprocess.run(
+        ["fish", "--no-config", "-c", f"{script('fish')}\ncomplete -C 'holdfast node rev'"],
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout == f"revoke\t{VERBS['node revoke'].about}\n"
+
+
+def test_a_real_zsh_completes_with_its_functions_for_bash(fleet: Path) -> None:
+    def zsh(*words: str) -> set[str]:
+        program = (
+            f"autoload -U +X compinit && compinit -D -u\n{script('zsh')}\nemulate ksh\n"
+            f"COMP_LINE={quote(' '.join(words))} COMP_WORDS=({' '.join(map(quote, words))})\n"
+            f"COMP_CWORD={len(words) - 1}\n_holdfast\n"
+            'print -l -- "${COMPREPLY[@]}"'
+        )
+        ran = subprocess.run(["zsh", "-f", "-c", program], capture_output=True, text=True, cwd=fleet, env=ENVIRON)
+        assert ran.stderr == "", ran.stderr
+        return set(ran.stdout.split())
+
+    assert "history" in zsh("holdfast", "hi"), "zsh itself leaves out what does not begin so"
+    assert "purge" in zsh("holdfast", "order", "sign", "--action", "pu")
+    assert zsh("holdfast", "deploy", "") == {"web", "webshop"} and zsh("holdfast", "node", "show", "") == {
+        "edge-1",
+        "w1",
+    }
+    assert "--node=edge-1" in zsh("holdfast", "--hub=https://hub:9555", "logs", "web", "--node=e")
 
 
 def test_fish_completes_every_first_and_second_word() -> None:

@@ -89,7 +89,7 @@ def test_an_order_and_a_revision_for_a_dead_line_reach_the_agent_that_comes_back
     """C-01, T-04: nobody is at the other end of a held check-in whose agent was killed; nothing is spent on him."""
     wait_until(lambda: fleet.nodes()["w1"]["age_s"] > 0.5, "w1 has been held for a while")
     order = str(tmp_path / "ping.order")
-    fleet.run("order", "sign", "--node", "w1", "--action", "ping", "-o", order, "--yes").ok()
+    fleet.run("order", "sign", "--node", "w1", "--action", "ping", "--expires", "1h", "-o", order, "--yes").ok()
     fleet.service("book", "w1", "for a dead line")
     os.kill(fleet.pid("w1"), signal.SIGKILL)
     id = fleet.run("order", "submit", order, "--json").ok().json["id"]

@@ -3,11 +3,17 @@
 import base64
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from holdfast.adapters.disk.posix import PosixDisk
+from holdfast.cli.fleet.seen_heads import parse_lock
+from holdfast.cli.orders.seen_pulses import SeenPulse, SeenPulses
+from tests.fleets.desks import key_of
+from tests.fleets.lives import life_of, pulse_of
 from tests.lab.product import Place, Warm, make_key, new_place, warm
 
 pytestmark = pytest.mark.lab
@@ -33,7 +39,16 @@ def place(tmp_path_factory: pytest.TempPathFactory, interpreter: Warm) -> Place:
     interpreter.run(made, "apply", "--yes").ok()
     made.replace("fleet.toml", "destroy = 1", "destroy = 2")
     interpreter.run(made, "apply", "--yes").ok()
+    remember_pulse(made)
     return made
+
+
+def remember_pulse(place: Place) -> None:
+    """As if this machine had reached a hub once: an order names the newest pulse of its node that it has seen."""
+    lock = parse_lock((place.fleet / "fleet.lock").read_bytes())
+    signed = pulse_of(lock.fleet, NODE, key_of(NODE), time.time(), counter=3)
+    seen = SeenPulses(PosixDisk(), str(place.root / "state" / "holdfast"), lock.fleet)
+    seen.remember(NODE, SeenPulse(signed, key_of(NODE).line, life_of(NODE), 3, time.time()))
 
 
 def test_an_order_is_signed_by_two_without_a_hub(place: Place, interpreter: Warm, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ A purge is the effect that is counted: the directory is put back after each, so 
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.fleets.counts import SOAK
+from tests.fleets.kept_services import end_kept_services
 from tests.fleets.ports import free_port
 from tests.fleets.waiting import wait_until
 from tests.lab.product import Outcome, Place, Warm, end, new_place, warm
@@ -29,6 +31,9 @@ HOLD_S = 1.5  # longer than a hub of this pace holds a check-in
 LEASE_S = 75.0  # longer than an order is lent to a process that died with it
 CUTS_S = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2) if SOAK else (0.02, 0.1)
 REPLAYS, AT_ONCE = (1000, 50) if SOAK else (30, 8)
+
+
+TOLD = "resync_needed"
 
 
 class Fleet:
@@ -108,6 +113,7 @@ class Fleet:
     def close(self) -> None:
         for name in list(self.processes):
             self.stop(name, signal.SIGKILL)
+        end_kept_services(self.run_dir)
 
     def wait(self, true: Callable[[], bool]) -> None:
         wait_until(true, lambda: self.log.read_text()[-3000:])
@@ -235,8 +241,33 @@ def test_killed_in_the_middle_of_it_an_order_ends_with_one_effect_s08(fleet: Fle
         time.sleep(delay_s)  # not a wait for something: where the cut falls
         fleet.stop("agent", signal.SIGKILL)
         fleet.start_agent()
-        fleet.wait(lambda taken=taken: fleet.state_of(taken) == "done")  # type: ignore[misc]
-        assert not (fleet.data / "web").exists() and not list(fleet.data.glob(".purging-*"))
+        fleet.wait(lambda taken=taken: fleet.state_of(taken) in ("done", "refused"))  # type: ignore[misc]
+        if fleet.state_of(taken) == "refused":  # it had not begun, and the life that it names is over
+            assert fleet.is_filled()
+            continue
+        aside = fleet.data / f".purging-{taken}-web"
+        assert not (fleet.data / "web").exists() and len(list(aside.glob("f*"))) == 300
+
+
+def test_a_state_directory_that_was_put_back_runs_no_order_before_a_resync(fleet: Fleet) -> None:
+    """X05: the node learns it from its own pulse, says so, and goes on after one signed resync."""
+    copy = fleet.place.root / "copy"
+    fleet.stop("agent")
+    shutil.copytree(fleet.agent_dir, copy)
+    fleet.restart_agent()
+    fleet.fill()
+    assert fleet.submit(fleet.purge(), "--wait").ok().json["order"]["state"] == "done"
+    fleet.fill()
+    fleet.stop("agent", signal.SIGKILL)
+    shutil.rmtree(fleet.agent_dir)
+    copy.rename(fleet.agent_dir)
+    fleet.restart_agent()
+    told = [finding for finding in fleet.run("status", "--json").ok().json["findings"] if finding["code"] == TOLD]
+    assert [finding["remedy"] for finding in told] == [f"holdfast resync {NODE}"]
+    assert fleet.submit(fleet.purge(), "--wait").refused(3, TOLD) and fleet.is_filled()
+    assert "sign again" in fleet.run("order", "list").ok().out
+    fleet.run("resync", NODE).ok()
+    assert fleet.submit(fleet.purge(), "--wait").ok().json["order"]["state"] == "done" and not fleet.is_filled()
 
 
 def test_an_order_that_expired_at_the_hub_never_runs_s08(fleet: Fleet) -> None:

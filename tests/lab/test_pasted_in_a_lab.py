@@ -95,7 +95,8 @@ def test_data_in_use_is_purged_after_undeploy(scene: DeployScene, seat: LabSeat)
     without = seat.run("holdfast purge told")
     purged, listed = seat.pastes("`holdfast purge told -n w1`; `holdfast retired` lists retired data", without)
     assert purged.code == 0 and not data.exists(), purged
-    assert listed.code == 0 and "told" not in listed.out
+    assert listed.code == 0 and "kept until" in listed.out
+    worked([seat.run("holdfast purge told -n w1 --now")])
     nothing = seat.run("holdfast purge told")
     remedy = "`holdfast purge told -n NODE`; `holdfast retired` lists retired data"
     worked(seat.pastes(remedy, nothing, NODE="w1"))

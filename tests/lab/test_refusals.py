@@ -435,6 +435,31 @@ def test_a_missing_grade_is_asked_for_and_the_printed_commands_work(place: Place
     converged(place, plain)
 
 
+def test_a_scoped_key_and_grade_apply_meet_their_bounds_x04_x11(place: Place, plain: Warm) -> None:
+    """exit 4: a name beyond the service's own, and where alerts go"""
+    add_operator(place, "ci", "apply")
+    with (place.fleet / "fleet.toml").open("a") as file:
+        file.write('scope = ["service.hello", "name:shop.example.com"]\n')
+        file.write('\n[[nodes]]\nname = "e1"\nroles = ["edge"]\naddress = "100.64.0.77"\n')
+    place.replace("fleet.toml", "[fleet]\n", '[fleet]\npublic_domains = ["example.com"]\n')
+    plain.run(place, "apply", "--yes").ok()
+    hello = place.fleet / "services" / "hello.toml"
+    text = hello.read_text()
+    hello.write_text(text.replace("port = ", 'public = true\nhostname = "www.example.com"\nport = ', 1))
+    refused = place.run(*APPLY, *by(place, "ci")).refused(4, "signature_required")
+    assert "not for name:www.example.com" in refused["message"]
+    plain.run(place, "plan").ok()
+    for hostname in ("shop.example.com", "hello.example.com"):
+        hello.write_text(text.replace("port = ", f'public = true\nhostname = "{hostname}"\nport = ', 1))
+        plain.run(place, *APPLY, *by(place, "ci")).ok()
+    with (place.fleet / "fleet.toml").open("a") as file:
+        file.write('\n[[alerts]]\nname = "x"\napprise = "json://a.example.com/api"\n')
+    refused = place.run(*APPLY, *by(place, "bob")).refused(4, "signature_required")
+    assert "grade destroy (changes where the hub sends alerts)" in refused["message"]
+    place.replace("fleet.toml", "com/api", "com/api?method=DELETE&+X-Evil=1")
+    assert 'the option "method"' in place.run(*APPLY).refused(2)["message"]
+
+
 def test_a_threshold_of_two_collects_two_signatures(tmp_path: Path, plain: Warm) -> None:
     """exit 4 until the second operator has signed"""
     place = new_place(tmp_path / "p", "--operator", "alice")

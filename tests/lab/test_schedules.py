@@ -188,8 +188,8 @@ def is_over(scene: DeployScene, since_s: float) -> bool:
 
 
 def is_refused(scene: DeployScene, since_s: float) -> bool:
-    """The order was interrupted before it began a run: its result says so."""
+    """The order was interrupted before it began a run, or names a former start of the agent: its result says so."""
     listed = scene.run("order", "list", "--json").ok().json["orders"]
     mine = [each for each in listed if each["action"] == "run-schedule"]
     newest = max(mine, key=lambda each: each["counter"])
-    return newest["state"] == "failed" and not starts(scene, since_s, "now")
+    return newest["state"] in ("failed", "refused") and not starts(scene, since_s, "now")

@@ -57,6 +57,23 @@ def test_a_command_whose_streams_are_all_closed_does_its_work(place: Place) -> N
     assert shell(place, f"$H hub check --state-dir {place.ledger}").code == 0
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_remarks_that_cannot_be_written_change_no_result(place: Place, unbuffered: str) -> None:
+    """Else a command would end after its commit, or with another exit code."""
+    full = {"PYTHONUNBUFFERED": unbuffered}
+    assert shell(place, "$H nonsense 2>/dev/full", **full).code == 2
+    assert shell(place, "$H apply 2>/dev/full", **full).code == 2, "nobody could answer"
+    assert shell(place, "$H apply --yes 2>/dev/full", **full).code == 0
+    assert shell(place, "$H undeploy nothing --json 2>/dev/full", **full).code == 2
+    assert shell(place, "$H plan").out.startswith("No changes")
+
+
+def test_input_that_is_not_text_is_refused(place: Place) -> None:
+    given = "printf '\\377\\n' | $H agent join - --json --state-dir agent"
+    found = shell(place, given, PYTHONIOENCODING="utf-8:strict")
+    assert found.refused(2, "token_unreadable")
+
+
 def test_lines_of_both_outputs_in_one_file_are_in_order(place: Place) -> None:
     lines = shell(place, "$H apply 2>&1").out.splitlines()
     assert lines[0].startswith("Holdfast will make") and lines[-2].startswith("error: ")

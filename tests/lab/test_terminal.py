@@ -56,10 +56,10 @@ def test_a_newcomer_is_led_from_init_to_no_changes(place: Place) -> None:
         place,
         ["init", "fleet"],
         [
+            (r"no SSH key at .* Create one\?", "y"),
             (r"Create an offline recovery key \(grade root\)", ""),
             (r"Passphrase for the recovery key", "secret"),
             (r"Repeat the passphrase", "secret"),
-            (r"no SSH key at .* Create one\?", "y"),
         ],
         place.root,
     )
@@ -78,6 +78,19 @@ def test_a_newcomer_is_led_from_init_to_no_changes(place: Place) -> None:
     assert code == 0 and "signed by alice" in shown
     code, shown = typed(place, ["plan"], [])
     assert code == 0 and shown.startswith("No changes")
+
+
+def test_a_question_that_is_declined_leaves_no_key_behind(place: Place) -> None:
+    asked = [(r"no SSH key at .* Create one\?", "n")]
+    code, shown = typed(place, ["init", "my fleet", "--recovery-key", "recovery"], asked, place.root)
+    assert code == 2 and "an operator needs an SSH key" in shown
+    assert sorted(path.name for path in place.root.rglob("*")) == ["home"]
+
+
+def test_keys_without_a_passphrase_are_named_as_a_shell_needs_them(place: Place) -> None:
+    words = ["init", "fleet", "--yes", "--key", "my key", "--recovery-key", "the other"]
+    shown = place.run(*words).ok().err
+    assert "ssh-keygen -p -f 'my key')" in shown and "ssh-keygen -p -f 'the other'\n" in shown
 
 
 def test_the_recovery_key_changes_trust_where_the_daily_key_may_not(place: Place) -> None:

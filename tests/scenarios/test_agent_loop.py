@@ -15,7 +15,7 @@ from holdfast.errors import Limited, Unauthenticated, Unreachable
 from holdfast.model.cadence import Cadence
 from holdfast.model.order import Delivered
 from holdfast.model.report import Pulse, Report
-from holdfast.model.revision import FORMAT
+from holdfast.planning import formats
 from tests.fleets.agents import Lone, Machine, PaperHub, until
 from tests.fleets.build import small_fleet
 from tests.fleets.desks import OPERATOR, Rig
@@ -343,10 +343,10 @@ def test_a_pulse_names_the_release_and_the_format_that_the_agent_reads_and_older
         await Lone(loop, hub).turned()
         signed = next(message.pulse for message in hub.said if message.pulse is not None)
         pulse = msgspec.json.decode(signed.pulse, type=Pulse)
-        assert (pulse.release, pulse.format) == (__version__, FORMAT)
+        assert (pulse.release, pulse.format) == (__version__, formats.NEWEST)
         keys = list(msgspec.json.decode(signed.pulse))
-        assert keys[-2:] == ["release", "format"]
-        older = {key: value for key, value in msgspec.json.decode(signed.pulse).items() if key in keys[:-2]}
+        assert keys[keys.index("release") :] == ["release", "format", "life"]
+        older = {key: value for key, value in msgspec.json.decode(signed.pulse).items() if key in keys[:-3]}
         decoded = msgspec.json.decode(msgspec.json.encode(older), type=Pulse)
         assert (decoded.release, decoded.format, decoded.accepted) == ("", 0, pulse.accepted)
 

@@ -26,15 +26,26 @@ from holdfast.model.order import (
     SignedOrder,
     VerifiedOrder,
 )
-from holdfast.model.report import Report
+from holdfast.model.report import Report, SignedPulse
 from tests.fleets.agents import Lone, PaperHub, turn
 from tests.fleets.build import ALICE, ALICE_SIGNER, START_S, operator_signer, small_fleet
+from tests.fleets.desks import key_of
+from tests.fleets.lives import pulse_of
 from tests.fleets.virtual import VirtualLoop, run
 from tests.scenarios.test_agent_accepts import chain
 
 CAROL, CAROL_SIGNER = operator_signer("carol", "apply")
 CANDIDATES = chain((small_fleet({"web": 1}, ("w1",), (ALICE, CAROL)), ALICE_SIGNER))
-RESUMED = {"stop", "force-cleanup", "purge", "adopt"}  # actions that a crash does not end
+RESUMED = {  # actions that a crash does not end
+    "stop",
+    "force-cleanup",
+    "purge",
+    "adopt",
+    "resync",
+    "restore-checkpoint",
+    "delete-checkpoint",
+    "restore-retired",
+}
 FLEET = canonical.digest(CANDIDATES[0].blobs[msgspec.json.decode(CANDIDATES[0].header)["trust"]])
 
 
@@ -46,13 +57,15 @@ def order(
     at_s: float = START_S,
     expires_s: float = 900,
     node: str = "w1",
+    pulse: SignedPulse | None = None,
+    after_restart: bool = False,
 ) -> SignedOrder:
-    arguments = canonical.encode({})
+    arguments = canonical.encode({"now": "yes"} if action == "purge" else {})
     name = sha256(f"{node} {action} {target} {counter}".encode()).hexdigest()[:32]
     content = canonical.encode(
         Order(
             FORMAT, FLEET, name, node, target, action, canonical.digest(arguments), counter, name, int(at_s),
-            int(at_s + expires_s),
+            int(at_s + expires_s), pulse or pulse_of(FLEET, node, key_of(node), at_s), after_restart,
         )
     )  # fmt: skip
     return SignedOrder(content, arguments, (signer.sign(content, NAMESPACE),))
@@ -108,7 +121,7 @@ def test_a_signed_purge_destroys_that_data_and_nothing_else() -> None:
             ("purge", "data.old", "begun"),
             ("purge", "data.old", "done"),
         ]
-        assert [step.name for step in s.lone.journal.entries()[0].steps] == ["found", "condemned", "destroyed"]
+        assert [step.name for step in s.lone.journal.entries()[0].steps] == ["measured", "condemned", "destroyed"]
         assert s.lone.journal.unsent(10) == []  # the hub has it; it is not sent for ever
 
     play(scene)
@@ -318,7 +331,7 @@ class Killed(BaseException):
     """kill -9: nothing after it happens."""
 
 
-@pytest.mark.parametrize("at", range(7))
+@pytest.mark.parametrize("at", range(6))
 def test_killed_at_any_write_the_next_start_ends_it_with_one_effect(at: int) -> None:
     """S08, style §13: resumed from its steps; a directory made since under that name is not touched."""
 
@@ -336,7 +349,7 @@ def test_killed_at_any_write_the_next_start_ends_it_with_one_effect(at: int) -> 
             died or any(t.done() and isinstance(_end(t), Killed) for t in list(agent.lanes.running)) or journal.left < 0
         )
         if not died:
-            assert at == 6, "every write was one at which it could die"
+            assert at == 5, "every write was one at which it could die"
         journal.left = 10**9
         if "old" not in s.data and any(step.name == "condemned" for e in journal.unfinished() for step in e.steps):
             s.data["old"] = {"made": b"since"}
@@ -432,7 +445,7 @@ def test_what_was_done_is_not_called_done_before_that_is_written() -> None:
         journal.trouble = Failed
         agent = await s.ready()
         task = asyncio.ensure_future(agent.run())
-        journal.left = 5  # begin, found, forget, condemned, destroyed; finish fails
+        journal.left = 4  # begin, measured, condemned, destroyed; finish fails
         s.hub.orders.append(Delivered(1, order()))
         await asyncio.sleep(25)
         assert s.lone.storage.destroyed == ["old"] and s.results(id_of(order())) == []
@@ -509,15 +522,10 @@ def test_every_action_that_is_built_says_what_a_crash_means_for_it() -> None:
 
     async def scene(s: Scene) -> None:
         agent = await s.ready()
-        acts = {**s.lone.built.reporter.acts, **acts_of(agent.keepers)}
+        acts = {**s.lone.built.reporter.acts, **s.lone.built.life.acts, **acts_of(agent.keepers)}
         assert set(acts) == {action for action, rule in ACTIONS.items() if rule.built} | {"deploy", "retire"}
         assert all(act.why for act in acts.values())
         assert {kind for kind, act in acts.items() if act.perform is None} == {"deploy", "retire"}
-        assert {kind for kind, act in acts.items() if act.after_crash == "resume"} == {
-            "stop",
-            "force-cleanup",
-            "purge",
-            "adopt",
-        }
+        assert {kind for kind, act in acts.items() if act.after_crash == "resume"} == RESUMED
 
     play(scene)

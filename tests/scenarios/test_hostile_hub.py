@@ -569,7 +569,7 @@ def test_a_hubs_own_request_never_answers_for_a_signed_order() -> None:
             await deliver(agent, s, HubOrder(id_of(purge), "w1", action))
         assert all("data.old" not in r.message for r in s.results(id_of(purge))) and "old" in s.data
         await deliver(agent, s, purge, attempt=2)
-        assert "old" not in s.data and s.results(id_of(purge))[-1].message == "data.old is gone"
+        assert "old" not in s.data and s.results(id_of(purge))[-1].message.startswith("data.old is gone")
         assert s.lone.journal.unsent(10) == []
         # and the other way round
         await deliver(agent, s, HubOrder(id_of(purge), "w1", "renew-certificate"), attempt=3)

@@ -28,7 +28,8 @@ from holdfast.model.order import (
 from tests.fleets.agents import Machine, until
 from tests.fleets.build import ALICE, ALICE_SIGNER, operator_signer, small_fleet
 from tests.fleets.counts import SOAK
-from tests.fleets.desks import Rig
+from tests.fleets.desks import Rig, key_of
+from tests.fleets.lives import pulse_of
 from tests.fleets.virtual import VirtualLoop, run
 
 LOW, LOW_SIGNER = operator_signer("low", "apply")
@@ -42,9 +43,12 @@ def hexed(word: str) -> str:
     return sha256(word.encode()).hexdigest()[:32]
 
 
+NOW = b'{"now":"yes"}'  # a purge that destroys at once: the effect that is counted
+
+
 def signed(order: Order | bytes, *signers: MemorySigner, namespace: str = NAMESPACE) -> SignedOrder:
     content = order if isinstance(order, bytes) else canonical.encode(order)
-    return SignedOrder(content, b"{}", tuple(s.sign(content, namespace) for s in signers))
+    return SignedOrder(content, NOW, tuple(s.sign(content, namespace) for s in signers))
 
 
 def purge(rig: Rig, word: str = "J", counter: int = 1, **changed: object) -> Order:
@@ -56,11 +60,12 @@ def purge(rig: Rig, word: str = "J", counter: int = 1, **changed: object) -> Ord
         "w1",
         "data.old",
         "purge",
-        canonical.digest(b"{}"),
+        canonical.digest(NOW),
         counter,
         hexed(f"nonce {word}"),
         now_s,
         now_s + 900,
+        pulse_of(rig.fleet_id, "w1", key_of("w1"), now_s),
     )
     return replace(whole, **changed)
 
@@ -137,7 +142,7 @@ def spoiled(rig: Rig) -> Iterator[SignedOrder]:
         "arguments": hexed("z") * 2,
         "not_before_s": value["not_before_s"] - 1,
         "expires_s": value["expires_s"] + 1,
-        "format": 2,
+        "format": 3,
     }.items():
         changed = canonical.encode(value | {field: other})
         yield replace(good, order=changed)

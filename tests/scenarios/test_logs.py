@@ -49,6 +49,7 @@ from holdfast.ports.stream_link import Channel, Pinned, StreamCut
 from holdfast.trust import orders
 from holdfast.wire.stream import Frames, written
 from tests.fleets.build import ALICE, START_S, operator_signer
+from tests.fleets.doors import OpenRuntime
 from tests.fleets.log_scene import Command, LogScene, log_scene, two_services
 from tests.fleets.streams import Certified, logs_order
 from tests.fleets.virtual import VirtualLoop, run
@@ -72,8 +73,8 @@ class Node:
         spec = ContainerSpec(fleet, service, component, 1, "img", "")
         labels = labels_of(spec, "d", "deployment", replica)
         name = f"{fleet[:2]} {service} {component} {replica} {self.loop.time()}"
-        id = await self.runtime.create(CreateContainer(name, spec, labels))
-        await self.runtime.start(id)
+        id = await OpenRuntime(self.runtime).create(CreateContainer(name, spec, labels))
+        await OpenRuntime(self.runtime).start(id)
         return id
 
     def says(self, id: str, *texts: str) -> None:
@@ -281,10 +282,10 @@ def test_a_container_that_is_replaced_is_followed_by_its_successor() -> None:
         node.says(new, "new 1")
         await asyncio.sleep(0.3)
         node.says(old, "old 2")
-        await node.runtime.stop(old, 1.0)
+        await OpenRuntime(node.runtime).stop(old, 1.0)
         node.says(old, "old 3")
         await asyncio.sleep(0.01)
-        await node.runtime.remove(old)
+        await OpenRuntime(node.runtime).remove(old)
         node.says(new, "new 2")
         found = await heard.after(3)
         assert sorted(found) == ["new 1", "new 2", "old 1", "old 2", "old 3"]

@@ -319,6 +319,8 @@ PREPARED = {  # command → lines before it
     "holdfast rollback N": f"{CHANGE}\n{APPLY}",
     "holdfast secret rotate {}": "holdfast secret set pw",
     "holdfast secret rotate {} --keep": "holdfast secret set pw",
+    "holdfast secret rotate {} --keep --for ADDRESS": "holdfast secret set pw",
+    "holdfast secret rotate {} --keep --for service.{}": "holdfast secret set pw",
     "holdfast secret set NAME --file FILE": "echo value > x.plan",
     "holdfast sign FILE": SAVED,
     "holdfast sign FILE --key KEY": SAVED,
@@ -331,7 +333,7 @@ VALUES = {  # first words of a command → what its {} is
 }  # fmt: skip
 WORDS = (
     f"NODE=w1 NAME=w1 SERVICE=web FILE=x.plan KEY=~/{KEY} FINGERPRINT=$ID DIR=~/hub HOST=h1 N=1 "
-    "ACTION=ping TARGET=node.w1"
+    "ACTION=ping TARGET=node.w1 ADDRESS=service.web"
 )
 OF_A_HUB = ("holdfast audit", "holdfast ca bundle", "holdfast node invite", "holdfast node revoke")
 
@@ -397,6 +399,8 @@ TYPED = "asks a person for a password or a touch on a terminal"
 MISSING = "the program is not installed where tests run"
 SERVER = "a server, which does not end: tests/lab/test_agent_process.py and every lab start one"
 NOT_RUN = {
+    "holdfast resync {}": "needs a running node; tests/scenarios/test_set_back.py does it",
+    "holdfast node show {} --pulse": "needs a running node; tests/scenarios/test_set_back.py does it",
     "apt install busybox-static": INSTALLS,
     "apt install openssh-client": INSTALLS,
     "apt install podman": INSTALLS,
@@ -432,6 +436,7 @@ REAL = (  # files that use `pastes` and `runs` of tests/fleets/lab_pasting.py
     "lab/test_lab_fleet.py",
     "lab/test_traffic.py",
     "lab/test_volumes.py",
+    "lab/test_checkpoints.py",
 )
 
 

@@ -12,6 +12,7 @@ from holdfast.agent.schedules.attempts import PARALLEL
 from holdfast.errors import Failed, TryLater
 from holdfast.model.container import Container, Mount
 from holdfast.model.schedule import Schedule, ScheduleState
+from holdfast.ports.allowed import Allowed
 from holdfast.reconcile.schedule import LATE_S
 from holdfast.wiring import schedules as wiring
 from tests.fleets.deploying import Scene, image, play, service
@@ -93,7 +94,7 @@ def test_a_container_that_was_never_started_before_a_boot_is_made_again_in_time_
         await one.settled()
         start = one.machine.runtime.start
 
-        async def refuse(id: str) -> None:
+        async def refuse(id: str, allowed: Allowed) -> None:
             raise TryLater("cut", remedy="", code="runtime_away")
 
         await asyncio.sleep(at_five(one) - 1)
@@ -122,7 +123,7 @@ def test_a_run_that_is_late_is_missed_even_if_its_container_was_created() -> Non
         await one.settled()
         start = one.machine.runtime.start
 
-        async def refuse(id: str) -> None:
+        async def refuse(id: str, allowed: Allowed) -> None:
             raise TryLater("cut", remedy="", code="runtime_away")
 
         assert (await ordered(one, 1))[0] == "done"
@@ -222,7 +223,7 @@ def test_a_run_that_begins_while_a_new_agent_looks_around_keeps_its_secrets() ->
             await asyncio.sleep(1.0)
             return found
 
-        one.machine.secrets = files  # type: ignore[assignment]
+        one.machine.secrets = files
         one.machine.runtime.containers = slow  # type: ignore[method-assign]
         one.start()
         await asyncio.sleep(10)
@@ -285,7 +286,7 @@ def test_what_a_run_waits_for_stays_a_finding_until_it_goes_on() -> None:
         await one.settled()
         remove, seen = one.machine.runtime.remove, list[bool]()
 
-        async def refuse(id: str) -> None:
+        async def refuse(id: str, allowed: Allowed) -> None:
             raise Failed("podman refuses", remedy="look", code="runtime")
 
         one.machine.runtime.remove = refuse  # type: ignore[method-assign]
@@ -314,11 +315,11 @@ def test_of_many_runs_in_one_minute_a_few_are_started_at_a_time_and_each_once() 
         await one.settled()
         start, at_once, most = one.machine.runtime.start, 0, 0
 
-        async def counted(id: str) -> None:
+        async def counted(id: str, allowed: Allowed) -> None:
             nonlocal at_once, most
             at_once += 1
             most = max(most, at_once)
-            await start(id)
+            await start(id, allowed)
             at_once -= 1
 
         one.machine.runtime.start = counted  # type: ignore[method-assign]

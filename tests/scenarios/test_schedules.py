@@ -147,6 +147,7 @@ def test_a_run_that_ended_while_no_agent_ran_is_collected_and_its_minute_is_not_
         await asyncio.sleep(10)
         last = state(one).last
         assert last is not None and (last.outcome, last.exit_code) == ("failed", 3)
+        assert last.duration_s == 20.0, "until its end, not until an agent saw it"
         assert len(Runs(one).started) == 1
         assert "exit code 3; it wrote: copied 3 files" in one.findings()["schedule_failed"]
         behaves(one)

@@ -16,7 +16,7 @@ DATA = Volume("files", "/data", "backup")
 
 
 async def done(scene: Scene, action: str, target: str, counter: int = 1) -> OrderView:
-    signed = scene.rig.order("w1", counter, action, target=target)
+    signed = scene.rig.order("w1", counter, action, 900, target, **({"now": "yes"} if action == "purge" else {}))
     id = await scene.rig.desk.submit(OPERATOR, signed)
 
     def view() -> OrderView:

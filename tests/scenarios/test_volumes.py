@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.agent.services.data.volumes import PREFIX, SINCE
+from holdfast.agent.services.data.passports import PREFIX
+from holdfast.agent.services.data.volumes import SINCE
 from holdfast.model.container import Mount
 from holdfast.model.fleet import Health, Hooks, Route, Service, Volume
 from holdfast.model.order import OrderResult

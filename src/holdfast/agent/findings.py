@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from holdfast.errors import HoldfastError
 from holdfast.model.report import NodeFinding
 
-FINDINGS_MAX = 100
+FINDINGS_MAX = 100  # in a report
+KEPT_MAX = 2_000
 
 
 class Findings:
@@ -21,7 +22,7 @@ class Findings:
         known = self._found.get((code, address))
         if known is not None and (known.message, known.remedy) == (message, remedy):
             return False
-        if known is None and len(self._found) >= FINDINGS_MAX:
+        if known is None and len(self._found) >= KEPT_MAX:
             return False
         since_s = known.since_s if known else float(int(self._now_s()))
         self._found[code, address] = NodeFinding(code, message, remedy, since_s, address)
@@ -36,4 +37,18 @@ class Findings:
             self.changes += 1
 
     def all(self) -> tuple[NodeFinding, ...]:
-        return tuple(replace(found) for _, found in sorted(self._found.items()))
+        """If there are too many: some of each code, so that many of one kind hide no other."""
+        if len(self._found) <= FINDINGS_MAX:
+            return tuple(replace(found) for _, found in sorted(self._found.items()))
+        turns: dict[str, int] = {}
+        ranked = []
+        for key in sorted(self._found):
+            turns[key[0]] = turns.get(key[0], 0) + 1
+            ranked.append((turns[key[0]], key))
+        shown = sorted(key for _, key in sorted(ranked)[: FINDINGS_MAX - 1])
+        return (*(replace(self._found[key]) for key in shown), self._cut())
+
+    def _cut(self) -> NodeFinding:
+        since_s = max(found.since_s for found in self._found.values())
+        text = f"this node has {len(self._found)} findings, and its report names {FINDINGS_MAX - 1} of them"
+        return NodeFinding("report_cut", text, "correct the causes of these; the others are shown then", since_s)

@@ -12,7 +12,7 @@ from holdfast.model.invite import (
     JoinToken,
     decode_invite,
 )
-from holdfast.model.revision import Head
+from holdfast.model.revision import NO_HEAD, Head
 from holdfast.ports.identity_key import IdentityKey
 from holdfast.trust import own_signature
 
@@ -20,7 +20,8 @@ FILE_BYTES_MAX = 256 * 1024
 
 
 class Membership(Struct, frozen=True, omit_defaults=True):
-    """`head` is the revision the operator who invited this node believed: where its own chain starts."""
+    """`head` is where its own chain starts: the revision that the inviting operator believed, later one that this node
+    has in force as a whole. `accepted` is the newest that it accepted."""
 
     fleet: str
     node: str
@@ -31,6 +32,7 @@ class Membership(Struct, frozen=True, omit_defaults=True):
     enrolment: Enrolment
     address: str = ""
     joined: bool = False  # a hub has confirmed it at least once
+    accepted: Head = NO_HEAD
 
 
 def enrol(token: JoinToken, once: IdentityKey, key: IdentityKey, now_s: float, address: str) -> Membership:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from holdfast.cli import flags
 from holdfast.cli.noun import ALIASES, LATER_PAIRS, Verb, nouns_of, rows_of
-from holdfast.cli.terminal import Terminal, harmless
+from holdfast.cli.terminal import Terminal
+from holdfast.cli.text import Raw, indented, page
 from holdfast.cli.tools import Caller, Toolbox
 from holdfast.errors import INTERRUPTED, Failed, HoldfastError, Invalid, NotPermitted
 
@@ -22,9 +23,9 @@ def run(argv: Sequence[str], box: Toolbox) -> int:
             return _explain(verb, rest, terminal)
         return _run_verb(verb, rows[verb], rest, box)
     except HoldfastError as trouble:
-        from holdfast.cli.remedies import for_pasting
+        from holdfast.cli.remedies import complete
 
-        trouble.remedy = for_pasting(trouble.remedy, argv)
+        complete(trouble, argv)
         report(trouble, terminal, as_json)
         return trouble.exit_code
     except SystemExit as leaving:  # argparse after --help
@@ -71,7 +72,7 @@ def _explain(word: str | None, rest: Sequence[str], terminal: Terminal) -> int:
         raise Invalid("no command was given", remedy="`holdfast --help` lists the commands", code="usage")
     if word is not None and (not help.of_noun(word) or flags.first_word(rest) or (not asked and "--json" in rest)):
         raise help.unknown(word, rest)
-    terminal.say(help.page([word] if word else [], flags.columns()))
+    terminal.say(page(help.page([word] if word else [], flags.columns())))
     return 0 if asked else Invalid.exit_code
 
 
@@ -90,15 +91,21 @@ def _system_trouble(trouble: OSError) -> HoldfastError:
 
 
 def report(trouble: HoldfastError, terminal: Terminal, as_json: bool) -> None:
-    """Print message and remedy; with --json one object on stderr."""
+    """Print message and remedy; with --json one object on stderr. The words of a hub are marked, also its remedy: only
+    a program gets them as they were sent."""
     if as_json:
         import msgspec
 
-        body: dict[str, object] = {"code": trouble.code, "message": trouble.message, "remedy": trouble.remedy}
+        message, remedy = trouble.said or (trouble.message, trouble.remedy)
+        body: dict[str, object] = {"code": trouble.code, "message": message, "remedy": remedy}
+        if trouble.said:
+            body["said_by"] = "hub"
         problems = getattr(trouble, "problems", None)
         if problems:
             body["problems"] = problems
-        terminal.complain(msgspec.json.encode(body).decode())
+        terminal.complain(Raw(msgspec.json.encode(body).decode()))
         return
-    terminal.complain(terminal.paint("red", "error: ") + harmless(trouble.message))
-    terminal.complain(terminal.paint("cyan", "remedy: ") + harmless(trouble.remedy))
+    show = page if getattr(trouble, "problems", None) else indented
+    terminal.complain(show(terminal.paint("red", "error: ") + trouble.message))
+    lead = "" if trouble.said else terminal.paint("cyan", "remedy: ")
+    terminal.complain(lead + trouble.remedy)

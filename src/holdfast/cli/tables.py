@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from holdfast.cli.terminal import Terminal, clip, harmless, width
+from holdfast.cli.terminal import Terminal, clip, width
+from holdfast.cli.text import harmless
 
 GAP = "  "
 SHORT = 6  # a column is not shortened below this
@@ -21,7 +22,7 @@ def lines(
 ) -> list[str]:
     """If the terminal is too narrow, the widest columns are shortened; not the first, nor one with a style. `tail`: the
     last column is a message that may continue on the next line of the terminal. Elsewhere nothing is shortened."""
-    table = [[harmless(cell).replace("\n", " ") for cell in row] for row in (*([heads] if heads else []), *rows)]
+    table = [[harmless(cell) for cell in row] for row in (*([heads] if heads else []), *rows)]
     if not table:
         return []
     aligned = range(len(table[0]) - tail)

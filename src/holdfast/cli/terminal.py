@@ -6,19 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
+from holdfast.cli.text import Painter, Raw, Text, harmless
 from holdfast.errors import Failed, Invalid
 
-_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
-
-
 COLUMNS, ROWS = 80, 24  # of a terminal that does not say
-
-
-def harmless(text: str) -> str:
-    """Escape control characters: text from a hub or a file must not move the cursor or change the text direction."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def width(text: str) -> int:
@@ -53,6 +44,17 @@ def _back(lines: int) -> str:
     return f"\r{up}\x1b[J"
 
 
+def _note(err: TextIO, text: str) -> None:
+    """What stderr does not take is lost: there is no other place to report it, and the command goes on."""
+    try:
+        err.write(text)
+        err.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
+
+
 class Declined(Failed):
     code = "declined"
 
@@ -82,14 +84,17 @@ class Terminal:
         self.quiet = False
         self.verbose = False
         self._live = 0  # lines that the next ones replace
+        self._painter = Painter(self.colour)
+        self.paint = self._painter.paint
 
-    def paint(self, style: str, text: str) -> str:
-        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour else text
-
-    def say(self, text: str) -> None:
+    def say(self, text: Text) -> None:
         self.settle()
         with written():
-            self._out.write(text + "\n")
+            self._out.write(self._painter.lines(text))
+
+    def say_raw(self, text: str) -> None:
+        """A document for programs, or a text whose reader asked for it as it is."""
+        self.say(Raw(text))
 
     def columns(self) -> int:
         """The width of the terminal that shows the output; 0: the output goes elsewhere, or the width is unknown."""
@@ -111,10 +116,10 @@ class Terminal:
             self._out.buffer.write(content)
             self._out.buffer.flush()
 
-    def remark(self, text: str) -> None:
+    def remark(self, text: Text) -> None:
         """Progress and advice: to stderr, so that stdout stays one document."""
         if not self.quiet:
-            self._tell(text)
+            self._tell(self._painter.lines(text))
 
     def is_live(self) -> bool:
         """Whether progress can be shown on lines of a terminal that change."""
@@ -129,29 +134,26 @@ class Terminal:
         shown = list(lines)
         if len(shown) >= rows:
             shown = [*shown[: max(0, rows - 2)], f"… and {len(shown) - max(0, rows - 2)} more"]
-        self._err.write(_back(self._live) + "\n".join(clip(line, columns - 1) for line in shown))
-        self._err.flush()
+        _note(self._err, _back(self._live) + "\n".join(clip(harmless(one), columns - 1) for one in shown))
         self._live = len(shown)
 
     def settle(self) -> None:
         if self._live:
-            self._err.write(_back(self._live))
-            self._err.flush()
+            _note(self._err, _back(self._live))
             self._live = 0
 
     def warn(self, text: str) -> None:
-        self._tell(self.paint("yellow", "warning: ") + text)
+        self._tell(self._painter.lines(self.paint("yellow", "warning: ") + text))
 
-    def complain(self, text: str) -> None:
-        self._tell(text)
+    def complain(self, text: Text) -> None:
+        self._tell(self._painter.lines(text))
 
     def _tell(self, text: str) -> None:
         """To stderr, after what was said before: in one file with stdout the lines are in order."""
         self.settle()
         with suppress(OSError):  # reported when the command ends
             self._out.flush()
-        self._err.write(text + "\n")
-        self._err.flush()
+        _note(self._err, text)
 
     def is_interactive(self) -> bool:
         return self._source.isatty()
@@ -161,21 +163,21 @@ class Terminal:
         if self.yes:
             return
         self._require_terminal(question, remedy)
-        self._err.write(f'{question} Only "yes" is accepted: ')
+        self._err.write(f'{harmless(question)} Only "yes" is accepted: ')
         self._err.flush()
         answer = self._source.readline()
         if not answer:  # Ctrl-D
-            self._err.write("\n")
+            _note(self._err, "\n")
         if answer.strip() != "yes":
             raise Declined(undone)
 
     def choose(self, question: str, default: bool, remedy: str) -> bool:
         self._require_terminal(question, remedy)
-        self._err.write(f"{question} [{'Y/n' if default else 'y/N'}] ")
+        self._err.write(f"{harmless(question)} [{'Y/n' if default else 'y/N'}] ")
         self._err.flush()
         answer = self._source.readline()
         if not answer:  # Ctrl-D: the default is an answer only if it was confirmed with Enter
-            self._err.write("\n")
+            _note(self._err, "\n")
             raise Failed("the question was not answered", remedy=remedy, code="declined")
         return default if not answer.strip() else answer.strip().lower() in ("y", "yes")
 
@@ -186,7 +188,7 @@ class Terminal:
         try:
             return getpass(prompt + " ", stream=self._err)
         except EOFError:  # Ctrl-D
-            self._err.write("\n")
+            _note(self._err, "\n")
             raise Failed(
                 "nothing was typed",
                 remedy="repeat the command and type it; for a key's passphrase, ssh-agent can do that: ssh-add FILE",

@@ -41,6 +41,7 @@ class Serving(Struct, frozen=True):
     fast: bool = False
     alert_command: str = ""
     key_file: str | None = None  # elsewhere than in the state directory
+    alert_networks: tuple[str, ...] = ()  # alerts may go there although targets.py refuses them
 
 
 class Hubs(Protocol):

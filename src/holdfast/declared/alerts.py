@@ -6,6 +6,7 @@ from msgspec import UNSET
 
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.layout import FLEET_FILE
+from holdfast.model import apprise_url
 from holdfast.model.fleet import AlertTarget
 
 
@@ -19,3 +20,6 @@ def check(targets: Sequence[AlertTarget], flaws: Flaws) -> None:
         elif target.webhook is not UNSET and target.apprise is not UNSET:
             what = "has both webhook and apprise"
             flaws.add_checked(FLEET_FILE, ("alerts", at), what, "keep one of them, or write two [[alerts]]")
+        elif target.apprise is not UNSET and (wrong := apprise_url.complaint(target.apprise)) is not None:
+            told = "choose another way; a webhook takes any https:// address, and `hub run --alert-command` any program"
+            flaws.add_checked(FLEET_FILE, ("alerts", at, "apprise"), wrong, told)

@@ -34,6 +34,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "Thresholds": {
         "apply": "signatures needed to change what runs",
         "destroy": "signatures needed to give up data or protection",
+        "destroy_requires": "`touch`: for the grades destroy and root only signatures of security keys count (`sk-`), "
+        "each made with a touch; if left out, every key counts",
         "id": "made by init: distinguishes this fleet from other fleets of the same operators; never change it",
         "root": "signatures needed to change who may sign",
     },
@@ -42,7 +44,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "key": "one line of an SSH public key file",
         "grade": "the highest grade this operator may sign for",
         "recipient": "the age recipient that secrets are encrypted to",
-        "scope": "the addresses this operator is limited to, such as `service.web` or `service.*`",
+        "scope": "what this operator is limited to: addresses such as `service.web` or `service.*` (own names, on "
+        "workers), more names (`name:www.example.com`, `name:*.shop.example.com`), nodes to place on (`node:w1`)",
     },
     "Node": {
         "name": "the name of the node",
@@ -173,6 +176,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "protect": "your decision about its data; there is no default on purpose. Nothing is archived yet, so each "
         "volume has one copy, on its node",
         "class": "how fast its storage should be",
+        "checkpoint": "`auto`: its data is copied before another program gets it, for example with a new image; `off`: "
+        "no copy is made, and there is no way back. Switching it off needs a signature of grade destroy",
     },
     "Resources": {
         "cpu": "processors",

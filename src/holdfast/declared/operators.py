@@ -8,7 +8,8 @@ from holdfast.declared.words import shown
 from holdfast.errors import Invalid
 from holdfast.model import ssh_key, trust
 from holdfast.model.fleet import Operator, Thresholds
-from holdfast.model.ids import parse_address
+from holdfast.model.ids import is_name, parse_address
+from holdfast.planning.edges import form_complaint
 
 EVERY_SERVICE = "service.*"
 
@@ -40,18 +41,29 @@ def _check_key(at: int, operator: Operator, owners: dict[bytes, str], flaws: Fla
 
 
 def _check_scope(at: int, operator: Operator, flaws: Flaws) -> None:
-    for index, address in enumerate(operator.scope):
-        if address == EVERY_SERVICE:
-            continue
-        try:
-            parse_address(address)
-        except Invalid:
+    for index, item in enumerate(operator.scope):
+        if (wrong := _complaint(item)) is not None:
             flaws.add_checked(
                 FLEET_FILE,
                 ("operators", at, "scope", index),
-                f"{shown(address)} is not an address",
-                f'write KIND.NAME such as "service.web" or "node.w1", or "{EVERY_SERVICE}"',
+                wrong,
+                f'write KIND.NAME such as "service.web", or "{EVERY_SERVICE}"; a hostname beyond the service\'s own as '
+                '"name:www.example.com" or "name:*.shop.example.com"; nodes to place it on as "node:w1"',
             )
+
+
+def _complaint(item: str) -> str | None:
+    """Why this is not an item of a scope, or None."""
+    kind, colon, rest = item.partition(":")
+    if item == EVERY_SERVICE or (colon and kind == "node" and is_name(rest)):
+        return None
+    if colon and kind == "name":
+        return form_complaint(rest.removeprefix("*."))
+    try:
+        parse_address(item)
+    except Invalid:
+        return f"{shown(item)} is not an address"
+    return None
 
 
 def _check_thresholds(operators: Sequence[Operator], thresholds: Thresholds, flaws: Flaws) -> None:
@@ -63,9 +75,20 @@ def _check_thresholds(operators: Sequence[Operator], thresholds: Thresholds, fla
             'give one operator grade = "root"',
         )
         return
+    declared = trust.of(tuple(operators), thresholds)
     for grade in trust.GRADES:
-        able = sum(trust.may_sign(operator, grade) for operator in operators)
-        needed = getattr(thresholds, grade)
+        able = sum(trust.may_sign(declared, operator, grade) for operator in operators)
+        needed = trust.threshold(declared, grade)
+        if able < needed and trust.needs_touch(declared, grade):
+            flaws.add(
+                FLEET_FILE,
+                ("trust", "destroy_requires"),
+                f"leaves {able} operators who can sign for grade {grade}, and {needed} must: the others have keys that "
+                "need no touch",
+                f'make a security key: ssh-keygen -t ed25519-sk; add an operator of grade = "{grade}" with its public '
+                "line",
+            )
+            continue
         if able < needed:
             flaws.add(
                 FLEET_FILE,

@@ -1,8 +1,9 @@
 """A mistake in a fleet directory, and the error with all of them: `file:line: key: what; remedy`."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.declared.words import printable
 from holdfast.errors import Invalid
@@ -34,6 +35,11 @@ class Problems(Invalid):
         self.problems = tuple(sorted(set(problems)))
         self.count = len(self.problems) + uncounted
         super().__init__(self._text(), remedy="correct the lines named above, then run the command again")
+
+    def rewrite(self, change: Callable[[str], str]) -> None:
+        """The remedy of each problem."""
+        self.problems = tuple(replace(problem, remedy=change(problem.remedy)) for problem in self.problems)
+        self.message = self._text()
 
     def _text(self) -> str:
         lines = [str(problem) for problem in self.problems[:SHOWN_MAX]]

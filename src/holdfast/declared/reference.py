@@ -13,6 +13,19 @@ from holdfast.declared.meanings import MEANINGS
 from holdfast.declared.schema import in_words
 from holdfast.declared.words import shown
 from holdfast.model import fleet
+from holdfast.planning.harmless import HARMLESS
+
+_GRADES = """\
+## Scopes, and keys that grade `apply` may change
+
+An operator without `scope` signs for everything. An item `service.web` (or `service.*`) covers that service with its
+own names (`web.DOMAIN`, `web.ZONE` and every name below them) on nodes with the role `worker`. `name:HOST` and
+`name:*.HOST` (every name below HOST) allow more names. With `node:NAME` items, the service is placed on these nodes
+only. A node without the role `worker` takes a service with grade `destroy` only, from a scoped operator also with its
+`node:` item. Names and nodes that the service has already stay.
+
+Every key of `fleet.toml` needs grade `destroy`, and `[trust]` and `[[operators]]` need grade `root`, except these:
+"""
 
 
 def _fields(table: type[Struct]) -> tuple[inspect.Field, ...]:
@@ -67,7 +80,7 @@ kinds are ignored.
 
 def reference() -> str:
     """The whole page."""
-    parts = [_OPENING, *(_section(title, table) for title, table in SECTIONS), _without_effect()]
+    parts = [_OPENING, *(_section(title, table) for title, table in SECTIONS), _harmless(), _without_effect()]
     return "\n".join(parts)
 
 
@@ -107,6 +120,11 @@ def _default(field: inspect.Field) -> str:
     if value is NODEFAULT or value == () or value == "" or isinstance(value, Struct):
         return "–"
     return f"`{shown(value)}`"
+
+
+def _harmless() -> str:
+    rows = "\n".join(f"| `{key}` | {row.words} | {row.reason} |" for key, row in HARMLESS.items())
+    return f"{_GRADES}\n| Key | Harmless | Why |\n|---|---|---|\n{rows}\n"
 
 
 def _without_effect() -> str:

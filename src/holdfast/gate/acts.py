@@ -12,6 +12,7 @@ class Act(Enum):
     # Needs grade `apply`, or no signature at all.
     PING = "answer"
     CHECK_IN = "send a report"
+    RESYNC = "accept orders again"
     RENEW = "renew a certificate"
     BACK_UP = "back up"
     VERIFY = "read a backup back"
@@ -27,6 +28,7 @@ class Act(Enum):
     SET_ASIDE = "move a directory aside"
     CLEAN_UP = "take away the containers this agent made for a service"
     RETIRE = "take away a container"
+    MOUNT = "mount a volume of the service"
 
     # May destroy data.
     DESTROY_DATA = "destroy data"

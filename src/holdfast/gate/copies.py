@@ -1,16 +1,66 @@
-"""Whether a checkpoint may be discarded: the only maker of the proof that storage needs. Pure."""
+"""Whether copies of data may be put back or deleted: the only maker of the proofs that storage needs. Pure."""
 
-from holdfast.gate.acts import Act, Data
-from holdfast.gate.authority import NOBODY
+from holdfast.gate.acts import Act, Data, Provenance
+from holdfast.gate.authority import NOBODY, by_order
 from holdfast.gate.decide import Deed, Park, decide
-from holdfast.gate.facts import Facts, provenance
+from holdfast.gate.facts import Facts, look, provenance
+from holdfast.model.order import VerifiedOrder
 from holdfast.ports.journal import Journal
-from holdfast.ports.storage import Checkpoint, Discardable
+from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable, Disposable, Restorable
 
 
 def may_discard(journal: Journal, checkpoint: Checkpoint, node: str) -> Discardable | Park:
     """Needs no signature, so only for a checkpoint that this agent's own journal marks as scratch."""
     facts = Facts(provenance(journal, checkpoint.path, None), Data.MAYBE_ONLY_COPY)
     target = f"checkpoint.{checkpoint.service}.{checkpoint.id}"
-    decision = decide(Deed(Act.DESTROY_COPY, target, node, facts, NOBODY))
-    return decision if isinstance(decision, Park) else Discardable(checkpoint)
+    return _parked(Deed(Act.DESTROY_COPY, target, node, facts, NOBODY)) or Discardable(checkpoint)
+
+
+def may_delete(journal: Journal, checkpoint: Checkpoint, node: str, order: VerifiedOrder) -> Discardable | Park:
+    """By an order that names this checkpoint."""
+    facts = Facts(provenance(journal, checkpoint.path, None), Data.MAYBE_ONLY_COPY)
+    lacking = _unnamed(order, "delete-checkpoint", "checkpoint", checkpoint.id) or _parked(
+        Deed(Act.DESTROY_COPY, f"data.{checkpoint.service}", node, facts, by_order(order))
+    )
+    return lacking or Discardable(checkpoint)
+
+
+def may_restore(
+    journal: Journal, checkpoint: Checkpoint, present: DataDirectory | None, node: str, order: VerifiedOrder
+) -> Restorable | Park:
+    """By an order that names this checkpoint; `present` is the data that it replaces."""
+    facts = look(journal, present, None)
+    lacking = _unnamed(order, "restore-checkpoint", "checkpoint", checkpoint.id) or _parked(
+        Deed(Act.OVERWRITE_DATA, f"data.{checkpoint.service}", node, facts, by_order(order))
+    )
+    return lacking or Restorable(checkpoint, order.order.id)
+
+
+def may_expire(journal: Journal, service: str, purge: str, path: str, node: str) -> Disposable | Park:
+    """Needs no signature: its time is over, and this agent's own journal marks it as scratch."""
+    facts = Facts(provenance(journal, path, None), Data.MAYBE_ONLY_COPY)
+    return _parked(Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, NOBODY)) or Disposable(service, purge)
+
+
+def may_dispose(service: str, purge: str, node: str, order: VerifiedOrder) -> Disposable | Park:
+    """What an earlier purge set aside, by an order to destroy the data now."""
+    facts = Facts(Provenance.FOREIGN, Data.MAYBE_ONLY_COPY)
+    lacking = _unnamed(order, "purge", "now", "yes") or _parked(
+        Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, by_order(order))
+    )
+    return lacking or Disposable(service, purge)
+
+
+def _parked(deed: Deed) -> Park | None:
+    decision = decide(deed)
+    return decision if isinstance(decision, Park) else None
+
+
+def _unnamed(proof: VerifiedOrder, action: str, argument: str, value: str) -> Park | None:
+    """An order is good for its action and for what its signed arguments name."""
+    order = proof.order
+    if order.action == action and proof.arguments.get(argument) == value:
+        return None
+    again = f"holdfast order sign --node {order.node} --action {action} --target {order.target}"
+    why = f"may not {action}: the order does not say {argument}={value}"
+    return Park(why, "destroy", f"{again} --arg {argument}={value} --submit")

@@ -21,12 +21,12 @@ def provenance(journal: Journal, path: str, operation: str | None) -> Provenance
     """`operation` is the journaled operation in progress, or None. An unreadable journal gives UNKNOWN."""
     try:
         maker, scratch = journal.made_by(path), journal.is_scratch(path)
-        under_way = {entry.operation.id for entry in journal.unfinished()}
+        is_under_way = maker == operation and maker in {entry.operation.id for entry in journal.unfinished()}
     except (HoldfastError, OSError):
         return Provenance.UNKNOWN
     if maker is None:
         return Provenance.FOREIGN  # a scratch mark without an entry of its maker does not count
-    if maker == operation and maker in under_way:
+    if is_under_way:
         return Provenance.OWN_TRANSACTION
     return Provenance.OWN_SCRATCH if scratch else Provenance.OWN_EARLIER
 

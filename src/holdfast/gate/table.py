@@ -48,6 +48,7 @@ ROWS: tuple[Row, ...] = (
         "apply",
         "it is reversible, but starts or stops a program",
     ),
+    Row((Act.RESYNC,), "apply", "it destroys nothing, and no order that was signed before it runs after it"),
     Row((Act.REPLACE, Act.SET_ASIDE, Act.CLEAN_UP), "apply", "the data stays on this node"),
     Row((Act.RETIRE,), "apply", "this agent made the container; its data stays", provenance=_OWN),
     Row((Act.RETIRE,), "destroy", "this agent did not make it; labels are no proof", provenance=_NOT_MADE_HERE),
@@ -84,6 +85,9 @@ ROWS: tuple[Row, ...] = (
         provenance=_LASTING,
         data=_LOSS,
     ),
+    Row((Act.MOUNT,), "apply", "this agent made the volume for this service", provenance=_OWN),
+    Row((Act.MOUNT,), "apply", "there is no data to read or to damage", provenance=_NOT_MADE_HERE, data=_NO_LOSS),
+    Row((Act.MOUNT,), "destroy", "this agent did not make the data", provenance=_NOT_MADE_HERE, data=_LOSS),
     Row((Act.DECOMMISSION,), "destroy", "the node no longer follows the fleet"),
     Row(
         (

@@ -1,4 +1,4 @@
-"""Settings of the hub in the applied revision: its key, probe time, greatest number of nodes. Pure.
+"""Settings of the hub in the applied revision: its key, probe time, number of nodes, overlay. Pure.
 
 A damaged document is a finding of the boot; here it counts as a document without settings.
 """
@@ -23,6 +23,11 @@ def hub_key(applied: Applied) -> str:
 def nodes_max(applied: Applied, otherwise: int) -> int:
     document = _document(applied)
     return document.settings.nodes_max if document is not None else otherwise
+
+
+def overlay(applied: Applied) -> str:
+    document = _document(applied)
+    return document.settings.overlay_cidr if document is not None else ""
 
 
 def paced(pace: Cadence, applied: Applied | None) -> Cadence:

@@ -90,7 +90,7 @@ def start_hub(place: Place, blueprint: Blueprint, pace: str) -> None:
             code="address_in_use",
         )
     listen = f"{blueprint.hub.address}:{HUB_PORT}"
-    words = [*HOLDFAST, "hub", "run", "--listen", listen, "--pace", pace]
+    words = [*HOLDFAST, "hub", "run", "--listen", listen, "--pace", pace, "--alert-network", blueprint.host_address]
     hub = node.launch(place, init, HUB, words, node.environment(blueprint, blueprint.hub))
     log = place.log(HUB)
     listening = processes.wait_for(lambda: not processes.lives(hub) or _listens(blueprint), LISTENING_S_MAX)

@@ -1,6 +1,7 @@
 """The keys of the ledger store, in one list."""
 
 PIN = "meta/pin"
+RULES = "meta/rules"
 HEAD = "head"
 REVISIONS = "revision/"
 RECOVERIES = "recovery/"

@@ -56,6 +56,9 @@ class CheckInAnswer(Struct, frozen=True, omit_defaults=True):
     released: tuple[str, ...] = ()  # services that moved away and are proven on their new node
     # Internal names that a signed revision removed and that no edge routes to any more: their records may go at once.
     withdrawn: tuple[str, ...] = ()
+    # The pulse of this node with the highest order counter, in answer to one of another life or with a lower counter:
+    # the node learns from its own signature that its state was put back.
+    own_pulse: SignedPulse | None = None
     wire: int = GENERATION
 
 

@@ -91,6 +91,7 @@ class Part(Struct, frozen=True):
     post_deploy: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()  # may change without a new container, unless a port is new
     runs: tuple[tuple[str, ...], ...] = ()  # commands of its schedules: they get its volumes too
+    off: tuple[str, ...] = ()  # sources of its mounts of which no checkpoint is made
 
 
 class Guest(Struct, frozen=True):
@@ -127,6 +128,7 @@ class Container(Struct, frozen=True, omit_defaults=True):
     ports: tuple[Published, ...] = ()
     created_s: float = 0.0
     started_s: float = 0.0
+    ended_s: float = 0.0  # of its last end
     exit_code: int = 0  # negative: its process is gone, and the runtime has not noted its code
     restarts: int = 0
 

@@ -57,6 +57,7 @@ class Volume(Table, frozen=True):
     path: AbsolutePath
     protect: Protect
     speed: Literal["fast", "slow"] = field(default="fast", name="class")
+    checkpoint: Literal["auto", "off"] = "auto"
 
 
 class Resources(Table, frozen=True):
@@ -142,6 +143,7 @@ class Thresholds(Table, frozen=True):
     apply: Annotated[int, Meta(ge=1, le=16)] = 1
     destroy: Annotated[int, Meta(ge=1, le=16)] = 1
     root: Annotated[int, Meta(ge=1, le=16)] = 1
+    destroy_requires: Literal["touch"] | UnsetType = UNSET
     id: Annotated[str, form(r"^[0-9a-f]{16,64}$", "16 to 64 hexadecimal digits")] | UnsetType = UNSET
 
 

@@ -17,6 +17,12 @@ def source(volume: Volume | str, service: str) -> str:
     return posixpath.normpath("/" + path.lstrip("/"))
 
 
+def on_node(path: str, data_dir: str) -> str:
+    """A host path as written, on a node with this data directory."""
+    below = path == DATA_ROOT or path.startswith(DATA_ROOT + "/")
+    return data_dir + path[len(DATA_ROOT) :] if below else path
+
+
 def nested(service: Service, name: str) -> tuple[str, str] | None:
     """The first two sources of which one lies inside the other, the inner one first."""
     sources = sorted({source(volume, name) for component in service.components for volume in component.volumes})

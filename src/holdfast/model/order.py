@@ -8,10 +8,12 @@ from msgspec import Meta, Struct
 from holdfast.model import canonical
 from holdfast.model.fleet import Grade
 from holdfast.model.record import Signer
+from holdfast.model.report import SignedPulse
 from holdfast.model.revision import Count, DigestText
 
 NAMESPACE = "holdfast-order"
-FORMAT = 1
+FORMAT = 2
+OLD_FORMAT = 1  # names no pulse: an agent of this release does not begin it
 EXPIRY_S = 15 * 60
 EXPIRY_S_MAX = 7 * 24 * 3600
 COUNTER_WINDOW = 1024  # an order this far behind the highest counter may still run
@@ -47,16 +49,22 @@ ACTIONS: Mapping[str, ActionRule] = {
     "force-cleanup": ActionRule("CLEAN_UP", "apply", "service", "remove the containers; data stays"),
     "exec": ActionRule("EXEC", "apply", "service", "run a command in a container", built=False),
     "logs": ActionRule("LOGS", "apply", "service", "stream logs", built=False),
-    "purge": ActionRule("DESTROY_DATA", "destroy", "data", "destroy a data directory"),
+    "purge": ActionRule("DESTROY_DATA", "destroy", "data", "set data aside for 7 days; --arg now=yes: destroy it"),
     "restore": ActionRule("OVERWRITE_DATA", "destroy", "data", "restore over existing data", built=False),
     "decommission": ActionRule("DECOMMISSION", "destroy", "node", "forget the fleet, keep all data", built=False),
     "break-glass": ActionRule("BREAK_GLASS", "destroy", "node", "open direct mode for a while", built=False),
     "run-schedule": ActionRule("EXEC", "apply", "service", "run a schedule now"),
+    "resync": ActionRule("RESYNC", "apply", "node", "accept orders again after its state was put back"),
     "adopt": ActionRule("ATTACH_DATA", "destroy", "data", "attach an existing directory to its service"),
+    "restore-checkpoint": ActionRule(
+        "OVERWRITE_DATA", "destroy", "data", "put a checkpoint in the place of data: --arg checkpoint=ID"
+    ),
+    "restore-retired": ActionRule("ATTACH_DATA", "destroy", "data", "bring purged data back: --arg purge=ID"),
+    "delete-checkpoint": ActionRule("DESTROY_COPY", "destroy", "data", "delete a checkpoint: --arg checkpoint=ID"),
 }
 
 
-class Order(Struct, frozen=True, forbid_unknown_fields=True):
+class Order(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What operators sign: it contains everything that could be swapped (H-33, W16)."""
 
     format: int
@@ -70,6 +78,8 @@ class Order(Struct, frozen=True, forbid_unknown_fields=True):
     nonce: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$(?!\n)")]
     not_before_s: Count
     expires_s: Count
+    pulse: SignedPulse | None = None  # the newest pulse of the node that the signer verified; None in format 1
+    after_restart: bool = False  # may run in a later life of the agent too; only with grade apply
 
 
 class SignedOrder(Struct, frozen=True):

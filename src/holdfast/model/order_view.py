@@ -7,6 +7,7 @@ from msgspec import Struct
 from holdfast.model.order import OrderResult, SignedOrder
 
 GENERATION = 1
+SIGN_AGAIN = frozenset({"other_life", "order_format_old", "resync_needed", "before_birth"})  # codes of refusals
 
 # waiting: not fetched yet · delivered: its node has it, no result yet · expired: not fetched in time, or no result; the
 # node's journal has whether a node that fetched it still ran it
@@ -35,6 +36,7 @@ class OrderView(Struct, frozen=True, omit_defaults=True):
     attempt: int = 0
     result: OrderResult | None = None
     counter: int = 0  # the next signer uses a higher one
+    sign_again: bool = False  # it was not run and never will be; with a new signature its node would judge it again
 
 
 class OrdersAnswer(Struct, frozen=True):

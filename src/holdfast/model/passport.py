@@ -19,6 +19,7 @@ class Passport(Struct, frozen=True, omit_defaults=True):
     deployment: str = ""
     attempt: tuple[str, ...] = ()  # sorted
     checkpoint: str = ""  # id of the last one
+    revision: int = 0  # that brought the writers; 0: not known
 
     def admits(self, writers: frozenset[str], deployment: str) -> bool:
         is_under_way = deployment != "" and deployment == self.deployment

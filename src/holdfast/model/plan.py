@@ -1,5 +1,6 @@
 """A plan: what an apply would change, why, and who must sign. A value: printed, hashed, signed, applied."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -47,6 +48,12 @@ class Change(Struct, frozen=True):
     moved_from: str = ""
     removes: bool = False  # the address leaves the table
     notes: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()  # names and places beyond its own that it takes: `name:X`, `node:X`, `worker:X`
+
+    @property
+    def covers(self) -> tuple[str, ...]:
+        """Everything that the scope of a signer must cover."""
+        return (self.address, *self.claims)
 
 
 class Plan(Struct, frozen=True):
@@ -62,3 +69,8 @@ class Plan(Struct, frozen=True):
     @property
     def removals(self) -> tuple[Change, ...]:
         return tuple(change for change in self.changes if change.removes)
+
+
+def covered(changes: Iterable[Change]) -> tuple[str, ...]:
+    """Everything that the scope of a signer of these changes must cover."""
+    return tuple(one for change in changes for one in change.covers)

@@ -41,6 +41,7 @@ class Pulse(Struct, frozen=True, omit_defaults=True):
     results: dict[str, str] = {}  # outcome by id of the newest signed orders, oldest first: signed by the node
     release: Annotated[str, Meta(max_length=64)] = ""  # of the agent; "" from agents before this field
     format: Count = 0  # the newest format of revisions that the agent reads; 0 from agents before this field
+    life: Annotated[str, Meta(max_length=32)] = ""  # random, for each start of the agent; "" from agents before it
 
 
 class SignedPulse(Struct, frozen=True):
@@ -81,13 +82,17 @@ class ContainerState(Struct, frozen=True, omit_defaults=True):
 
 
 class RetiredData(Struct, frozen=True, omit_defaults=True):
-    """Data of a service that is not applied here any more; stays until a signed purge."""
+    """Data of a service that is not applied here any more; stays until a signed purge, which sets it aside first."""
 
     name: str
     path: str
     size_bytes: int
     files: int
     removed_in: int = 0  # revision; 0 if unknown
+    purge: str = ""  # id of the order that set it aside; "" while it is in its place
+    until_s: float = 0.0  # it is deleted then, or later; 0.0 while it is in its place
+    checkpoints: int = 0  # set aside with it
+    checkpoints_bytes: int = 0
 
 
 class Departure(Struct, frozen=True, omit_defaults=True):
@@ -162,6 +167,29 @@ class UnattachedVolumes(Struct, frozen=True, omit_defaults=True):
     """The part of a report that lists them."""
 
     unattached: tuple[Unattached, ...] = ()
+
+
+class CheckpointState(Struct, frozen=True, omit_defaults=True):
+    """One checkpoint in a report."""
+
+    service: str
+    id: str
+    size_bytes: int
+    made_s: float
+    deployment: str = ""
+    revision: int = 0
+    images: tuple[str, ...] = ()
+    before: str = ""
+    before_revision: int = 0
+    before_images: tuple[str, ...] = ()
+    mixed: bool = False
+    left_out: tuple[str, ...] = ()  # what the copy does not hold
+
+
+class ReportedCheckpoints(Struct, frozen=True, omit_defaults=True):
+    """The part of a report that lists them."""
+
+    checkpoints: tuple[CheckpointState, ...] = ()
 
 
 class Report(Struct, frozen=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from holdfast.errors import Invalid
 LINE_CHARS_MAX = 16 * 1024
 RSA_BITS_MIN, RSA_BITS_MAX = 2048, 16384
 _PASTE = "paste the one line that this prints: ssh-keygen -y -f PRIVATE_KEY_FILE"
-_MAKE_NEW = "make a supported key: ssh-keygen -t ed25519; for one that needs a touch: ssh-keygen -t ed25519-sk"
+MAKE_NEW = "make a supported key: ssh-keygen -t ed25519; for one that needs a touch: ssh-keygen -t ed25519-sk"
 
 
 class PublicKey(msgspec.Struct, frozen=True):
@@ -120,7 +120,7 @@ def _refusal(why: str, remedy: str = _PASTE) -> Invalid:
 def fields(key: PublicKey) -> tuple[bytes, ...]:
     """The parts of a key after its type, each checked for its form."""
     if key.type not in _FIELDS:
-        raise _refusal(f"keys of type {key.type[:60]!r} are not supported", _MAKE_NEW)
+        raise _refusal(f"keys of type {key.type[:60]!r} are not supported", MAKE_NEW)
     checks = _FIELDS[key.type]
     try:
         inner, *values = strings(key.blob) or (b"",)
@@ -179,6 +179,16 @@ def _encode(blob: bytes) -> str:
 def line(key: PublicKey) -> str:
     """The line other tools read, without the comment."""
     return f"{key.type} {_encode(key.blob)}"
+
+
+def needs_touch(line: str) -> bool:
+    """Whether this is a security key made for SSH: each of its signatures has the bit that tells of a touch (sshsig
+    refuses others) and is bound to its application. OpenSSH makes no key whose application is not "ssh:" or below."""
+    try:
+        key = parse(line)
+    except Invalid:
+        return False
+    return key.type.startswith("sk-") and fields(key)[-1].startswith(b"ssh:")
 
 
 def fingerprint(key: PublicKey) -> str:

@@ -6,13 +6,16 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from holdfast.errors import Corrupt
 from holdfast.model.applied import content
 from holdfast.model.fleet import Grade, Service
 from holdfast.model.ids import kind_of
 from holdfast.model.plan import Blast, Change, ChangeKind, Demand
 from holdfast.model.revision import Entry, Table
+from holdfast.model.rules import NEWEST, Rules
 from holdfast.model.trust import higher
 from holdfast.planning import grades, secrets
+from holdfast.planning.bounds import Bounds
 from holdfast.planning.kinds.every import kind_at
 from holdfast.planning.kinds.kind import Step
 from holdfast.planning.kinds.service_grades import volumes
@@ -28,17 +31,20 @@ def changes(
     new: Mapping[str, bytes],
     placed: Mapping[str, Placed],
     detailed: bool = True,
+    rules: Rules = NEWEST,
 ) -> tuple[Change, ...]:
     """`old` and `new` return contents by digest. Order: created and changed addresses, then removed ones.
 
     Without `detailed` the fields and the blast radius stay empty: a check does not show them.
     """
+    bounds = None if rules == "first" else Bounds(before, after, old, new)
     found = [
-        _changed(address, before, after, old, new, placed.get(address, NOWHERE))
+        _changed(address, before, after, old, new, placed.get(address, NOWHERE), bounds)
         for address, entry in after.entries.items()
         if before.entries.get(address) != entry
     ]
-    found += [_removed(address, entry) for address, entry in before.entries.items() if address not in after.entries]
+    gone = [(address, entry) for address, entry in before.entries.items() if address not in after.entries]
+    found += [_removed(address, entry, rules) for address, entry in gone]
     if not detailed:
         return tuple(found)
     shown = (_detailed(change, before, after, old, new) for change in found)
@@ -53,22 +59,32 @@ def grade_of(demands: tuple[Demand, ...]) -> Grade:
 
 
 def _changed(
-    address: str, table: Table, target: Table, old: Mapping[str, bytes], new: Mapping[str, bytes], where: Placed
+    address: str,
+    table: Table,
+    target: Table,
+    old: Mapping[str, bytes],
+    new: Mapping[str, bytes],
+    where: Placed,
+    bounds: Bounds | None,
 ) -> Change:
     before, stone = table.entries.get(address), table.tombstones.get(address)
     after = target.entries[address]
     buried = (lambda: content(old, stone.digest, f"the removed {address}")) if stone else None
-    demands = grades.demands(_step(address, before, after, old, new, buried))
+    demands = grades.demands(_step(address, before, after, old, new, buried, "first" if bounds is None else NEWEST))
     if after.secrets:
         demands += tuple(secrets.demands(address, table, target, old, new))
+    claims: tuple[str, ...] = ()
+    if bounds is not None and kind_of(address) == "service":
+        demands += tuple(bounds.demands(address))
+        claims = tuple(bounds.claims(address))
     node = "" if after.node is UNSET else after.node
     why = "; ".join(filter(None, (where.why, kind_at(address).why(before, after))))
     if before is None:
-        return Change(address, "create", node, grade_of(demands), why, demands)
+        return Change(address, "create", node, grade_of(demands), why, demands, claims=claims)
     moved_from = "" if before.node is UNSET or before.node == node else before.node
     kind: ChangeKind = "destroy" if any(demand.gives_up_data for demand in demands) else "update"
     kind = "move" if moved_from else kind
-    return Change(address, kind, node, grade_of(demands), why, demands, moved_from=moved_from)
+    return Change(address, kind, node, grade_of(demands), why, demands, moved_from=moved_from, claims=claims)
 
 
 def _step(
@@ -78,6 +94,7 @@ def _step(
     old: Mapping[str, bytes],
     new: Mapping[str, bytes],
     buried: Callable[[], bytes] | None = None,
+    rules: Rules = NEWEST,
 ) -> Step:
     return Step(
         address,
@@ -86,6 +103,7 @@ def _step(
         lambda: content(old, before.digest if before else "", address),
         lambda: content(new, after.digest if after else "", address),
         buried,
+        rules,
     )
 
 
@@ -106,11 +124,17 @@ def _detailed(
 
 
 def _service(address: str, entry: Entry, contents: Mapping[str, bytes]) -> bytes | None:
-    return contents.get(entry.digest) if kind_of(address) == "service" else None
+    """None also if the ledger has lost it: a service can be removed without it."""
+    if kind_of(address) != "service":
+        return None
+    try:
+        return content(contents, entry.digest, address)
+    except Corrupt:
+        return None
 
 
-def _removed(address: str, entry: Entry) -> Change:
-    demands = grades.demands(Step(address, entry, None, lambda: b"", lambda: b""))
+def _removed(address: str, entry: Entry, rules: Rules) -> Change:
+    demands = grades.demands(Step(address, entry, None, lambda: b"", lambda: b"", rules=rules))
     node = "" if entry.node is UNSET else entry.node
     kind: ChangeKind = "destroy" if any(demand.gives_up_data for demand in demands) else "retire"
     why = "no longer declared; its data stays on the node" if kind_of(address) == "service" else "no longer declared"

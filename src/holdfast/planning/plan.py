@@ -27,6 +27,7 @@ class Inputs(Struct, frozen=True):
     identities: Mapping[str, NodeIdentity] = {}  # node → the key it proved, and its issuing certificate
     revoked: Set[str] = frozenset()  # revoked key lines
     addresses: Mapping[str, str] = {}  # node → its address, from a report that its key signed
+    uses: secrets.Uses = secrets.Uses()  # of secrets
     only: str | None = None  # plan this one address, leave the rest as applied
 
 
@@ -53,6 +54,7 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
         *secrets.require_readable(table, held, inputs.only),
         *secrets.unused(fleet),
     )
+    secrets.require_purpose(table, applied, inputs.uses, inputs.only)
     return between(table, applied, fresh, drafted.placed, found)
 
 

@@ -8,13 +8,16 @@ from collections.abc import Iterator, Mapping, Set
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Corrupt, Invalid
-from holdfast.model import sealed
-from holdfast.model.applied import content
+from holdfast.model import canonical, sealed
+from holdfast.model.applied import Applied, content, table_of
 from holdfast.model.fleet import Fleet, Service
+from holdfast.model.ids import TRUST
 from holdfast.model.plan import Demand
+from holdfast.model.purpose import Purpose, mismatch, resealed
 from holdfast.model.revision import Entry, Table
 from holdfast.model.sealed import NotSealed, Sealed
 from holdfast.model.secret import doubled, names_of
+from holdfast.planning import formats
 from holdfast.planning.unsound import Unsound
 
 NOBODY = Sealed(frozenset(), 0, 0)
@@ -109,6 +112,51 @@ def _unreadable(reader: Reader) -> str:
 
 def _resealed(reader: Reader) -> str:
     return f"holdfast secret rotate {reader.secret} --keep"
+
+
+# ---- what it is for -------------------------------------------------------------------------------------------------
+
+
+class Uses(Struct, frozen=True):
+    """What a plan knows of purposes and nodes. A digest that is not in `purposes` was neither opened nor noted: then
+    the node judges, which opens it. None: the file names no purpose."""
+
+    purposes: Mapping[str, Purpose | None] = {}  # digest of the sealed file → what is inside
+    formats: Mapping[str, int] = {}  # node → the newest format that its verified pulse names
+
+
+def new_uses(fleet: Fleet, applied: Table) -> dict[str, bytes]:
+    """Sealed files that a service names and does not have yet, by digest."""
+    found: dict[str, bytes] = {}
+    for service, declared in fleet.services.items():
+        before = applied.entries.get(f"service.{service}")
+        for name in names_of(declared):
+            if name in fleet.secrets:
+                digest = canonical.digest(fleet.secrets[name])
+                if before is None or digest not in before.secrets.values():
+                    found[digest] = fleet.secrets[name]
+    return found
+
+
+def require_purpose(table: Table, applied: Applied | None, known: Uses, only: str | None = None) -> None:
+    """Refuse a new use of a secret that its seal does not allow, or that an older agent would misread. A use that is
+    applied already stays: a node had it before it read purposes."""
+    before = table_of(applied).entries
+    fleet = applied.fleet_id if applied else table.entries[TRUST].digest
+    for reader in readers(table, only):
+        digest, was = table.entries[reader.address].secrets[reader.secret], before.get(reader.address)
+        if was is not None and digest in was.secrets.values():
+            continue
+        if digest in known.purposes:
+            purpose = known.purposes[digest]
+            if why := mismatch(purpose, fleet, reader.secret, reader.address):
+                raise Invalid(
+                    f"the secret {reader.secret} {why}",
+                    remedy=f"if {reader.address} may have it: {resealed(purpose, reader.secret, reader.address[8:])}",
+                    code="secret_not_for_it",
+                )
+        if known.formats.get(reader.node, formats.BOUND_SECRETS) < formats.BOUND_SECRETS:
+            raise formats.too_old(reader.node, f"the secret {reader.secret} of {reader.address}")
 
 
 def unused(fleet: Fleet) -> tuple[str, ...]:

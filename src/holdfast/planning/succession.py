@@ -6,8 +6,9 @@ from msgspec import Struct
 
 from holdfast.model.fleet import Grade
 from holdfast.model.ids import FLEET, TRUST
-from holdfast.model.plan import Change
+from holdfast.model.plan import Change, covered
 from holdfast.model.revision import Table
+from holdfast.model.rules import NEWEST, Rules
 from holdfast.planning import removals
 from holdfast.planning.diff import changes, grade_of
 from holdfast.planning.documents import removals_max
@@ -24,11 +25,22 @@ class Judged(Struct, frozen=True):
     grade: Grade
     removals: tuple[str, ...]
 
+    @property
+    def covers(self) -> tuple[str, ...]:
+        """Everything that the scope of its signers must cover."""
+        return covered(self.changes)
+
 
 def judge(
-    before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[str, bytes], number: int, detailed: bool = False
+    before: Table,
+    after: Table,
+    old: Mapping[str, bytes],
+    new: Mapping[str, bytes],
+    number: int,
+    detailed: bool = False,
+    rules: Rules = NEWEST,
 ) -> Judged:
-    """Raise for what no grade allows; else return what changed and which grade must have signed."""
+    """Raise for what no grade allows; else return what changed and which grade must have signed, by these rules."""
     if FLEET not in after.entries or TRUST not in after.entries:
         raise Unsound("the table lacks the fleet or the trust resource")
     if after.tombstones != tombstones(before, after.entries, number):
@@ -40,7 +52,7 @@ def judge(
             check_entry(Proposal(address, before, after, new, fleet))
     if before.entries.get(FLEET) != after.entries[FLEET]:
         check_settings(before, after, new, fleet)
-    found = changes(before, after, old, new, {}, detailed)
+    found = changes(before, after, old, new, {}, detailed, rules)
     if not found:
         raise Unsound("it changes nothing")
     gone = tuple(change for change in found if change.removes)

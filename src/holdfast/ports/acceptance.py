@@ -20,6 +20,7 @@ class Accepted(Struct, frozen=True, omit_defaults=True):
     said: bytes = b""  # the last manifest of this node, while the newest revision does not name this node
     unread: bool = False  # manifests after it were never seen, so it is unknown which signature brought which entry
     stones: dict[str, Tombstone] = {}  # what this node followed once and has dropped since
+    approved: dict[str, tuple[str, ...]] | None = None  # by address, with grade destroy; None: all that is in force
 
 
 class Acceptance(Protocol):

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from holdfast.model.container import Container
 from holdfast.model.fleet import Health
+from holdfast.ports.allowed import Allowed
 
 
 class Verdict(Struct, frozen=True):
@@ -14,6 +15,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Prober(Protocol):
-    async def probe(self, container: Container, health: Health) -> Verdict:
-        """http: a status of 200–399; tcp: a connection; grpc: grpc.health.v1 SERVING; exec: exit code 0."""
+    async def probe(self, container: Container, health: Health, allowed: Allowed | None = None) -> Verdict:
+        """http: a status of 200–399; tcp: a connection; grpc: grpc.health.v1 SERVING; exec: exit code 0, for which the
+        gate must have allowed it."""
         ...

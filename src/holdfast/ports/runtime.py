@@ -11,8 +11,16 @@ from msgspec import Struct
 
 from holdfast.errors import Failed
 from holdfast.model.container import Container, ContainerSpec, Mount
+from holdfast.ports.allowed import Allowed
 
 Progress = Callable[[str], None]  # one short line
+
+# The acts of the gate that permit a verb; the thing is the name of what is made, or the id of what is touched.
+CREATES = frozenset({"CREATE"})
+STARTS = frozenset({"START", "RESTART"})
+STOPS = frozenset({"STOP", "RESTART", "REPLACE", "CLEAN_UP", "RETIRE"})
+REMOVES = frozenset({"REPLACE", "CLEAN_UP", "RETIRE"})
+RUNS = frozenset({"EXEC"})
 
 
 class CreateContainer(Struct, frozen=True):
@@ -89,30 +97,30 @@ class Runtime(Protocol):
 
     async def ensure_network(self, name: str, labels: dict[str, str]) -> None: ...
 
-    async def remove_network(self, name: str) -> None:
+    async def remove_network(self, name: str, allowed: Allowed) -> None:
         """Does nothing if the network does not exist or is still in use."""
         ...
 
-    async def create(self, made: CreateContainer) -> str:
+    async def create(self, made: CreateContainer, allowed: Allowed) -> str:
         """Its id. An existing container with that name and these labels is left alone and its id returned; any other
         container with that name is Failed (`name_taken`)."""
         ...
 
-    async def start(self, id: str) -> None:
+    async def start(self, id: str, allowed: Allowed) -> None:
         """Raises PortTaken if another process has a published port. Does nothing if it runs."""
         ...
 
-    async def stop(self, id: str, grace_s: float) -> None:
+    async def stop(self, id: str, grace_s: float, allowed: Allowed) -> None:
         """SIGTERM, then SIGKILL; also when its supervisor is dead. Does nothing if it does not run or exist."""
         ...
 
-    async def remove(self, id: str) -> None:
+    async def remove(self, id: str, allowed: Allowed) -> None:
         """Removes its layers, never a mounted directory. Must be stopped. Does nothing if it does not exist."""
         ...
 
-    async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished: ...
+    async def exec(self, id: str, command: Sequence[str], timeout_s: float, allowed: Allowed) -> Finished: ...
 
-    async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
+    async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
         """Run a container to its end and remove it, however it ended (hooks)."""
         ...
 

@@ -1,11 +1,17 @@
 """Data directories of services: measured, created, copied, and destroyed only with a proof (style §6)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from holdfast.model.order import VerifiedOrder
+from holdfast.ports.allowed import Allowed
+
+# The acts of the gate that permit a verb; the thing is the path, or `data.<name>`.
+MOUNTS = frozenset({"MOUNT", "REACH_HOST"})
+SETS_ASIDE = frozenset({"SET_ASIDE"})
+DESTROYS = frozenset({"DESTROY_DATA"})
 
 
 class DataDirectory(Struct, frozen=True):
@@ -26,6 +32,30 @@ class Checkpoint(Struct, frozen=True, omit_defaults=True):
     size_bytes: int
     made_s: float
     left_out: tuple[str, ...] = ()  # what no copy can hold: sockets, devices, other file systems mounted inside
+    files: int = 0  # 0 and no size: it has no content, or an older release made it
+    off: tuple[str, ...] = ()  # volumes without checkpoints: not in the copy
+
+    @property
+    def has_content(self) -> bool:
+        return self.size_bytes > 0 or self.files > 0
+
+
+class Ahead(Struct, frozen=True):
+    """What was copied while the service still ran."""
+
+    written_bytes: int
+    took_s: float
+
+
+class Need(Struct, frozen=True):
+    """What a checkpoint of one service needs now, and what its disk has. `room_bytes` is what copies may still take."""
+
+    size_bytes: int  # of the data
+    files: int
+    written_bytes: int  # that a checkpoint would write: what it can share with another takes no space
+    room_bytes: int
+    disk_bytes: int
+    held_bytes: int  # by all checkpoints of this node; 0 where copies share blocks with the data
 
 
 class Discardable(Struct, frozen=True):
@@ -34,7 +64,106 @@ class Discardable(Struct, frozen=True):
     checkpoint: Checkpoint
 
 
-class Storage(Protocol):
+class Restorable(Struct, frozen=True):
+    """Proof that an order may put this checkpoint in the place of its service's data. Only gate/copies.py makes it."""
+
+    checkpoint: Checkpoint
+    order: str
+
+    @property
+    def replaced(self) -> str:
+        """The id of the checkpoint that the replaced data becomes."""
+        return f"restore-{self.order[:16]}"
+
+
+class Disposable(Struct, frozen=True):
+    """Proof that what the purge `order` set aside may be deleted. Only gate/copies.py makes it."""
+
+    service: str
+    order: str
+
+
+class Copies(Protocol):
+    """Checkpoints: made, listed, deleted, and put in the place of the data."""
+
+    def need(self, service: str, off: Collection[str] = ()) -> Need | None:
+        """Measured now, which takes a look at every file. None if the service has no data."""
+        ...
+
+    def copy_ahead(self, service: str, id: str, off: Collection[str], tell: Callable[[int], None]) -> Ahead:
+        """Copy the data while programs write into it, and once more what changed meanwhile: the checkpoint of this id
+        then copies the rest. It is no checkpoint. `tell` gets the bytes since its last call; if it raises, the copy
+        ends. A copy that was begun and not used is continued under another id."""
+        ...
+
+    def drop_ahead(self, service: str) -> None:
+        """Delete what was copied ahead and is not a checkpoint."""
+        ...
+
+    def checkpoint(self, service: str, id: str, at_s: float, off: Collection[str] = ()) -> Checkpoint:
+        """Copy all data of a service but the volumes that are `off`. Complete and durable, or absent; the same id again
+        returns the same copy. Blocks as long as it takes; one at a time per service, and the caller stops all writers
+        first. Checkpoints share files with each other, never with the data: no program may write into a copy."""
+        ...
+
+    def checkpoints(self) -> Sequence[Checkpoint]:
+        """All complete ones: by service, oldest first."""
+        ...
+
+    def discard(self, proof: Discardable) -> None:
+        """Permanently. Does nothing if it does not exist."""
+        ...
+
+    def stage(self, proof: Restorable) -> str:
+        """Copy the checkpoint beside the data of its service, which is not touched. Complete and durable, or absent;
+        answers the mark of the copy, the same one if it is asked again."""
+        ...
+
+    def exchange(self, proof: Restorable, staged: str, at_s: float) -> Checkpoint | None:
+        """Put the staged copy in the place of the data, and make a checkpoint of what was there: the answer. In one
+        step: the data is the old or the restored one. The caller stops all writers first. Done again: nothing more."""
+        ...
+
+    def unstage(self, proof: Restorable) -> None:
+        """Delete a staged copy that is not needed. Does nothing if there is none."""
+        ...
+
+
+class Purging(Protocol):
+    """Data of removed services: set aside, deleted, brought back."""
+
+    def aside(self, name: str, proof: VerifiedOrder) -> str:
+        """The path that `condemn` gives to the data."""
+        ...
+
+    def condemn(self, name: str, proof: VerifiedOrder) -> None:
+        """Move the data, its checkpoints and its signed passports durably to where only this order finds them. After
+        that, a new directory of that name is safe."""
+        ...
+
+    def condemned(self, name: str, proof: VerifiedOrder) -> bool:
+        """Whether something this order condemned is still there."""
+        ...
+
+    def destroy(self, name: str, proof: VerifiedOrder) -> None:
+        """Delete permanently what this order condemned; condemns it first if needed. Name and node must match."""
+        ...
+
+    def dispose(self, proof: Disposable) -> None:
+        """Delete permanently what one purge set aside. Does nothing if it does not exist."""
+        ...
+
+    def set_aside_by(self, name: str) -> Sequence[str]:
+        """The ids of the purges whose data of this name is still set aside."""
+        ...
+
+    def bring_back(self, name: str, order: str, proof: VerifiedOrder) -> None:
+        """Undo what the purge `order` condemned: everything returns to its place. A non-empty directory that is there
+        now is a Conflict. Done again: nothing more."""
+        ...
+
+
+class Storage(Copies, Purging, Protocol):
     def directories(self) -> Sequence[DataDirectory]:
         """For reports: cheap, so the figures may be minutes old. Decisions use `directory`."""
         ...
@@ -45,12 +174,12 @@ class Storage(Protocol):
 
     def create(self, name: str) -> DataDirectory: ...
 
-    def volume(self, service: str, name: str) -> str:
+    def volume(self, service: str, name: str, allowed: Allowed) -> str:
         """The path of a named volume; created if missing, owned by root and 0755 as container engines create a missing
         bind source (a program that runs as another user needs one chown). An existing one is left as it is."""
         ...
 
-    def host_path(self, service: str, path: str) -> str:
+    def host_path(self, service: str, path: str, allowed: Allowed) -> str:
         """The source of a volume written as HOST:CONTAINER. Created if missing inside the service's own directory;
         anywhere else it must exist, so that a typing error does not become an empty mount."""
         ...
@@ -68,39 +197,10 @@ class Storage(Protocol):
         """Durable on return; no container reaches it."""
         ...
 
-    def drop_passports(self, service: str, proof: VerifiedOrder) -> None:
-        """All signed copies of one service, whose data this order purges."""
-        ...
-
-    def set_aside(self, name: str) -> str:
+    def set_aside(self, name: str, allowed: Allowed) -> str:
         """Move the directory out of the way and return its new path; nothing is lost."""
         ...
 
     def remove_empty(self, name: str) -> None:
         """Only a directory without any entry; a non-empty one is a Conflict. Needs no order: nothing is lost."""
-        ...
-
-    def checkpoint(self, service: str, id: str, at_s: float) -> Checkpoint:
-        """Copy all data of a service. Complete and durable, or absent; the same id again returns the same copy.
-        Blocks as long as it takes; one at a time per service, and the caller stops all writers first."""
-        ...
-
-    def checkpoints(self) -> Sequence[Checkpoint]:
-        """All complete ones: by service, oldest first."""
-        ...
-
-    def discard(self, proof: Discardable) -> None:
-        """Permanently. Does nothing if it does not exist."""
-        ...
-
-    def condemn(self, name: str, proof: VerifiedOrder) -> None:
-        """Move it durably to where only this order finds it. After that, a new directory of that name is safe."""
-        ...
-
-    def condemned(self, name: str, proof: VerifiedOrder) -> bool:
-        """Whether something this order condemned is still there."""
-        ...
-
-    def destroy(self, name: str, proof: VerifiedOrder) -> None:
-        """Delete permanently what this order condemned; condemns it first if needed. Name and node must match."""
         ...

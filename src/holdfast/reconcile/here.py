@@ -45,6 +45,7 @@ class Here(Struct, frozen=True):
     networks: frozenset[str] = frozenset()  # of this service, as far as known
     hooks: frozenset[tuple[str, str]] = frozenset()  # (component, which) done for the target's deployment
     owed: frozenset[str] = frozenset()  # components with a new writer for data that is not copied yet
+    ahead: frozenset[str] = frozenset()  # components whose data this rollout has copied while they ran
     tried: frozenset[str] = frozenset()  # not to be started now: this attempt has done so, or they are in back-off
     drained: frozenset[str] = frozenset()
     failed: str = ""  # the deployment that failed; steps name its containers as failed

@@ -16,6 +16,7 @@ from holdfast.reconcile.steps import (
     AwaitHealthy,
     Certify,
     Checkpoint,
+    CopyAhead,
     Create,
     Drain,
     Fail,
@@ -281,9 +282,12 @@ def _replaced_in_place(view: View) -> Iterator[Step]:
 
 
 def _replace(view: View, part: Part) -> Iterator[Step]:
+    owes = view.owes_checkpoint(part)
+    if owes and part.spec.component not in view.here.ahead:
+        return iter((CopyAhead(part, more=sum(map(view.owes_checkpoint, view.parts)) - 1),))
     if writers := view.writers(part):
         return (_stop(view, seen) for seen in writers)
-    if view.owes_checkpoint(part):
+    if owes:
         return iter((Checkpoint(part),))
     starts = tuple(_starts(view, part))
     if starts or view.settled:

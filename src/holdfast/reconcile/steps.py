@@ -86,6 +86,17 @@ class Stop(Struct, frozen=True):
         return _words("stop", self.which, label(self.container))
 
 
+class CopyAhead(Struct, frozen=True):
+    """Copy its data while it still runs, so that the checkpoint has little to do. `more` parts owe one besides."""
+
+    part: Part
+    more: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"copy {self.part.spec.component}"
+
+
 class Checkpoint(Struct, frozen=True):
     """Copy its data as it is now, without a writer."""
 
@@ -175,6 +186,7 @@ Step = (
     | Start
     | AwaitHealthy
     | Stop
+    | CopyAhead
     | Checkpoint
     | Certify
     | Switch

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.model.container import ContainerSpec, Guest, Mount, Part, spec_digest
 from holdfast.model.fleet import Component, Hooks, Service, Volume
-from holdfast.model.mounts import DATA_ROOT
+from holdfast.model.mounts import on_node
 from holdfast.model.revision import Entry
 from holdfast.model.secret import uses_of
 
@@ -22,8 +22,19 @@ def guest(
     name = address.rpartition(".")[2]
     network = network_of(fleet, name) if len(service.components) > 1 else ""
     parts = (_part(component, name, entry, fleet, data_dir, network, exposed) for component in service.components)
-    with_runs = tuple(replace(part, runs=_runs(service, part.spec.component)) for part in parts)
-    return Guest(name, deployment, entry.epoch, with_runs, service.active)
+    with_runs = [replace(part, runs=_runs(service, part.spec.component)) for part in parts]
+    off = _off(service, name, data_dir)
+    without = (replace(part, off=tuple(m.source for m in part.spec.mounts if m.source in off)) for part in with_runs)
+    return Guest(name, deployment, entry.epoch, tuple(without), service.active)
+
+
+def _off(service: Service, name: str, data_dir: str) -> frozenset[str]:
+    """Directories without checkpoints. If components share one and say different things, it has checkpoints."""
+    said: dict[bool, set[str]] = {True: set(), False: set()}
+    for volume in (volume for one in service.components for volume in one.volumes):
+        is_off = isinstance(volume, Volume) and volume.checkpoint == "off"
+        said[is_off].add(_mount(volume, name, data_dir).source)
+    return frozenset(said[True] - said[False])
 
 
 def _runs(service: Service, component: str) -> tuple[tuple[str, ...], ...]:
@@ -91,8 +102,7 @@ def _mount(volume: Volume | str, service: str, data_dir: str) -> Mount:
     if isinstance(volume, Volume):
         return Mount(f"{data_dir}/{service}/{volume.name}", volume.path)
     host, _, inside = volume.partition(":")
-    below = host == DATA_ROOT or host.startswith(DATA_ROOT + "/")
-    return Mount(data_dir + host[len(DATA_ROOT) :] if below else host, inside)
+    return Mount(on_node(host, data_dir), inside)
 
 
 def _ports(component: Component) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from holdfast.model.order import (
     EXPIRY_S_MAX,
     FORMAT,
     NAMESPACE,
+    OLD_FORMAT,
     ActionRule,
     Arguments,
     HubOrder,
@@ -21,24 +22,37 @@ from holdfast.model.order import (
     VerifiedOrder,
     decode_order,
 )
+from holdfast.model.report import SignedPulse
 from holdfast.model.trust import Trust
-from holdfast.trust import endorsement
+from holdfast.trust import endorsement, lives
 
-ORDER_BYTES_MAX = 4 * 1024
+ORDER_BYTES_MAX = 16 * 1024  # a pulse among them
 ARGUMENTS_BYTES_MAX = 64 * 1024
 SKEW_S = 60.0
 HOUR_S = 3600.0
 
-_SIGN_AGAIN = "holdfast order sign --node {node} --action {action} --target {target} --submit"
+_SIGN_AGAIN = lives.SIGN_AGAIN
 
 
 def verify(
     signed: SignedOrder, fleet: str, node: str, trust: Trust, now_s: float, skew_s: float = SKEW_S
 ) -> VerifiedOrder:
-    """Every check but replay, which needs the journal: `replay`. `now_s` is the time held above the time floor."""
-    order = _read(signed.order)
+    """Every check but replay and life, which need the journal: `replay`, trust/lives.py. `now_s` is the time held above
+    the time floor."""
+    return _verified(signed, _read(signed.order), fleet, node, trust, now_s, skew_s)
+
+
+def verify_begun(signed: SignedOrder, fleet: str, node: str, trust: Trust, begun_s: float) -> VerifiedOrder:
+    """An order that this node began and a crash interrupted: an earlier release may have begun it (format 1)."""
+    return _verified(signed, decode_order(signed.order), fleet, node, trust, begun_s, SKEW_S)
+
+
+def _verified(
+    signed: SignedOrder, order: Order, fleet: str, node: str, trust: Trust, now_s: float, skew_s: float
+) -> VerifiedOrder:
     _check_addressee(order, fleet, node)
     rule = _rule(order)
+    _check_pulse(order, rule)
     _check_target(order, rule)
     _check_time(order, now_s, skew_s)
     arguments = _arguments(order, signed.arguments)
@@ -110,6 +124,8 @@ def draft(
     id: str,
     now_s: float,
     expires_s: float,
+    pulse: SignedPulse,
+    after_restart: bool = False,
 ) -> tuple[bytes, bytes]:
     """The bytes to sign and the arguments they bind; `expires_s` is a time. Refuses what no node would run."""
     spoken = canonical.encode(dict(arguments))
@@ -126,11 +142,14 @@ def draft(
         nonce,
         not_before_s,
         int(expires_s),
+        pulse,
+        after_restart,
     )
     content = canonical.encode(order)
     try:
         again = _read(content)
         _check_addressee(again, fleet, node)
+        _check_pulse(again, _rule(again))
         _check_target(again, _rule(again))
         _check_time(again, now_s, 0)
         _arguments(again, spoken)
@@ -167,6 +186,12 @@ def _read(content: bytes) -> Order:
         order = decode_order(content)
     except Corrupt as trouble:
         raise _malformed(trouble.message) from trouble
+    if order.format == OLD_FORMAT:
+        raise NotPermitted(
+            "an earlier release signed this order (format 1): it names no pulse of its node, so it does not run",
+            remedy=f"sign it again: {_SIGN_AGAIN.format(node=order.node, action=order.action, target=order.target)}",
+            code="order_format_old",
+        )
     if order.format != FORMAT:
         raise _malformed(f"it has format {order.format}; this release reads format {FORMAT}")
     return order
@@ -195,6 +220,17 @@ def _rule(order: Order) -> ActionRule:
             code="unknown_action",
         )
     return ACTIONS[order.action]
+
+
+def _check_pulse(order: Order, rule: ActionRule) -> None:
+    if order.format != OLD_FORMAT:
+        lives.read(order.pulse, order.fleet, order.node)
+    if order.after_restart and rule.grade != "apply":
+        raise NotPermitted(
+            f"an order to {order.action} needs grade {rule.grade}, so it may not run after a restart of the agent",
+            remedy="sign it again: " + _SIGN_AGAIN.format(node=order.node, action=order.action, target=order.target),
+            code="not_after_restart",
+        )
 
 
 def _check_target(order: Order, rule: ActionRule) -> None:

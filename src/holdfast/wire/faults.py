@@ -5,6 +5,7 @@ several families (409: a conflict, or a damaged ledger) and new codes come with 
 """
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -25,6 +26,9 @@ from holdfast.errors import (
 
 EXIT_HEADER = "Holdfast-Exit"
 RETRY_AFTER_S = 2
+HUB, NODE = "the hub", "the node"  # the other side
+
+T = TypeVar("T", bound=HoldfastError)
 
 
 class Fault(Struct, frozen=True):
@@ -105,18 +109,36 @@ def fault(trouble: HoldfastError) -> Fault:
     return Fault(trouble.code, trouble.message, trouble.remedy)
 
 
-def trouble(said: Fault, status_code: int, exit_text: str) -> HoldfastError:
-    """The error as it was raised on the other side: same family, exit code and texts.
+def trouble(said: Fault, status_code: int, exit_text: str, by: str = HUB) -> HoldfastError:
+    """The error as it was raised on the other side: same family, exit code and code. Its texts are marked as those of
+    the other side: what a hub calls a remedy is never shown as one of ours (X20).
 
     503 is `TryLater` whatever the exit code: a locked ledger may be tried again, though the command exits with 5.
     """
     exit_code = int(exit_text) if exit_text.isascii() and exit_text.isdigit() and len(exit_text) == 1 else 0
     known = FAMILY_OF_EXIT.get(exit_code)
     family = TryLater if status_code == STATUS[TryLater] else known or _guess(said.code, status_code)
-    rebuilt = family(said.message, remedy=said.remedy, code=said.code)
+    rebuilt = marked(family, said, by)
     if known is not None:
         rebuilt.exit_code = exit_code
     return rebuilt
+
+
+def marked(family: type[T], said: Fault, by: str = HUB) -> T:
+    rebuilt = family(f"{by} says: {said.message}", remedy=suggested(said.remedy, by), code=said.code)
+    rebuilt.said = (said.message, said.remedy)
+    return rebuilt
+
+
+def passed_on(family: type[T], message: str, theirs: str, *, remedy: str, code: str) -> T:
+    """An error with a remedy that came through the hub, which no signature covers; `remedy` if none came."""
+    rebuilt = family(message, remedy=suggested(theirs) if theirs else remedy, code=code)
+    rebuilt.said = (message, theirs) if theirs else None
+    return rebuilt
+
+
+def suggested(remedy: str, by: str = HUB) -> str:
+    return f"{by} suggests: {remedy}"
 
 
 def _guess(code: str, status_code: int) -> type[HoldfastError]:

@@ -158,12 +158,10 @@ def build_agent(
     listening: Callable[[str], None],
 ) -> "tuple[Agent, Ports]":
     """`listening` is called with the address on which the agent listens, "" when it does not."""
-    from msgspec.structs import replace
-
     from holdfast.adapters.stream_link.http import HttpNodeStreams
-    from holdfast.agent import membership
     from holdfast.agent.findings import Findings
     from holdfast.agent.local_api.listener_switch import ListenerSwitch
+    from holdfast.agent.membership_file import MembershipFile
     from holdfast.agent.orders.streams import Streams
     from holdfast.agent.roles import check_role
     from holdfast.agent.time import NodeTime
@@ -177,16 +175,24 @@ def build_agent(
     async def serve(host: str, port: int, opened: "Opened") -> None:
         await _serve(agent, ports, certificates, home.path(NONCES_FILE), host, port, opened)
 
-    def confirmed() -> None:
-        box.disk.replace(home.path(IDENTITY_FILE), membership.encode(replace(member, joined=True)), 0o600)
+    def write(content: bytes) -> None:
+        box.disk.replace(home.path(IDENTITY_FILE), content, 0o600)
 
+    kept = MembershipFile(member, write)
     always = (running.host, running.port) if running.host else None
     door = ListenerSwitch(serve, always, member.address, findings, _say, listening)
     certificates = NodeCertificates(ports.issuer, ports.clock, door)
     line = HttpNodeStreams(member.hub, member.hub_key, ports.key, lambda: member.fleet, box.clock, box.random)
     streams = Streams(line, ports.runtime, certificates.serving, ports.clock, _say)
     agent = keepers.build(
-        ports, member, certificates, time=time, findings=findings, streams=streams, confirmed=confirmed
+        ports,
+        member,
+        certificates,
+        time=time,
+        findings=findings,
+        streams=streams,
+        confirmed=kept.confirmed,
+        anchored=kept.anchored,
     ).agent
     check_role(agent, running.role)
     return agent, ports
@@ -209,7 +215,8 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
     from holdfast.adapters.sealing import age
     from holdfast.adapters.secret_files.directory import DirectorySecretFiles
     from holdfast.adapters.storage.directory import DirectoryStorage
-    from holdfast.agent.services.secrets import Secrets
+    from holdfast.agent.services.secrets import unbound
+    from holdfast.agent.services.secrets.delivery import Secrets
     from holdfast.wiring.agent_parts import Ports
 
     path, node = home.path, member.node
@@ -236,7 +243,7 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
             supervise=box.environ.get("HOLDFAST_PROXY") != "unit",
         ),
         prober=NetworkProber(runtime.exec),
-        secrets=Secrets(acceptance, opener, secret_files),
+        secrets=Secrets(acceptance, opener, secret_files, unbound.noted(journal, acceptance)),
         issuer=X509Certificates(home.state_dir, box.disk),
         shelf=FileShelf(path("routes"), box.disk),
         authority=AcmeAuthority(path("acme"), box.disk),

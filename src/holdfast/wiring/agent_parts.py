@@ -8,6 +8,7 @@ from holdfast.agent.keeping import Keeping
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.link.pace import Pace
 from holdfast.agent.membership import Membership
+from holdfast.agent.services.door import Door
 from holdfast.agent.services.keeper import Services
 from holdfast.agent.services.orders import ServiceOrders
 from holdfast.agent.services.records import Records
@@ -85,3 +86,4 @@ class ServiceSide(Struct, frozen=True):
     wanted: Wanted
     records: Records
     containers: Containers
+    door: Door

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from holdfast.wiring.lean_imports import msgspec  # isort: skip  (before anything else loads msgspec)
 from holdfast.adapters.clock.system import SystemClock
@@ -34,14 +34,21 @@ def command_line(argv: Sequence[str]) -> int:
         return _command(argv, box)
     finally:
         box.close()
+        try:
+            sys.stderr.flush()
+        except OSError:
+            _give_up(sys.stderr)
 
 
 def _set_encoding(as_json: bool) -> None:
-    """JSON is UTF-8 everywhere. For people, a character that the terminal lacks is shown as an escape."""
+    """JSON is UTF-8 everywhere. For people, a character that the terminal lacks is shown as an escape, and bytes of the
+    input that are not text are read as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             with suppress(OSError):  # an output that fails already is reported when the command ends
                 stream.reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="backslashreplace")
 
 
 def _command(argv: Sequence[str], box: "SystemToolbox") -> int:
@@ -54,14 +61,18 @@ def _command(argv: Sequence[str], box: "SystemToolbox") -> int:
     try:
         sys.stdout.flush()
     except OSError as trouble:
-        # What could not be written must not be tried again, and fail again, when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up(sys.stdout)
         if isinstance(trouble, BrokenPipeError):
             return 141
         if code == 0:
             main.report(unsaid(trouble), box.terminal, "--json" in argv)
         return code or 1
     return code
+
+
+def _give_up(stream: TextIO) -> None:
+    """What could not be written must not be tried again, and fail again, when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class SystemToolbox:

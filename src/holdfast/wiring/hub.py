@@ -177,7 +177,7 @@ class HubParts:
             random=self._random,
             audit=audit,
             pace=pace,
-            make_notifier=_notifier,
+            make_notifier=partial(_notifier, serving.alert_networks),
             notifiers=_commanded(serving.alert_command),
             knock=Dialling(hub, store, HttpAgentLink(key, self._clock, self._random)).knock,
         )
@@ -214,14 +214,17 @@ def _check_key(hub: HubLink, path: str, state_dir: str) -> None:
     hub_key.check(hub.applied(), known.line if known is not None else None, path, state_dir)
 
 
-def _notifier(target: AlertTarget) -> Notifier:
+def _notifier(allowed: tuple[str, ...], target: AlertTarget, overlay: str) -> Notifier:
+    from holdfast.adapters.notifier.targets import DEFAULT_OVERLAY, Targets
+
+    targets = Targets(overlay or DEFAULT_OVERLAY, allowed)
     if target.webhook is not UNSET:
         from holdfast.adapters.notifier.webhook import WebhookNotifier
 
-        return WebhookNotifier(target.name, target.webhook)
+        return WebhookNotifier(target.name, target.webhook, targets)
     from holdfast.adapters.notifier.apprise import AppriseNotifier
 
-    return AppriseNotifier(target.name, target.apprise or "")
+    return AppriseNotifier(target.name, target.apprise or "", targets)
 
 
 def _commanded(alert_command: str) -> tuple[Notifier, ...]:

@@ -9,12 +9,16 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast.agent.acceptance.accept import Accepting
+from holdfast.agent.acceptance.anchors import Anchors, Store
 from holdfast.agent.acceptance.catch_up import CatchUp
 from holdfast.agent.acceptance.chain_walk import ChainWalk
 from holdfast.agent.acceptance.documents import Documents
 from holdfast.agent.acceptance.log import AcceptanceLog
 from holdfast.agent.acceptance.parked import ParkedNotes
+from holdfast.agent.acceptance.rules_note import RulesNote
+from holdfast.agent.acceptance.vouching import Vouching
 from holdfast.agent.agent import Agent
+from holdfast.agent.figures.keeper import Figures
 from holdfast.agent.findings import Findings
 from holdfast.agent.keeper import Act, Keeper, acts_of
 from holdfast.agent.keeping import Keeping
@@ -27,23 +31,22 @@ from holdfast.agent.link.joining import Joining
 from holdfast.agent.link.messages import Messages
 from holdfast.agent.link.order_results import OrderResults
 from holdfast.agent.link.pace import Pace
-from holdfast.agent.link.pulse import Pulses
+from holdfast.agent.link.pulse import Pulses, Stamps
 from holdfast.agent.link.report import Reporter
 from holdfast.agent.membership import Membership
 from holdfast.agent.orders.crash_recovery import CrashRecovery
 from holdfast.agent.orders.order_gate import OrderGate
 from holdfast.agent.orders.order_horizon import OrderHorizon
 from holdfast.agent.orders.order_journal import OrderJournal
+from holdfast.agent.orders.order_life import OrderLife
 from holdfast.agent.orders.orders import Orders
 from holdfast.agent.orders.refusing import Refusing
 from holdfast.agent.orders.running import Running
 from holdfast.agent.orders.stream_orders import StreamOrders
 from holdfast.agent.orders.streams import Streams
 from holdfast.agent.services.agenda import Agendas
-from holdfast.agent.services.data.attach import AttachData
-from holdfast.agent.services.data.retired import Purge, Retired
-from holdfast.agent.services.data.volumes import Volumes
 from holdfast.agent.services.deployments import Deployments
+from holdfast.agent.services.door import Door, Vouch
 from holdfast.agent.services.keeper import Services
 from holdfast.agent.services.observe_mode import ObserveMode
 from holdfast.agent.services.orders import ServiceOrders
@@ -87,7 +90,7 @@ from holdfast.agent.traffic.internal_routes import InternalRoutes
 from holdfast.agent.traffic.keeper import ProxyKeeper
 from holdfast.agent.traffic.proxy_writer import ProxyWriter
 from holdfast.agent.wake import Wake
-from holdfast.wiring import schedules
+from holdfast.wiring import data, schedules
 from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 
 
@@ -100,6 +103,7 @@ class Built(Struct, frozen=True):
     inventory: ContainerInventory
     images: Images
     reporter: Reporter
+    life: OrderLife
 
 
 class Traffic(Struct, frozen=True):
@@ -119,14 +123,17 @@ def build(
     findings: Findings | None = None,
     streams: Streams | None = None,
     confirmed: Callable[[], None] = lambda: None,
+    anchored: Store = lambda vouched, accepted: None,
 ) -> Built:
     """`certificates` is the keeper of the node's own certificates, which wiring builds with the listener."""
     time = time or NodeTime(ports.clock, ports.journal)
     findings = findings or Findings(time.now_s)
     keeping = Keeping(findings, ports.say)
     common = Common(member, time, findings, keeping, Lanes(), Pace(ports.random), Wake(), Wake())
+    folding = AuditFolding(ports.audit, ports.clock)
+    accepting = _accepting(ports, common, folding, anchored)
     traffic = _traffic(ports, common)
-    services = _services(ports, common, traffic)
+    services = _services(ports, common, traffic, Vouching(accepting, ports.acceptance).of)
     keepers: tuple[Keeper, ...] = (
         certificates,
         services.keeper,
@@ -135,9 +142,23 @@ def build(
         traffic.certificates,
         traffic.dns,
         schedules.keeper(ports, common, services),
+        _figures(ports, common, services),
     )
-    agent, reporter = _agent(ports, common, keepers, services.inventory, streams, confirmed)
-    return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter)
+    agent, reporter, life = _agent(ports, common, accepting, folding, keepers, services.inventory, streams, confirmed)
+    return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter, life)
+
+
+def _figures(ports: Ports, common: Common, services: ServiceSide) -> Figures:
+    figures = Figures(
+        storage=ports.storage,
+        journal=ports.journal,
+        clock=ports.clock,
+        lanes=common.lanes,
+        states=lambda: services.keeper.section().services,
+        report=common.report,
+    )
+    common.lanes.freed.connect(figures.wake)
+    return figures
 
 
 # ---- traffic
@@ -198,11 +219,14 @@ class Parts(Struct, frozen=True):
     crashes: CrashLoops
     images: Images
     networks: Networks
-    volumes: Volumes
+    data: data.Kept
+    door: Door
+    vouch: Vouch
 
 
-def _parts(ports: Ports, common: Common) -> Parts:
+def _parts(ports: Ports, common: Common, vouch: Vouch) -> Parts:
     fleet, findings, changed, felt = common.member.fleet, common.findings, Wake(), Wake()
+    door = Door(ports.runtime, ports.journal, vouch, common.member.node)
     return Parts(
         changed=changed,
         felt=felt,
@@ -211,24 +235,19 @@ def _parts(ports: Ports, common: Common) -> Parts:
         records=Records(ports.journal, changed),
         attempts=Attempts(common.time.now_s, changed),
         inventory=ContainerInventory(ports.runtime, ports.journal, fleet, changed),
-        health_checks=HealthChecks(ports.prober, ports.clock, felt, common.pace.start_s),
+        health_checks=HealthChecks(ports.prober, ports.clock, door.probes, felt, common.pace.start_s),
         outcomes=Outcomes(findings, ports.say),
         crashes=CrashLoops(ports.clock, findings),
         images=Images(ports.runtime),
-        networks=Networks(ports.runtime, fleet),
-        volumes=Volumes(
-            journal=ports.journal,
-            storage=ports.storage,
-            key=ports.key,
-            fleet=fleet,
-            node=common.member.node,
-            data_dir=ports.data_dir,
-        ),
+        networks=Networks(ports.runtime, door, fleet),
+        data=data.kept(ports, common, vouch, changed),
+        door=door,
+        vouch=vouch,
     )
 
 
-def _services(ports: Ports, common: Common, traffic: Traffic) -> ServiceSide:
-    lanes, parts = common.lanes, _parts(ports, common)
+def _services(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch) -> ServiceSide:
+    lanes, parts = common.lanes, _parts(ports, common, vouch)
     containers = _containers(ports, common, traffic, parts)
     here = _here(traffic, parts)
     rollouts = _rollouts(ports, common, traffic, parts, containers, here)
@@ -243,13 +262,12 @@ def _services(ports: Ports, common: Common, traffic: Traffic) -> ServiceSide:
     )
     wanted = _wanted(ports, common, parts, deployments)
     rest = Rest(parts.pacing, lanes)
-    retired = Retired(ports.storage, parts.volumes, ports.clock, parts.changed)
     status = Status(
         containers=ContainerStatus(parts.inventory, parts.health_checks, common.member.fleet),
         records=parts.records,
         attempts=parts.attempts,
         rest=rest,
-        retired=retired,
+        retired=parts.data.retired,
         wanted=lambda: wanted.frozen,
         report=common.report,
     )
@@ -262,16 +280,6 @@ def _services(ports: Ports, common: Common, traffic: Traffic) -> ServiceSide:
         containers=containers,
         wake=common.services,
     )
-    purge = Purge(
-        storage=ports.storage,
-        volumes=parts.volumes,
-        journal=ports.journal,
-        clock=ports.clock,
-        retired=retired,
-        lanes=lanes,
-        runtime=ports.runtime,
-    )
-    attach = AttachData(wanted.read, parts.volumes, deployments, common.services)
     services = Services(
         wanted=wanted,
         passes=Passes(
@@ -285,25 +293,25 @@ def _services(ports: Ports, common: Common, traffic: Traffic) -> ServiceSide:
         ),
         rest=rest,
         status=status,
-        retired=retired,
+        retired=parts.data.retired,
         records=parts.records,
-        acts={**orders.acts, **purge.acts, **attach.acts},
+        acts={**orders.acts, **data.acts(ports, common, parts.data, orders, wanted, deployments, parts.records)},
     )
     parts.changed.connect(status.changed)
     parts.felt.connect(status.changed, rest.felt)
     lanes.worked.connect(status.changed)
     lanes.freed.connect(status.tell_rest)
     common.services.connect(rest.wake)
-    return ServiceSide(services, orders, parts.inventory, parts.images, wanted, parts.records, containers)
+    return ServiceSide(services, orders, parts.inventory, parts.images, wanted, parts.records, containers, parts.door)
 
 
 def _containers(ports: Ports, common: Common, traffic: Traffic, parts: Parts) -> Containers:
     return Containers(
-        runtime=ports.runtime,
+        door=parts.door,
         inventory=parts.inventory,
         health_checks=parts.health_checks,
         secrets=ports.secrets,
-        volumes=parts.volumes,
+        volumes=parts.data.volumes,
         dns=traffic.dns.servers,
         lanes=common.lanes,
         fleet=common.member.fleet,
@@ -320,7 +328,7 @@ def _here(traffic: Traffic, parts: Parts) -> HereWithData:
         routes=traffic.routes,
         crashes=parts.crashes,
     )
-    return HereWithData(inner, parts.volumes)
+    return HereWithData(inner, parts.data.volumes)
 
 
 def _rollouts(
@@ -342,11 +350,12 @@ def _rollouts(
         inventory=parts.inventory,
         runtime=ports.runtime,
         outcomes=parts.outcomes,
-        volumes=parts.volumes,
+        volumes=parts.data.volumes,
     )
     data_steps = DataSteps(
         storage=ports.storage,
-        volumes=parts.volumes,
+        volumes=parts.data.volumes,
+        checkpoints=parts.data.checkpoints,
         journal=ports.journal,
         time=common.time,
         lanes=common.lanes,
@@ -382,7 +391,7 @@ def _wanted(ports: Ports, common: Common, parts: Parts, deployments: Deployments
         acceptance=ports.acceptance,
         standby=Standby(ports.journal, common.findings, ports.say),
         deployments=deployments,
-        volumes=parts.volumes,
+        volumes=parts.data.volumes,
         ports=parts.host_ports,
         lanes=common.lanes,
         findings=common.findings,
@@ -414,10 +423,9 @@ def _survey(
     deployments: Deployments,
 ) -> Survey:
     orphans = Orphans(
-        runtime=ports.runtime,
         inventory=parts.inventory,
         containers=containers,
-        journal=ports.journal,
+        vouch=parts.vouch,
         audit=ports.audit,
         findings=common.findings,
         fleet=common.member.fleet,
@@ -461,14 +469,14 @@ def _lane_work(ports: Ports, common: Common, parts: Parts, rollouts: Rollouts) -
 def _agent(
     ports: Ports,
     common: Common,
+    accepting: Accepting,
+    folding: AuditFolding,
     keepers: tuple[Keeper, ...],
     inventory: ContainerInventory,
     streams: Streams | None,
     confirmed: Callable[[], None],
-) -> tuple[Agent, Reporter]:
+) -> tuple[Agent, Reporter, OrderLife]:
     member = common.member
-    folding = AuditFolding(ports.audit, ports.clock)
-    accepting = _accepting(ports, common, folding)
     arch = ports.machine.arch()
     reporter = Reporter(
         keepers=keepers,
@@ -479,9 +487,10 @@ def _agent(
         about=report.about(member.fleet, member.node, arch, member.address),
     )
     results = OrderResults(ports.journal)
-    acts = {**reporter.acts, **acts_of(keepers)}
-    orders = _orders(ports, common, accepting, results, acts, folding, streams)
-    messages = _messages(ports, common, accepting, reporter, results, inventory, folding)
+    life = _life(ports, common)
+    acts = {**reporter.acts, **life.acts, **acts_of(keepers)}
+    orders = _orders(ports, common, accepting, results, life, acts, folding, streams)
+    messages = _messages(ports, common, accepting, reporter, results, life, inventory, folding)
     check_ins = CheckIns(
         link=ports.link,
         messages=messages,
@@ -505,16 +514,21 @@ def _agent(
         joining=joining,
         keeping=common.keeping,
     )
-    return agent, reporter
+    return agent, reporter, life
 
 
-def _accepting(ports: Ports, common: Common, folding: AuditFolding) -> Accepting:
+def _accepting(ports: Ports, common: Common, folding: AuditFolding, anchored: Store) -> Accepting:
     member = common.member
     return Accepting(
         acceptance=ports.acceptance,
-        walk=ChainWalk(ports.link, member.fleet, member.head),
+        walk=ChainWalk(ports.link, member.fleet, Anchors(member.head, member.accepted, anchored)),
         catch_up=CatchUp(
-            link=ports.link, acceptance=ports.acceptance, clock=ports.clock, fleet=member.fleet, node=member.node
+            link=ports.link,
+            acceptance=ports.acceptance,
+            rules=RulesNote(ports.journal),
+            clock=ports.clock,
+            fleet=member.fleet,
+            node=member.node,
         ),
         documents=Documents(ports.acceptance),
         parked=ParkedNotes(ports.journal, ports.clock),
@@ -531,12 +545,26 @@ def _accepting(ports: Ports, common: Common, folding: AuditFolding) -> Accepting
     )
 
 
+def _life(ports: Ports, common: Common) -> OrderLife:
+    return OrderLife(
+        journal=ports.journal,
+        time=common.time,
+        findings=common.findings,
+        random=ports.random,
+        key=ports.key,
+        say=ports.say,
+        fleet=common.member.fleet,
+        node=common.member.node,
+    )
+
+
 def _messages(
     ports: Ports,
     common: Common,
     accepting: Accepting,
     reporter: Reporter,
     results: OrderResults,
+    life: OrderLife,
     inventory: ContainerInventory,
     folding: AuditFolding,
 ) -> Messages:
@@ -544,7 +572,7 @@ def _messages(
     return Messages(
         reporter=reporter,
         pulses=Pulses(
-            journal=ports.journal,
+            stamps=Stamps(ports.journal, life),
             time=common.time,
             accepting=accepting,
             machine=ports.machine,
@@ -569,6 +597,7 @@ def _orders(
     common: Common,
     accepting: Accepting,
     results: OrderResults,
+    life: OrderLife,
     acts: dict[str, Act],
     folding: AuditFolding,
     streams: Streams | None,
@@ -585,12 +614,12 @@ def _orders(
         random=ports.random,
     )
     return Orders(
-        horizon=horizon,
         gate=OrderGate(
             journal=ports.journal,
             storage=ports.storage,
             accepting=accepting,
             horizon=horizon,
+            life=life,
             time=common.time,
             acts=acts,
             fleet=member.fleet,

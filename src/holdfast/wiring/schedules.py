@@ -15,15 +15,22 @@ from holdfast.wiring.agent_parts import Common, Ports, ServiceSide
 def keeper(ports: Ports, common: Common, services: ServiceSide) -> Schedules:
     changed, notes = Wake(), Notes(common.findings)
 
-    def is_up(service: str) -> bool:
-        return any(one.running for one in services.containers.of(service))
+    def running(service: str) -> set[str]:
+        return {one.spec for one in services.containers.of(service) if one.running}
 
-    declared = Declarations(ports.acceptance.blob, services.records, is_up)
+    declared = Declarations(ports.acceptance.blob, services.records, running)
     books = Books(ports.journal, notes, changed)
     runs = Runs(
         books=books,
         declared=declared,
-        attempts=Attempts(ports.runtime, services.containers, ports.clock, common.member.fleet),
+        attempts=Attempts(
+            runtime=ports.runtime,
+            door=services.door,
+            containers=services.containers,
+            journal=ports.journal,
+            clock=ports.clock,
+            fleet=common.member.fleet,
+        ),
         lanes=common.lanes,
         time=common.time,
         keeping=common.keeping,

@@ -11,6 +11,7 @@ from holdfast.model import canonical
 from holdfast.model.fleet import AlertTarget, Component, FleetDocument, Node, Service, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Entry, Tombstone
+from holdfast.model.rules import NEWEST, Rules
 from holdfast.model.trust import Trust
 from holdfast.planning.service_entry import serving_metadata
 from tests.fleets.build import ALICE, digest_pinned, operator_signer, small_fleet
@@ -50,9 +51,9 @@ def key(operator: object) -> str:
     return " ".join(str(operator.key).split()[:2])  # type: ignore[attr-defined]
 
 
-def judged(after: NodeManifest, *signers: object, before: Followed | None = None) -> Followed:
+def judged(after: NodeManifest, *signers: object, before: Followed | None = None, rules: Rules = NEWEST) -> Followed:
     standing = before or Followed(WHOLE, WHOLE)
-    return judge(standing, after, [((key(one),), TRUST) for one in signers], CONTENTS, 2, 0.0)
+    return judge(standing, after, [((key(one),), TRUST) for one in signers], CONTENTS, 2, 0.0, rules)
 
 
 def without(*addresses: str) -> NodeManifest:
@@ -144,11 +145,11 @@ def test_a_kind_without_a_field_of_its_own_is_read_and_its_parked_resources_stay
         read_manifest(canonical.encode(replace(WHOLE, more={"alert.A": first})), FLEET_ID, "w1")
 
     wanted = replace(WHOLE, more={"alert.b": changed, "alert.c": target("d", 1)})
-    followed = judged(wanted, CAROL, before=Followed(before, before))
+    followed = judged(wanted, CAROL, before=Followed(before, before), rules="first")
     assert set(followed.parked) == {"alert.a", "alert.c"}, "removed although protected; another name than its address"
     kept = replace(WHOLE, more={"alert.a": first, "alert.b": changed})
     assert canonical.encode(followed.in_force) == canonical.encode(kept)
-    again = judged(replace(wanted, more={}), CAROL, before=followed)
+    again = judged(replace(wanted, more={}), CAROL, before=followed, rules="first")
     assert canonical.encode(again.in_force) == canonical.encode(replace(WHOLE, more={"alert.a": first}))
     assert judged(WHOLE, ALICE, before=Followed(before, before)).in_force == WHOLE
 

@@ -1,6 +1,6 @@
 """A signer of one service changes what is about that service, and nothing of another's, whatever the hub helps with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -32,9 +32,14 @@ BEFORE = NodeManifest(
 )
 
 
-def only(*addresses: str) -> Callable[[str, Grade], str | None]:
+def only(*addresses: str) -> Callable[[Sequence[str], Grade], str | None]:
     """An operator of grade apply with that scope."""
-    return lambda address, grade: None if address in addresses and grade == "apply" else f"no signature for {address}"
+
+    def lacking(covers: Sequence[str], grade: Grade) -> str | None:
+        outside = [one for one in covers if one not in addresses or grade != "apply"]
+        return f"no signature for {outside[0]}" if outside else None
+
+    return lacking
 
 
 def judged(after: NodeManifest, *scope: str, said: NodeManifest = BEFORE) -> route_grades.Reach:
@@ -86,9 +91,9 @@ def test_the_first_route_to_a_node_brings_its_authority_only_with_who_may_sign_f
     assert judged(led, "service.new").issuers == led.issuers
     assert judged(led, "service.web").issuers == BEFORE.issuers
     silent = replace(BEFORE, issuers={"w1": b"of w1", "w3": b"3"})
-    assert judged(silent, "service.web").refused == {}, (
-        "an authority that nothing leads to is believed nothing by anybody"
-    )
+    planted = judged(silent, "service.web")
+    assert planted.issuers == BEFORE.issuers, "else the next signer of a route to w3 could not replace it"
+    assert set(planted.refused) == {"issuer.w3"}
 
 
 def test_a_name_of_another_service_is_not_taken_by_listing_it_as_ones_own() -> None:

@@ -13,13 +13,14 @@ from holdfast.adapters.secret_files.directory import DirectorySecretFiles
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.agent.acceptance.manifest import Followed, needed
 from holdfast.agent.acceptance.manifest_grades import judge
-from holdfast.agent.services.secrets import Secrets
+from holdfast.agent.services.secrets.delivery import Secrets
 from holdfast.errors import Failed, TryLater
-from holdfast.model import canonical
+from holdfast.model import canonical, trust
 from holdfast.model.applied import Applied
-from holdfast.model.container import Mount, SecretUse
+from holdfast.model.container import ContainerSpec, Mount, SecretUse
 from holdfast.model.fleet import Component, FleetDocument, Node, Service
 from holdfast.model.manifest import NodeManifest
+from holdfast.model.purpose import Purpose, wrapped
 from holdfast.model.revision import Candidate, Entry, NodeIdentity
 from holdfast.model.trust import Trust
 from holdfast.planning.plan import plan
@@ -29,6 +30,8 @@ from tests.fleets.build import ALICE, digest_pinned, operator_signer, sign, smal
 from tests.fleets.desks import key_of
 from tests.fleets.sealing import CANARY, node_key, node_opener, sealed_to
 from tests.fleets.virtual import VirtualLoop, run
+
+FLEET = "f" * 64
 
 
 class Held(MemoryAcceptance):
@@ -41,6 +44,14 @@ def use(content: bytes, file: str = "", env: str = "", name: str = "db") -> Secr
     return SecretUse(name, canonical.digest(content), file, env)
 
 
+def spec(*uses: SecretUse, service: str = "web", fleet: str = FLEET) -> ContainerSpec:
+    return ContainerSpec(fleet, service, "main", 1, "web", "", secrets=uses)
+
+
+def bound(*recipients: str, value: bytes = CANARY, name: str = "db") -> bytes:
+    return sealed_to(*recipients, value=wrapped(value, Purpose(FLEET, name, ("service.web",))))
+
+
 def secrets(*contents: bytes, node: str = "w1") -> Secrets:
     return Secrets(Held(*contents), node_opener(node), MemorySecretFiles())
 
@@ -49,9 +60,10 @@ def secrets(*contents: bytes, node: str = "w1") -> Secrets:
 
 
 def test_files_are_mounted_read_only_and_variables_handed_over(tmp_path: Path) -> None:
-    one, other = sealed_to("w1"), sealed_to("w1", value=b"\0binary")
+    one, other = bound("w1"), bound("w1", value=b"\0binary", name="tls")
     found = Secrets(Held(one, other), node_opener("w1"), DirectorySecretFiles(str(tmp_path)))
-    mounts, variables = found.prepare("hf-web", (use(one, "db"), use(one, env="DB"), use(other, "tls.pem", name="tls")))
+    uses = (use(one, "db"), use(one, env="DB"), use(other, "tls.pem", name="tls"))
+    mounts, variables = found.prepare("hf-web", spec(*uses))
     assert mounts == (
         Mount(str(tmp_path / "hf-web" / "db"), "/run/secrets/db", read_only=True),
         Mount(str(tmp_path / "hf-web" / "tls.pem"), "/run/secrets/tls.pem", read_only=True),
@@ -61,26 +73,26 @@ def test_files_are_mounted_read_only_and_variables_handed_over(tmp_path: Path) -
 
 
 def test_after_a_reboot_they_are_written_again_in_the_same_place(tmp_path: Path) -> None:
-    content = sealed_to("w1")
+    content = bound("w1")
     found = Secrets(Held(content), node_opener("w1"), DirectorySecretFiles(str(tmp_path / "run" / "secrets")))
-    before = found.prepare("hf-web", (use(content, "db"),))
+    before = found.prepare("hf-web", spec(use(content, "db")))
     found.forget("hf-web")
     assert not Path(before[0][0].source).exists()
-    assert found.prepare("hf-web", (use(content, "db"),)) == before
+    assert found.prepare("hf-web", spec(use(content, "db"))) == before
     assert Path(before[0][0].source).read_bytes() == CANARY
 
 
 def test_files_of_containers_that_went_while_the_agent_was_dead_go_too() -> None:
-    content, files = sealed_to("w1"), MemorySecretFiles()
+    content, files = bound("w1"), MemorySecretFiles()
     found = Secrets(Held(content), node_opener("w1"), files)
     for name in ("old", "new"):
-        found.prepare(name, (use(content, "db"),))
+        found.prepare(name, spec(use(content, "db")))
     found.forget_all_but({"new", "without-secrets"})
     assert files.containers() == ["new"]
 
 
 def test_a_container_without_secrets_costs_nothing() -> None:
-    assert secrets().prepare("hf-web", ()) == ((), ())
+    assert secrets().prepare("hf-web", spec()) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -90,16 +102,16 @@ def test_a_container_without_secrets_costs_nothing() -> None:
 )
 def test_what_does_not_open_fails_with_the_command_that_helps(content: bytes, node: str) -> None:
     with pytest.raises(Failed) as caught:
-        secrets(content, node=node).prepare("hf-web", (use(content, "db"),))
+        secrets(content, node=node).prepare("hf-web", spec(use(content, "db")))
     assert caught.value.code == "secret_not_readable"
     assert caught.value.remedy.startswith("`holdfast secret rotate db --keep`")
 
 
 def test_nothing_is_written_unless_everything_opens() -> None:
-    good, bad, files = sealed_to("w1"), sealed_to("w2"), MemorySecretFiles()
+    good, bad, files = bound("w1"), bound("w2"), MemorySecretFiles()
     found = Secrets(Held(good, bad), node_opener("w1"), files)
     with pytest.raises(Failed):
-        found.prepare("hf-web", (use(good, "a"), use(bad, "b")))
+        found.prepare("hf-web", spec(use(good, "a"), use(bad, "b")))
     assert files.files == {}
 
 
@@ -109,16 +121,92 @@ def test_a_content_that_is_missing_or_was_swapped_is_not_opened() -> None:
     held._blobs[canonical.digest(wanted)] = other
     for acceptance in (Held(), held):
         with pytest.raises(Failed) as caught:
-            Secrets(acceptance, node_opener("w1"), MemorySecretFiles()).prepare("hf-web", (use(wanted, "db"),))
+            Secrets(acceptance, node_opener("w1"), MemorySecretFiles()).prepare("hf-web", spec(use(wanted, "db")))
         assert caught.value.code == "secret_missing"
 
 
 def test_a_value_that_cannot_be_a_variable_is_refused_without_being_told() -> None:
-    content = sealed_to("w1", value=CANARY + b"\0")
+    content = bound("w1", value=CANARY + b"\0")
     with pytest.raises(Failed) as caught:
-        secrets(content).prepare("hf-web", (use(content, env="DB"),))
+        secrets(content).prepare("hf-web", spec(use(content, env="DB")))
     assert caught.value.code == "secret_not_text"
     assert CANARY.decode() not in caught.value.message + caught.value.remedy
+
+
+# ---- what it is for (X03)
+
+
+def refused(found: Secrets, wanted: ContainerSpec) -> str:
+    with pytest.raises(Failed) as caught:
+        found.prepare("hf-web", wanted)
+    assert caught.value.code == "secret_not_for_it" and CANARY.decode() not in caught.value.message
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({"service": "db"}, "is sealed for service.web, not for service.db"),
+        ({"fleet": "e" * 64}, "is sealed for another fleet, ffffffffffff…"),
+    ],
+    ids=["another service", "another fleet"],
+)
+def test_x03_a_value_is_given_only_to_what_its_seal_names(wanted: dict[str, str], why: str) -> None:
+    content = bound("w1")
+    assert why in refused(secrets(content), spec(use(content, "db"), **wanted))
+
+
+def test_x03_a_secret_under_another_name_is_refused_with_a_command_that_names_the_service() -> None:
+    content = bound("w1")
+    with pytest.raises(Failed) as caught:
+        secrets(content).prepare("hf-web", spec(use(content, "db", name="mine")))
+    assert "is the secret db under another name" in caught.value.message
+    assert "`holdfast secret rotate mine --keep --for service.web`" in caught.value.remedy
+
+
+def test_x03_a_file_of_an_older_release_is_given_to_the_pairs_that_were_applied_before_and_to_no_other() -> None:
+    content = sealed_to("w1")
+    pairs = {("service.web", canonical.digest(content))}
+    found = Secrets(Held(content), node_opener("w1"), MemorySecretFiles(), pairs)
+    assert found.prepare("hf-web", spec(use(content, env="DB"))) == ((), (("DB", CANARY),))
+    assert "was sealed by an older release" in refused(found, spec(use(content, "db"), service="db"))
+    other = sealed_to("w1", value=CANARY + b"2")
+    new = Secrets(Held(other), node_opener("w1"), MemorySecretFiles(), pairs)
+    assert "is new to service.web" in refused(new, spec(use(other, "db")))
+
+
+ALIKE = wrapped(b"inner", Purpose(FLEET, "db", ("service.other",)))
+
+
+def test_an_old_value_that_looks_like_a_purpose_stays_the_value_for_the_service_that_had_it() -> None:
+    content = sealed_to("w1", value=ALIKE)
+    pairs = {("service.web", canonical.digest(content))}
+    found = Secrets(Held(content), node_opener("w1"), MemorySecretFiles(), pairs)
+    assert found.prepare("hf-web", spec(use(content, env="DB"))) == ((), (("DB", ALIKE),))
+
+
+@pytest.mark.parametrize("value", [b"", b"\n", b"\n\n{}", b"\xff\xfe", ALIKE], ids=repr)
+def test_any_value_comes_out_of_its_seal_byte_for_byte(value: bytes) -> None:
+    content = bound("w1", value=value)
+    assert secrets(content).prepare("hf-web", spec(use(content, env="DB"))) == ((), (("DB", value),))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'{"addresses":[],"fleet":"x","holdfast":"secret-1","name":"db"}',
+        b'{"addresses":["service.web\\u001b[2J"],"fleet":"' + b"f" * 64 + b'","holdfast":"secret-1","name":"db"}',
+        b'{"addresses":["service.web"],"fleet":"' + b"f" * 64 + b'","holdfast":"secret-2","name":"db"}',
+        b'{"addresses":["service.web"],"fleet":"' + b"f" * 64 + b'","holdfast":"secret-1","name":"db" }',
+        b'{"addresses":["service.web"],"fleet":"' + b"f" * 64 + b'","holdfast":"secret-1","name":"db","x":1}',
+        b'{"addresses":[' + b"[" * 3000,
+        b'{"addresses":["' + b"x" * 5000,
+    ],
+    ids=["fleet", "control", "format", "spelling", "field", "deep", "long"],
+)
+def test_what_is_not_exactly_a_purpose_is_a_bare_value(head: bytes) -> None:
+    content = sealed_to("w1", value=head + b"\nvalue")
+    assert "was sealed by an older release" in refused(secrets(content), spec(use(content, "db")))
 
 
 # ---- judging
@@ -215,7 +303,9 @@ def sealed_fleet(*values: bytes) -> list[Candidate]:
     found: list[Candidate] = []
     applied: Applied | None = None
     for value in values:
-        content = MemorySealer(SeededRandom(f"{len(found)}")).seal(value, [key_of("w1").line])
+        fleet = trust.digest(trust.of(small_fleet().operators, small_fleet().thresholds))
+        inside = wrapped(value, Purpose(fleet, "db", ("service.web",)))
+        content = MemorySealer(SeededRandom(f"{len(found)}")).seal(inside, [key_of("w1").line])
         web = Service((Component("main", digest_pinned("web"), secrets=("db",)),), node="w1")
         node = Node("w1", ("worker",), key=key_of("w1").line)
         wanted = replace(small_fleet({"web": web}), nodes={"w1": node}, secrets={"db": content})
@@ -241,7 +331,8 @@ def test_an_agent_fetches_what_is_sealed_for_it_and_tells_nobody() -> None:
         assert agent.accepting.seen == lone.hub.head and agent.accepting.parked == ()
         digest = sealed_in(candidates[1])
         opener = Secrets(lone.acceptance, MemoryOpener(lone.key.line), MemorySecretFiles())
-        assert opener.prepare("x", (SecretUse("db", digest, env="DB"),)) == ((), (("DB", CANARY + b"2"),))
+        wanted = spec(SecretUse("db", digest, env="DB"), fleet=lone.membership.fleet)
+        assert opener.prepare("x", wanted) == ((), (("DB", CANARY + b"2"),))
         told = repr((lone.hub.said, lone.said, lone.audit.lines()))
         assert "w1" in told and CANARY.decode() not in told
 

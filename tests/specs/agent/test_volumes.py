@@ -6,20 +6,30 @@ from msgspec.structs import replace
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.storage.memory import ROOT, MemoryStorage
+from holdfast.agent.services.data.mounts import Mounts
+from holdfast.agent.services.data.passports import Passports
 from holdfast.agent.services.data.volumes import Admission, Volumes
 from holdfast.errors import NotPermitted, TryLater
 from holdfast.model.container import Mount
+from holdfast.model.proven_address import ProvenAddress
 from holdfast.reconcile.writers import writers_of
 from tests.specs.reconcile.guests import FLEET, guest, part
 
 BASE = part("db", "1")
 DB = replace(BASE, spec=replace(BASE.spec, mounts=(Mount(f"{ROOT}/shop/book", "/data"),)))
+APPROVED = frozenset({f"{ROOT}/approved/book"})
 RUN = replace(DB.spec, command=("rm", "-rf", "/data"))
 
 
-def volumes(storage: MemoryStorage, journal: MemoryJournal, node: str = "w1") -> Volumes:
+def passports(storage: MemoryStorage, journal: MemoryJournal, node: str = "w1") -> Passports:
     key = MemoryIdentityKey(b"k" * 32)
-    return Volumes(journal=journal, storage=storage, key=key, fleet=FLEET, node=node, data_dir=ROOT)
+    return Passports(journal=journal, storage=storage, key=key, fleet=FLEET, node=node)
+
+
+def volumes(storage: MemoryStorage, journal: MemoryJournal) -> Volumes:
+    mounts = Mounts(storage, lambda address: ProvenAddress(1, address, APPROVED), "w1", ROOT)
+    known = passports(storage, journal)
+    return Volumes(passports=known, journal=journal, storage=storage, mounts=mounts, data_dir=ROOT)
 
 
 @pytest.fixture
@@ -32,7 +42,7 @@ def served(storage: MemoryStorage) -> Volumes:
     """`DB` serves and has written."""
     found = volumes(storage, MemoryJournal())
     found.attach(DB.spec, Admission(writers_of(DB), "d1"))
-    found.proven(guest(DB))
+    found.proven(guest(DB), 1)
     storage.contents["shop"]["book/page"] = b"1"
     return found
 
@@ -60,24 +70,28 @@ def test_an_attempt_admits_its_own_deployment_only(served: Volumes) -> None:
 def test_a_proven_deployment_ends_what_was_admitted_before(served: Volumes) -> None:
     with_run = replace(DB, runs=(RUN.command,))
     served.checkpointed(with_run, "d2", "c1")
-    served.proven(guest(with_run, deployment="d2"))
+    served.proven(guest(with_run, deployment="d2"), 1)
     served.attach(RUN)
     served.checkpointed(DB, "d3", "c2")
-    served.proven(guest(DB, deployment="d3"))
+    served.proven(guest(DB, deployment="d3"), 1)
     with pytest.raises(TryLater):
         served.attach(RUN)
 
 
 def test_a_copy_of_another_node_or_fleet_proves_nothing(served: Volumes, storage: MemoryStorage) -> None:
-    assert volumes(storage, MemoryJournal()).of("shop/book") == served.of("shop/book")
-    assert volumes(storage, MemoryJournal(), node="w2").of("shop/book") is None
+    mine = passports(storage, MemoryJournal()).of("shop/book")
+    assert mine is not None and mine.writers == tuple(sorted(writers_of(DB)))
+    assert passports(storage, MemoryJournal(), node="w2").of("shop/book") is None
 
 
 def test_a_place_inside_another_service_is_no_volume_of_this_one(served: Volumes, storage: MemoryStorage) -> None:
-    """Such a mount is a path of the host, which acceptance has judged; it gets no passport."""
-    storage.elsewhere.add(f"{ROOT}/other/book")
-    storage.contents["other"] = {"book/page": b"2"}
-    served.attach(replace(DB.spec, mounts=(Mount(f"{ROOT}/other/book", "/data"),)))
-    assert served.of("other/book") is None
+    """Such a mount is a path of the host, which signatures of grade destroy must have approved; it gets no passport."""
+    for other in ("approved", "other"):
+        storage.elsewhere.add(f"{ROOT}/{other}/book")
+        storage.contents[other] = {"book/page": b"2"}
+    served.attach(replace(DB.spec, mounts=(Mount(f"{ROOT}/approved/book", "/data"),)))
+    assert "approved/book" not in storage.passports
+    with pytest.raises(NotPermitted, match="reach into the host"):
+        served.attach(replace(DB.spec, mounts=(Mount(f"{ROOT}/other/book", "/data"),)))
     with pytest.raises(NotPermitted):
         served.attach(replace(DB.spec, service="other", mounts=(Mount(f"{ROOT}/other/book", "/data"),)))

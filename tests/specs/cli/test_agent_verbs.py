@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.cli import main
-from holdfast.cli.agent import agent_journal
+from holdfast.cli.agent import agent_check, agent_journal
 from holdfast.cli.terminal import Terminal
 from holdfast.model.invite import JoinToken, encode_token
 from holdfast.model.journal import JournalEntry, Operation
@@ -75,3 +76,34 @@ def test_the_journal_says_when_in_the_form_of_everything_else() -> None:
     document = agent_journal._document(JournalEntry(Operation("o", "purge", "web", 1_700_000_000.0), (), "done", done))
     assert document["result"]["finished"] == document["begun"] == "2023-11-14T22:13:20Z"
     assert "finished_s" not in document["result"]
+
+
+def test_a_file_that_a_running_agent_renames_meanwhile_is_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "my agent"
+    Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state))
+    there = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: [".holdfast-0.tmp", *there(path)])
+    assert list(agent_check._modes(str(state))) == []
+
+
+def test_a_joined_node_that_lost_its_key_gets_no_other_one(tmp_path: Path) -> None:
+    """The fleet knows the old one: with a new key this node could not say who it is."""
+    state = tmp_path / "agent"
+    Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state))
+    (state / "identity.json").write_text(json.dumps({**remembered(state), "joined": True}))
+    again = Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state))
+    assert again.code == 0 and "This machine is now node w1" in again.out
+    (state / "node.key").unlink()
+    lost = Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state), "--json")
+    assert (lost.code, json.loads(lost.err)["code"]) == (7, "agent_state_damaged")
+    assert not (state / "node.key").exists() and "holdfast node invite w1 --replace" in lost.err
+
+
+def test_the_command_that_follows_a_join_can_be_pasted(tmp_path: Path) -> None:
+    state = tmp_path / "my agent"
+    Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state))
+    (state / "identity.json").write_text(json.dumps({**remembered(state), "joined": True}))
+    ran = Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state))
+    assert ran.err.splitlines()[-1] == f"Next: holdfast agent run --state-dir '{state}'"

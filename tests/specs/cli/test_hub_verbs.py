@@ -63,6 +63,21 @@ def test_names_are_in_the_certificate_of_that_key(tmp_path: Path) -> None:
     assert (facts.names, facts.addresses) == (("hub.example",), ("192.0.2.7",))
 
 
+def test_a_command_that_is_refused_changes_neither_key_nor_certificate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "my hub"
+    assert init(state, "--name", "hub.example") == 0
+    assert f"Next: holdfast hub run --state-dir '{state}'" in capsys.readouterr().out
+    before = {path.name: path.read_bytes() for path in state.iterdir() if path.suffix in (".key", ".crt")}
+    (state / "hub.key").rename(tmp_path / "hub.key")
+    other = ["hub", "init", "--trust", "cd" * 32, "--state-dir", str(state), "--name", "other.example"]
+    assert wiring.command_line(other) == 5 and not (state / "hub.key").exists()
+    (tmp_path / "hub.key").rename(state / "hub.key")
+    assert wiring.command_line(other) == 5
+    assert {name: (state / name).read_bytes() for name in before} == before
+
+
 @pytest.mark.parametrize("name", ["", "*.example", "a b", "-x", "x" * 300])
 def test_a_name_nobody_can_be_called_by_is_refused(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]

@@ -2,22 +2,29 @@
 
 import json
 import re
+from argparse import Namespace
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 from msgspec.structs import replace
 
+from holdfast.cli.logs.log_order import Ordering
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.errors import SignatureRequired, Unreachable
 from holdfast.model.deployment import ServiceState
 from holdfast.model.fleet import Operator, Thresholds
 from holdfast.model.node_view import NodesAnswer
 from holdfast.model.order import OrderResult, SignedOrder, decode_order
 from holdfast.model.order_view import OrderView
 from holdfast.model.report import RetiredData
+from holdfast.model.schedule import Schedule
+from holdfast.model.stream import LogsWanted
+from holdfast.ports.stream_link import CallerStreams
 from tests.fleets.build import ALICE, operator_signer, small_fleet, small_service
 from tests.fleets.desks import OPERATOR, Puppet, Rig
-from tests.fleets.tools import Box
+from tests.fleets.tools import HUB, Box
 from tests.fleets.virtual import VirtualLoop, run
 
 T = TypeVar("T")
@@ -120,7 +127,8 @@ Story = Callable[[Rig, Box, Worker, Worker], None]
 
 def scene(home: Path, story: Story, thresholds: Thresholds = Thresholds(), *more: Operator) -> None:  # noqa: B008
     async def main(loop: VirtualLoop) -> None:
-        web = replace(small_service("web"), node="w1", failover=("w2",))
+        nightly = Schedule("nightly", "web", "30 3 * * *", ("backup",))
+        web = replace(small_service("web"), node="w1", failover=("w2",), schedule=(nightly,))
         rig = Rig(loop, small_fleet({"web": web}, ("w1", "w2"), (ALICE, BOB, *more), thresholds))
         workers = [Worker(rig, name) for name in ("w1", "w2")]
         for worker in workers:
@@ -250,6 +258,70 @@ def test_where_one_signature_is_not_enough_nothing_is_handed_in(tmp_path: Path) 
     scene(tmp_path, story, Thresholds(apply=2), carol)
 
 
+def test_the_commands_that_collect_signatures_have_every_node_and_argument(tmp_path: Path) -> None:
+    carol, _ = operator_signer("carol", "apply")
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w2.said = {"services": (ServiceState("web", "converged", "0" * 16, standby=True),)}
+        at_once(w2.says(heartbeat=True, **w2.word()))
+        remedy = box.fails(4, "restart", "web")["remedy"]
+        assert [remedy.count(f"holdfast order submit {node}-restart.order") for node in ("w1", "w2")] == [1, 1]
+        remedy = box.fails(4, "schedule", "run", "web", "nightly")["remedy"]
+        assert " --action run-schedule --target service.web --arg schedule=nightly " in remedy
+
+    scene(tmp_path, story, Thresholds(apply=2), carol)
+
+
+@pytest.mark.parametrize(("thresholds", "remedy"), [(2, "podman ps --all"), (1, "--key FILE")])
+def test_a_stream_that_needs_another_signature_has_a_remedy_that_needs_no_file(
+    thresholds: int, remedy: str, tmp_path: Path
+) -> None:
+    carol, carols = operator_signer("carol", "apply", scope=("service.other",))
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        box.by = carols if thresholds == 1 else box.by
+        args, applied = Namespace(fleet=box.fresh(), hub=HUB, key=None), rig.hub.applied()
+        assert applied is not None
+        view = FleetView(HUB, box.wire, applied, {}, True, None)
+        ordering = Ordering(view, box.wire, "web", LogsWanted(b""), cast(CallerStreams, None), box, args)
+        with pytest.raises(SignatureRequired) as trouble:
+            ordering._signed("w1", LogsWanted(b"a key"), 0)
+        assert trouble.value.remedy.endswith(remedy)
+
+    scene(tmp_path, story, Thresholds(apply=thresholds), carol)
+
+
+def test_a_node_that_has_got_its_order_is_named_where_the_next_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I-21."""
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        w2.said = {"services": (ServiceState("web", "converged", "0" * 16, standby=True),)}
+        at_once(w2.says(heartbeat=True, **w2.word()))
+        submit = box.wire.submit
+
+        def once(signed: SignedOrder) -> str:
+            if decode_order(signed.order).node == "w2":
+                raise Unreachable("the hub is away", remedy="wait")
+            return str(submit(signed))
+
+        monkeypatch.setattr(box.wire, "submit", once)
+        said = box.fails(6, "restart", "web")["message"]
+        assert said == "the hub is away; w1 has got the order already and may run it"
+
+    scene(tmp_path, story)
+
+
+def test_an_id_of_the_hub_cannot_move_the_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        monkeypatch.setattr(type(box.wire), "submit", lambda self, signed: "\x1b[2J")
+        assert "order \\x1b[2J waits" in box.does("restart", "web", "--detach")
+        assert "order \\x1b[2J waits" in box.does("order", "sign", "--node", "w1", "--action", "ping", "--submit")
+
+    scene(tmp_path, story)
+
+
 # ---- data of services that are gone
 
 
@@ -258,7 +330,7 @@ def retired(w1: Worker) -> None:
     at_once(w1.says(heartbeat=True, **w1.word()))
 
 
-def test_purge_shows_what_it_destroys_asks_and_does_it(tmp_path: Path) -> None:
+def test_purge_shows_what_it_sets_aside_asks_and_does_it(tmp_path: Path) -> None:
     """C-17, H-23: size and path in the node's own signed word; grade destroy."""
 
     def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
@@ -266,7 +338,8 @@ def test_purge_shows_what_it_destroys_asks_and_does_it(tmp_path: Path) -> None:
         assert box.fails(2, "purge", "old", "-n", "w1")["code"] == "no_terminal"
         assert w1.did == []
         text = box.does("purge", "old", "-n", "w1", "--yes")
-        assert text.splitlines()[0] == ("/srv/old on w1: 3.0 MiB in 17 files will be destroyed. This cannot be undone.")
+        begin = "/srv/old on w1: 3.0 MiB in 17 files will be set aside, and deleted after 7 days. "
+        assert text.startswith(begin) and "holdfast retired restore old -n w1" in text.splitlines()[0]
         assert text.splitlines()[1] == "w1: purge data.old done (signed by w1)"
         assert w1.did == [("purge", "data.old")]
 

@@ -1,8 +1,14 @@
 """The commands in a remedy use the fleet and the hub of the call."""
 
+import io
+
 import pytest
 
-from holdfast.cli.remedies import for_pasting
+from holdfast.cli.hub import show_finding
+from holdfast.cli.remedies import complete, for_pasting
+from holdfast.cli.terminal import Terminal
+from holdfast.declared.problem import Problem, Problems
+from holdfast.ledger.boot_findings import Finding
 
 
 @pytest.mark.parametrize(
@@ -13,7 +19,7 @@ from holdfast.cli.remedies import for_pasting
             "holdfast ps && holdfast node show w1 --fleet 'a b'",
             "holdfast ps --fleet 'a b' --hub h && holdfast node show w1 --fleet 'a b' --hub h",
         ),
-        ("holdfast hub check; holdfast init x; holdfast plan --help", None),
+        ("holdfast hub init --trust X; holdfast init x; holdfast plan --help", None),
         ("use the holdfast command; holdfast --help", None),
     ],
 )
@@ -34,8 +40,27 @@ def test_a_remedy_repeats_the_fleet_and_the_hub_of_the_call(remedy: str, pasted:
         ("hub check --state-dir s", "holdfast import ledger", "holdfast import ledger --state-dir s"),
         ("hub run --state-dir s", "holdfast hub init --state-dir DIR", "holdfast hub init --state-dir DIR"),
         ("hub run --state-dir s", "`holdfast agent join TOKEN`", "`holdfast agent join TOKEN`"),
+        ("hub check --hub l", "holdfast hub check --sweep", "holdfast hub check --sweep --hub l"),
+        ("plan --hub l", "`holdfast hub check` names it", "`holdfast hub check --hub l` names it"),
+        ("plan --hub https://h:9555", "holdfast hub check", "holdfast hub check"),
     ],
 )
 def test_a_remedy_repeats_the_directory_of_the_call(call: str, remedy: str, pasted: str) -> None:
     """Of a lab, of a hub, or of an agent."""
     assert for_pasting(remedy, call.split()) == pasted
+
+
+def test_the_remedies_of_mistakes_in_a_fleet_directory_repeat_it_too() -> None:
+    """They are part of the message."""
+    trouble = Problems([Problem("services/a.toml", 4, "secrets", "there is none", "holdfast secret set pw; or guess")])
+    complete(trouble, ["plan", "--fleet", "a b"])
+    said = "holdfast secret set pw --fleet 'a b'; or guess"
+    assert trouble.message == f"services/a.toml:4: secrets: there is none; {said}"
+    assert [problem.remedy for problem in trouble.problems] == [said]
+
+
+def test_a_finding_in_one_line_repeats_them_too() -> None:
+    terminal = Terminal(io.StringIO(), io.StringIO(), io.StringIO())
+    terminal.argv = ["apply", "--hub", "l"]
+    found = Finding("blob_missing", "resource", "it is lost", "store it: holdfast apply", "service.web")
+    assert show_finding.line(found, terminal).endswith("store it: holdfast apply --hub l")

@@ -6,14 +6,19 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.cli import main
 from holdfast.cli.secrets.identity_file import identity_path
 from holdfast.cli.secrets.secret_value import VALUE_BYTES_MAX
 from holdfast.cli.terminal import Terminal
 from holdfast.model import canonical, sealed
+from holdfast.model.fleet import Component, Service
+from holdfast.model.purpose import Opened, opened
 from holdfast.wiring import cli as wiring
-from tests.fleets.sealing import CANARY, node_key, node_opener, person, person_file
+from tests.fleets.build import digest_pinned
+from tests.fleets.commands import Scene, scene
+from tests.fleets.sealing import CANARY, node_key, node_opener, person, person_file, sealed_to
 from tests.specs.declared.declared_fleets import key_line
 
 VALUE = CANARY.decode()
@@ -87,7 +92,20 @@ class Home:
         return sealed.bare((self.fleet / "secrets" / f"{name}.age").read_bytes())
 
     def opened(self, name: str, node: str = "w1") -> bytes:
-        return node_opener(node).open(self.file(name))
+        return self.inside(name, node).value
+
+    def inside(self, name: str, node: str = "w1") -> Opened:
+        return opened(node_opener(node).open(self.file(name)))
+
+    def addresses(self, name: str, node: str = "w1") -> tuple[str, ...]:
+        purpose = self.inside(name, node).purpose
+        assert purpose is not None and purpose.name == name
+        return purpose.addresses
+
+    def seal_as_before(self, name: str, *recipients: str, value: bytes = CANARY) -> None:
+        """As a release before purposes did."""
+        (self.fleet / "secrets").mkdir(exist_ok=True)
+        (self.fleet / "secrets" / f"{name}.age").write_bytes(sealed.armoured(sealed_to(*recipients, value=value)))
 
     def recipients(self, name: str) -> tuple[set[str], int]:
         tags = {sealed.tag_of(node_key(node)): node for node in ("w1", "w2", "w3", "w4")}
@@ -191,6 +209,7 @@ def test_it_is_sealed_to_every_node_that_may_run_a_service_that_names_it(home: H
     assert (told["nodes"], told["waiting"], told["operators"]) == (["w1", "w2"], ["w3"], ["ada"])
     assert told["used_by"] == ["service.job/app", "service.web/app"]
     assert "w3 has not joined yet" in home.complained
+    assert home.complained.endswith(f"once it has: holdfast secret rotate db --keep --fleet {home.fleet}\n")
 
 
 def test_one_that_nobody_names_is_for_operators_only(home: Home) -> None:
@@ -242,6 +261,103 @@ def test_a_value_that_is_not_mine_to_open_is_left_alone(home: Home) -> None:
     assert home.file("db") == before
 
 
+# ---- what it is for (X03)
+
+
+def test_the_services_that_use_it_are_named_inside_the_seal(home: Home) -> None:
+    home.service("job", service("w1", "db"))
+    assert home.run("secret", "set", "db", piped=CANARY) == 0
+    assert home.addresses("db") == ("service.job", "service.web")
+    assert "for service.job, service.web" in home.said
+
+
+def test_for_names_exactly_the_services_that_may_have_it(home: Home) -> None:
+    home.service("job", service("w2"))
+    assert home.run("secret", "set", "db", "--for", "service.job", "--for", "service.later", piped=CANARY) == 0
+    assert home.addresses("db") == ("service.job", "service.later") and home.recipients("db")[0] == {"w1", "w2"}
+    assert home.run("plan") == 2 and "not for service.web" in home.complained
+    assert home.run("secret", "rotate", "db", "--keep") == 0
+    assert home.addresses("db") == ("service.later", "service.web") and home.opened("db") == CANARY
+    assert home.run("plan") == 0
+    assert home.run("secret", "rotate", "db", "--keep", "--for", "service.web") == 0
+    assert home.addresses("db") == ("service.web",)
+
+
+@pytest.mark.parametrize("address", ["web", "service.", "service.*", "node.w1", "service.web\x1b[2J", "registry:x"])
+def test_only_a_service_can_be_named(home: Home, address: str) -> None:
+    assert home.run("secret", "set", "db", "--generate", "--for", address) == 2
+    assert not (home.fleet / "secrets").exists() and "\x1b" not in home.complained
+
+
+def test_x03_another_services_file_under_a_new_name_is_refused_by_the_plan_and_by_rotate(home: Home) -> None:
+    """The proven attack: the sealed file of service.db, from version control, as a secret of service.web."""
+    home.service("db", service("w1", "pw"))
+    home.service("web", service("w1"))
+    assert home.run("secret", "set", "pw", piped=CANARY) == 0
+    (home.fleet / "secrets" / "mine.age").write_bytes((home.fleet / "secrets" / "pw.age").read_bytes())
+    home.service("web", service("w1", "mine"))
+    assert home.run("plan") == 2 and "mine is the secret pw under another name" in home.complained
+    assert "holdfast secret rotate mine --keep --for service.web" in home.complained
+    before = home.file("mine")
+    assert home.run("secret", "rotate", "mine", "--keep") == 5
+    assert "is the secret pw, sealed for service.db" in home.complained and home.file("mine") == before
+    assert home.run("secret", "rotate", "mine", "--keep", "--for", "service.web") == 0
+    assert home.addresses("mine") == ("service.web",) and home.run("plan") == 0
+
+
+def test_x03_a_service_that_begins_to_use_a_secret_is_named_first(home: Home) -> None:
+    home.run("secret", "set", "db", piped=CANARY)
+    home.service("job", service("w1", "db"))
+    assert home.run("plan") == 2 and "is sealed for service.web, not for service.job" in home.complained
+    assert listed(home)["db"]["not_for"] == ["service.job"]
+    assert home.run("secret", "rotate", "db", "--keep") == 0 and home.run("plan") == 0
+
+
+def test_x03_an_unbound_file_is_refused_for_a_new_use_and_stays_where_it_is_applied(home: Home) -> None:
+    key = home.root / "key"
+    assert home.run("init", str(home.root / "own"), "--key", str(key), "--yes") == 0
+    home.fleet = home.root / "own"
+    for old in (home.fleet / "services").iterdir():
+        old.unlink()
+    home.service("web", service("hub1", "db"))
+    home.seal_as_before("db", "w1", "@ada")
+    assert home.run("plan") == 2 and "was sealed by an older release" in home.complained
+    identity = home.root / ".config" / "holdfast" / "identity.age"
+    mine, hidden = identity.read_bytes(), home.root / "hidden"
+    identity.rename(hidden)  # who cannot open it leaves the decision to the node
+    assert home.run("apply", "--yes", "--key", str(key)) == 0
+    identity.write_bytes(mine)
+    home.service("web", service("hub1", "db") + 'env = { A = "1" }\n')
+    assert home.run("plan") == 0
+    home.service("job", service("hub1", "db"))
+    assert home.run("plan") == 2 and "is new to service.job" in home.complained
+    assert listed(home)["db"]["bound"] is False
+    assert home.run("secret", "rotate", "db", "--keep") == 0 and home.run("plan") == 0
+
+
+def test_what_this_command_cannot_open_it_knows_if_it_sealed_it(home: Home) -> None:
+    home.declare({"w1": node_key("w1")}, {"ada": ""})
+    assert home.run("secret", "set", "db", piped=CANARY) == 0
+    assert listed(home)["db"]["addresses"] == ["service.web"]
+    (home.root / ".local" / "state" / "holdfast" / "secrets.json").write_bytes(b"\xff{")
+    assert listed(home)["db"]["addresses"] is None
+    assert home.run("plan") == 0, "the node judges what this command cannot open"
+
+
+def test_a_secret_of_another_fleet_is_refused(home: Home) -> None:
+    home.run("secret", "set", "db", piped=CANARY)
+    home.declare({"w1": node_key("w1")}, {"ada": person("ada"), "bob": person("bob")})  # before the first apply
+    assert home.run("plan") == 2 and "is sealed for another fleet" in home.complained
+    assert home.run("secret", "rotate", "db", "--keep") == 0 and home.run("plan") == 0
+
+
+@pytest.mark.parametrize("size", [1, VALUE_BYTES_MAX])
+def test_the_largest_value_fits_with_its_purpose(home: Home, size: int) -> None:
+    (home.root / "value").write_bytes(b"x" * size)
+    assert home.run("secret", "set", "db", "--file", str(home.root / "value")) == 0
+    assert len(home.opened("db")) == size and listed(home)["db"]["size_bytes"] == size
+
+
 # ---- list
 
 
@@ -263,22 +379,27 @@ def test_the_list_says_who_can_open_what_and_who_uses_it(home: Home) -> None:
         "cannot_open": [],
         "not_needed": [],
         "unknown": [],
+        "bound": True,
+        "addresses": ["service.web"],
+        "not_for": [],
     }
     assert home.run("secret", "list") == 0
-    assert home.said == f"db  {len(CANARY)} bytes  sealed to 1 operator, w1  used by service.web/app\n"
+    assert home.said == f"db  {len(CANARY)} bytes  sealed to 1 operator, w1  used by service.web/app  for service.web\n"
 
 
 def test_the_list_shows_what_is_missing_and_what_drifted(home: Home) -> None:
     assert listed(home)["db"]["sealed"] is False
     home.run("secret", "list")
-    assert "create it: holdfast secret set db" in home.said
+    assert f"create it: holdfast secret set db --fleet {home.fleet}\n" in home.said
     home.run("secret", "set", "db", piped=CANARY)
     home.service("web", service("w2", "db"))
     home.declare({"w1": node_key("w1"), "w2": node_key("w2")}, {"ada": person("ada"), "bob": person("bob")})
     drifted = listed(home)["db"]
     assert (drifted["cannot_open"], drifted["not_needed"], drifted["operators_wanted"]) == (["w2"], ["w1"], 2)
     home.run("secret", "list")
-    assert home.said.count("holdfast secret rotate db --keep") == 3
+    assert (
+        home.said.count(f"holdfast secret rotate db --keep --fleet {home.fleet}\n") == 4
+    )  # and the fleet is founded by other people
     home.declare({"w2": node_key("w2")}, {"ada": person("ada")})
     assert listed(home)["db"]["unknown"] == [sealed.tag_of(node_key("w1"))]
 
@@ -330,3 +451,21 @@ def test_the_environment_may_name_the_identity_that_opens() -> None:
     """A lab does: its operator's is not in anybody's home."""
     assert identity_path({"HOLDFAST_IDENTITY": "/lab/identity.age", "HOME": "/h"}) == "/lab/identity.age"
     assert identity_path({"HOME": "/h"}) == "/h/.config/holdfast/identity.age"
+
+
+# ---- older agents
+
+
+def test_a_secret_is_not_sent_to_an_agent_whose_verified_pulse_names_an_older_format(tmp_path: Path) -> None:
+    """Puppets sign pulses without a format, as agents before that field."""
+
+    async def story(one: Scene) -> None:
+        component = Component("web", digest_pinned("web:2"), secrets=("pw",))
+        one.operator.fleet = replace(one.operator.fleet, services={"web": Service((component,), node="w1")})
+        one.says(one.state("converged"))
+        one.operator.does("secret", "set", "pw", "--generate")
+        assert "the agent on w1 is of an older release" in one.operator.err.getvalue()
+        one.operator.does("deploy", "web", "--json", code=5)
+        assert one.operator.complaint["code"] == "agent_too_old"
+
+    scene(tmp_path, story)

@@ -33,9 +33,11 @@ def test_no_row_is_wider_than_the_terminal_and_names_stay_whole() -> None:
 
 
 def test_a_line_has_no_blanks_at_its_end_also_with_colours() -> None:
-    coloured = Terminal(Screen(), io.StringIO(), io.StringIO())
+    screen = Screen()
+    coloured = Terminal(screen, io.StringIO(), io.StringIO())
     head, *_ = tables.lines([("a", "a long cell")], coloured, ("SERVICE", "REPORT"))
-    assert head.endswith("\x1b[1mREPORT\x1b[0m")
+    coloured.say(head)
+    assert screen.getvalue().endswith("\x1b[1mREPORT\x1b[0m\n")
 
 
 def test_a_wide_terminal_shows_everything() -> None:

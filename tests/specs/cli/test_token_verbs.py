@@ -119,3 +119,10 @@ def test_a_whole_token_given_for_its_id_is_not_repeated(box: Box) -> None:
 def test_an_unknown_id_is_said(box: Box) -> None:
     ran = Ran(box, "token", "revoke", "0" * 16)
     assert ran.code == 2 and "holdfast token list" in ran.err
+
+
+def test_what_a_hub_sends_as_a_token_cannot_move_the_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Box()
+    made = box.desk.create_token("x", 60)
+    monkeypatch.setattr(box.desk, "create_token", lambda *_: NewToken(made.token, "\x1b[2J"))
+    assert Ran(box, "token", "create").out == "\\x1b[2J\n"

@@ -168,7 +168,7 @@ def test_words_of_a_node_begin_no_line_of_their_own(tmp_path: Path) -> None:
             lambda: one.says(one.state("converged")),
         )
         deploys(one)
-        assert told(one) == ["w1  waiting: a w1  web  switch  done\\x1b[2J (report this)"]
+        assert told(one) == ["w1  waiting: a⏎w1  web  switch  done\\x1b[2J (report this)"]
 
     scene(tmp_path, story)
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.fleets.authenticator import Authenticator
 from tests.specs.declared.declared_fleets import (
     BASE,
     FLEET,
@@ -94,8 +95,11 @@ def test_thresholds_are_not_judged_while_an_operator_is_misspelt() -> None:
     assert only_problem(with_fleet(FLEET.replace('"root"', '"rooot"')))[2] == "operators[0].grade"
 
 
-@pytest.mark.parametrize("scope", ["service.web", "node.w1", "service.*", "fleet"])
-def test_a_scope_is_an_address_or_every_service(scope: str) -> None:
+@pytest.mark.parametrize(
+    "scope",
+    ["service.web", "node.w1", "service.*", "fleet", "name:www.a.test", "name:*.a.test", "node:w1"],
+)
+def test_a_scope_is_an_address_every_service_a_name_or_a_node(scope: str) -> None:
     text = FLEET + operator() + f'scope = ["{scope}"]\n'
     assert fleet_of(with_fleet(text)).operators[1].scope == (scope,)
 
@@ -104,6 +108,28 @@ def test_a_scope_is_an_address_or_every_service(scope: str) -> None:
 def test_any_other_scope_is_refused(scope: str) -> None:
     found = only_problem(with_fleet(FLEET + operator() + f'scope = ["fleet", "{scope}"]\n'))
     assert found[2:4] == ("operators[1].scope[1]", f'"{scope}" is not an address')
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        "name:",
+        "name:*",
+        "name:*.*.a.test",
+        "name:Www.a.test",
+        "name:www.a.test.",
+        "name:a..test",
+        "name:1.2.3.4",
+        "name:münchen.test",
+        "node:",
+        "node:W1",
+        "node:*",
+        "worker:w1",
+    ],
+)
+def test_a_name_or_node_of_another_form_is_refused_x11(scope: str) -> None:
+    found = only_problem(with_fleet(FLEET + operator() + f'scope = ["service.web", "{scope}"]\n'))
+    assert found[2] == "operators[1].scope[1]"
 
 
 @pytest.mark.parametrize("cidr", ["100.64.0.0", "100.64.0.1/10", "net", "", "100.64.0.0/33"])
@@ -197,3 +223,30 @@ def test_the_overlay_is_not_guessed_while_the_fleet_table_is_refused() -> None:
 
 def test_a_fleet_file_without_the_fleet_and_operators_lacks_both() -> None:
     assert [problem.key for problem in problems_of(with_fleet("[trust]\napply = 1\n"))] == ["fleet", "operators"]
+
+
+SECURITY_KEY = " ".join(Authenticator("dee").operator("root").key.split()[:2])
+TOUCH = '[trust]\ndestroy_requires = "touch"\n'
+
+
+@pytest.mark.parametrize(
+    ("operators", "able", "grade"),
+    [("", 0, "destroy"), (operator(key=SECURITY_KEY, grade="apply"), 0, "destroy"),
+     (operator(key=SECURITY_KEY, grade="destroy"), 0, "root")],
+)  # fmt: skip
+def test_a_touch_that_would_lock_out_all_operators_is_refused(operators: str, able: int, grade: str) -> None:
+    text = FLEET + operators + TOUCH
+    found = problems_of(with_fleet(text))[0]
+    assert (found.file, found.line, found.key) == ("fleet.toml", text.count("\n"), "trust.destroy_requires")
+    assert found.what.startswith(f"leaves {able} operators who can sign for grade {grade}, and 1 must")
+    assert "ssh-keygen -t ed25519-sk" in found.remedy
+
+
+def test_a_touch_that_operators_can_give_is_accepted() -> None:
+    text = FLEET + operator(key=SECURITY_KEY, grade="root") + TOUCH
+    assert fleet_of(with_fleet(text)).thresholds.destroy_requires == "touch"
+
+
+def test_the_touch_has_one_spelling() -> None:
+    found = only_problem(with_fleet(FLEET + TOUCH.replace('"touch"', '"tuch"')))
+    assert found[2] == "trust.destroy_requires" and "touch" in found[3] + found[4]

@@ -23,7 +23,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "nodes": "test_fewest_containers_then_the_alphabet_m_37",
         "trust": "test_a_threshold_of_two_collects_two_signatures",
         "timeouts": "test_the_limit_is_the_fleets_own",
-        "alerts": "test_an_alert_target_is_applied_with_grade_apply_and_touches_no_node",
+        "alerts": "test_an_alert_target_is_applied_with_grade_destroy_and_touches_no_node_x04",
         "acme": "test_a_public_authority_s_certificate_is_served_and_its_absence_is_told",
         "dns": "test_whoever_serves_dns_knows_every_internal_name_c20",
         "overlay": "test_a_public_service_is_never_placed_where_there_is_no_proxy_m48_t32",
@@ -42,6 +42,7 @@ EFFECTS: dict[str, dict[str, str]] = {
     "Thresholds": {
         "apply": "test_where_one_signature_is_not_enough_nothing_is_handed_in",
         "destroy": "test_thresholds_and_the_fleets_own_id_count_as_well",
+        "destroy_requires": "test_only_a_touched_security_key_of_the_grade_counts",
         "root": "test_trust_needs_root_and_founding_it_does_not",
         "id": "test_thresholds_and_the_fleets_own_id_count_as_well",
     },
@@ -129,6 +130,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "name": "test_volumes_lie_below_the_data_directory_and_other_host_paths_are_as_written",
         "path": "test_volumes_lie_below_the_data_directory_and_other_host_paths_are_as_written",
         "protect": "test_weakening_is_noticed_in_every_combination",
+        "checkpoint": "test_a_volume_that_is_off_is_not_copied_and_its_new_writer_starts_at_once",
     },
     "Route": {
         "name": "test_a_public_service_has_two_names_m134_m136",
@@ -164,6 +166,7 @@ EFFECTS: dict[str, dict[str, str]] = {
 }
 # The values of keys with a fixed list: the tests above show them all. A new value is added here with its test.
 VALUES: dict[Key, set[str]] = {
+    ("Thresholds", "destroy_requires"): {"touch"},
     ("Operator", "grade"): {"apply", "destroy", "root"},
     ("Node", "roles"): {"hub", "worker", "edge"},
     ("Node", "link"): {"poll", "dial"},
@@ -173,6 +176,7 @@ VALUES: dict[Key, set[str]] = {
     ("Dns", "driver"): {"dnsmasq", "none"},
     ("Service", "tier"): {"core", "worker"},
     ("Component", "update"): {"rolling", "recreate"},
+    ("Volume", "checkpoint"): {"auto", "off"},
     ("Route", "mode"): {"l4", "l7"},
     ("Route", "protocol"): {"http1", "h2c"},
     ("Health", "type"): {"http", "tcp", "grpc", "exec"},

@@ -36,6 +36,10 @@ def test_an_order_is_good_for_what_it_names_alone() -> None:
     assert list(gate_suite.ordering(gate)) == []
 
 
+def test_a_revision_is_an_authority_over_one_address_and_a_permission_names_one_thing() -> None:
+    assert list(gate_suite.covering(gate)) == []
+
+
 def test_whatever_is_parked_names_the_command_that_signs_it() -> None:
     assert list(gate_suite.signing(gate)) == []
 

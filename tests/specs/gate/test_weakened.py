@@ -5,6 +5,7 @@ Each row of the table let through, each check dropped, each half of a condition,
 
 import ast
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -13,9 +14,10 @@ from msgspec.structs import replace
 
 from holdfast.gate import decide as real_gate
 from holdfast.gate.table import ROWS, expanded
+from holdfast.ports.allowed import Allowed
 from holdfast.trust import enrolment as real_enrolment
 from holdfast.trust import orders as real_orders
-from tests.fleets import enrolments, facts_suite, gate_suite, order_suite
+from tests.fleets import door_suite, enrolments, facts_suite, gate_suite, order_suite
 from tests.fleets.orders import Case, spoiled
 from tests.fleets.weaken import module, mutants, source_of
 
@@ -67,6 +69,23 @@ def test_weakened_facts_are_noticed() -> None:
     assert count >= 8 and missed == []
 
 
+DOORS = {
+    "holdfast.gate.containers": door_suite.touching,
+    "holdfast.gate.mounts": door_suite.mounting,
+    "holdfast.ports.allowed": door_suite.permitting,
+    "holdfast.agent.acceptance.approvals": door_suite.approving,
+}
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_weakened_door_is_noticed(name: str) -> None:
+    """Rollouts, orphans, schedules and storage: what each may touch, and with whose signature."""
+    suite = DOORS[name]
+    assert list(suite(import_module(name))) == []
+    count, missed = unnoticed(mutants(name), lambda tree: _guarded(lambda: list(suite(module(name, tree)))))
+    assert count >= 2 and missed == []
+
+
 def test_weakened_verification_of_orders_is_noticed() -> None:
     def suite(tree: ast.Module) -> list[str]:
         return _guarded(lambda: order_suite.complaints(module("holdfast.trust.orders", tree), SAMPLE))
@@ -102,9 +121,13 @@ def test_the_suites_have_nothing_against_the_real_ones() -> None:
 def test_a_gate_without_any_check_is_noticed_by_each_suite() -> None:
     """The suites themselves: something that agrees with everything must not pass."""
     yes = SimpleNamespace(
-        Deed=real_gate.Deed, Allow=real_gate.Allow, Park=real_gate.Park, decide=lambda deed: real_gate.Allow("nobody")
+        Deed=real_gate.Deed,
+        Allowed=Allowed,
+        Park=real_gate.Park,
+        decide=lambda deed: Allowed(deed.act.name, deed.thing),
     )
     assert list(gate_suite.deciding(yes)) and list(gate_suite.ordering(yes)) and list(gate_suite.signing(yes))
+    assert list(gate_suite.covering(yes))
     agreeable = SimpleNamespace(
         verify=lambda *a: None, replay=lambda *a: None, hub_may=lambda *a: None, draft=lambda **k: (b"", b"")
     )

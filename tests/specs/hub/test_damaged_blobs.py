@@ -17,8 +17,10 @@ from holdfast.hub.nodes.link_cache import LinkCache
 from holdfast.model.applied import Applied, needed
 from holdfast.model.revision import NO_HEAD
 from holdfast.planning.manifests import compile_manifests
+from holdfast.planning.plan import plan
+from holdfast.planning.undeploy import plan_undeploy
 from holdfast.ports.ledger_store import LedgerStore, Transaction
-from tests.fleets.build import commit, grown_mailbox, mailbox, next_candidate, small_fleet
+from tests.fleets.build import commit, grown_mailbox, mailbox, next_candidate, signed, small_fleet
 
 
 class Watched(MemoryStore):
@@ -235,3 +237,24 @@ def test_a_content_that_the_applied_revision_does_not_need_may_be_missing() -> N
     store = Watched()
     hub = grown_mailbox(2, store)
     assert hub.blob("f" * 64) is None and not hub.suspects_damage()
+
+
+@pytest.mark.parametrize("rotted", [True, False])
+def test_a_service_can_be_removed_and_declared_again_without_its_content(ledger: Path, rotted: bool) -> None:
+    """No file brings the content of a removed service back, so that it costs a grade, not the name."""
+    store = SqliteStore.open(str(ledger), create=False)
+    hub = mailbox(store)
+    digest = applied_by(hub).table.entries["service.web"].digest
+    if rotted:
+        flip_one_bit(ledger, digest)
+    else:
+        lose(store, digest)
+    hub = mailbox(store)
+    gone = plan_undeploy("service.web", applied_by(hub))
+    assert [change.kind for change in gone.changes] == ["retire"]
+    hub.commit(signed(gone))
+    again = plan(small_fleet({"web": 2}), hub.applied())
+    assert [(change.address, change.grade) for change in again.changes] == [("service.web", "destroy")]
+    hub.commit(signed(again))
+    assert applied_by(hub).service("web") and plan(small_fleet({"web": 3}), hub.applied()).grade == "apply"
+    store.close()

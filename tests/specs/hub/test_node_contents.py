@@ -72,3 +72,20 @@ def test_only_so_far_back(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     applied = applied_in(hub)
     assert not mine.has(applied, "w1", oldest)
     assert mine.has(applied, "w2", steady)
+
+
+def test_a_node_that_starts_over_gets_its_own_old_manifest_and_what_it_names(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """X14: however many revisions ago it was vouched for; contents only after their manifest, nothing of others."""
+    monkeypatch.setattr("holdfast.hub.nodes.node_contents.REVISIONS_BACK", 2)
+    hub = mailbox()
+    commit(hub, fleet(1, 1))
+    web, db = digest(hub, "service.web"), digest(hub, "service.db")
+    mine, others = manifest(hub, "w1"), manifest(hub, "w2")
+    for version in range(2, 7):
+        commit(hub, fleet(version, version))
+    applied, belongings = applied_in(hub), Belongings(hub.links, hub.blob)
+    assert not belongings.has(applied, "w1", web)
+    assert belongings.has(applied, "w1", mine) and belongings.has(applied, "w1", web)
+    assert not any(belongings.has(applied, "w1", one) for one in (db, others))
+    commit(hub, fleet(7, 7))
+    assert belongings.has(applied_in(hub), "w1", mine)

@@ -22,6 +22,7 @@ from holdfast.model.applied import EMPTY_TABLE, Applied
 from holdfast.model.fleet import Fleet
 from holdfast.model.record import Link
 from holdfast.model.revision import NO_HEAD
+from holdfast.model.rules import met_at
 from holdfast.model.salvage import SalvageAnswer, SalvagePart
 from holdfast.planning.kinds.every import documents, holders
 from holdfast.planning.plan import plan
@@ -244,6 +245,6 @@ def test_who_has_seen_no_newer_revision_is_told_where_to_start_instead() -> None
     store, _, mark = rebuilt(hub, {"w1": 1, "w2": 1}, directory(rich_fleet()))
     again = mailbox(store, high_water=mark)
     with pytest.raises(HoldfastError) as trouble:
-        verify_since(again, applied_of(again), NO_HEAD)
+        verify_since(again, applied_of(again), NO_HEAD, met_at(0))
     assert trouble.value.code == "history_not_kept"
-    verify_since(again, applied_of(again), applied_of(hub).head)
+    verify_since(again, applied_of(again), applied_of(hub).head, met_at(0))

@@ -22,6 +22,8 @@ from holdfast.model.report import ContainerState, Facts, Report
 from holdfast.trust import orders
 from holdfast.wiring import cli as wiring
 from tests.fleets.build import START_S
+from tests.fleets.desks import key_of
+from tests.fleets.lives import pulse_of
 
 ROOT = Path(__file__).parents[3]
 HUB_ROOM = ROOT / "src" / "holdfast" / "hub"
@@ -169,15 +171,15 @@ def test_an_order_names_a_target_and_no_steps() -> None:
     """H-26: what is to become of what; design.md §1: by name, never by URL."""
     assert fields(Order) == {
         "format", "fleet", "id", "node", "target", "action", "arguments", "counter", "nonce",
-        "not_before_s", "expires_s",
+        "not_before_s", "expires_s", "pulse", "after_restart",
     }  # fmt: skip
-    id = "0" * 32
+    id, pulse = "0" * 32, pulse_of("f" * 64, "w1", key_of("w1"), START_S)
     for target in ("https://evil.test/x", "data.web/../../etc", "data./srv/web", "rm -rf /srv", "data.", "node.w2"):
         with pytest.raises(Invalid):
-            orders.draft("f" * 64, "w1", target, "purge", {}, 1, id, id, START_S, START_S + 60)
+            orders.draft("f" * 64, "w1", target, "purge", {}, 1, id, id, START_S, START_S + 60, pulse)
     with pytest.raises(Invalid):
-        orders.draft("f" * 64, "w1", "data.web", "umount;rm", {}, 1, id, id, START_S, START_S + 60)
-    orders.draft("f" * 64, "w1", "data.web", "purge", {}, 1, id, id, START_S, START_S + 60)
+        orders.draft("f" * 64, "w1", "data.web", "umount;rm", {}, 1, id, id, START_S, START_S + 60, pulse)
+    orders.draft("f" * 64, "w1", "data.web", "purge", {}, 1, id, id, START_S, START_S + 60, pulse)
 
 
 def test_who_connects_to_whom_is_written_down() -> None:

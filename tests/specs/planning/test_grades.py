@@ -31,6 +31,7 @@ from holdfast.model.fleet import (
 from holdfast.model.ids import KINDS
 from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
+from holdfast.model.rules import NEWEST, Rules
 from holdfast.model.trust import outside_scope
 from holdfast.planning import grades
 from holdfast.planning.kinds import every
@@ -53,10 +54,17 @@ def fleet(settings: Settings | None = None, backups: Backups | None = None, **mo
 
 
 DATA = Volume("data", "/data", "backup")
+OFF = replace(DATA, checkpoint="off")
 NAS = Storage("nas", "nfs", "server:/x")
 W1 = Node("w1", ("worker",))
 CHAT = AlertTarget("chat", webhook="https://a.test/x")
 KEY = "ssh-ed25519 AAAA"
+
+
+def shared_off() -> Service:
+    """Another component gets the same directory, and says that no checkpoint is needed."""
+    return Service((Component("web", IMAGE, volumes=(DATA,)), Component("job", IMAGE, volumes=(OFF,))))
+
 
 # (address, before, after, the reason that is expected, None: grade apply is enough)
 TABLE: list[tuple[str, Any, Any, str | None]] = [
@@ -72,6 +80,10 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
     ("service.x", service(DATA), service(replace(DATA, protect="none")), "weakens the protection"),
     ("service.x", service(DATA), service(replace(DATA, protect="own:nas")), "weakens the protection"),
     ("service.x", service(replace(DATA, protect="none")), service(DATA), None),
+    ("service.x", service(DATA), service(replace(DATA, checkpoint="off")), "makes no checkpoints of volume data any"),
+    ("service.x", service(replace(DATA, checkpoint="off")), service(DATA), None),
+    ("service.x", service(), service(replace(DATA, checkpoint="off")), None),
+    ("service.x", service(DATA), shared_off(), "makes no checkpoints of volume data any more"),
     ("service.x", service(), service("/etc:/etc"), "mounts a host path outside /srv"),
     ("service.x", service(), service("/srv/../etc:/etc"), "mounts a host path outside /srv"),
     ("service.x", service(), service("/srv/x:/srv/x"), None),
@@ -146,7 +158,7 @@ TABLE: list[tuple[str, Any, Any, str | None]] = [
 ]
 
 
-def demanded(address: str, before: Any, after: Any) -> tuple[Demand, ...]:
+def demanded(address: str, before: Any, after: Any, rules: Rules = NEWEST) -> tuple[Demand, ...]:
     def entry(value: Any) -> Entry | None:
         return None if value is None else Entry(canonical.digest(canonical.encode(value)))
 
@@ -157,18 +169,27 @@ def demanded(address: str, before: Any, after: Any) -> tuple[Demand, ...]:
             entry(after),
             lambda: canonical.encode(before),
             lambda: canonical.encode(after),
+            rules=rules,
         )
     )
 
 
 @pytest.mark.parametrize(("address", "before", "after", "reason"), TABLE)
 def test_a_delta_needs_the_grade_of_the_table(address: str, before: Any, after: Any, reason: str | None) -> None:
-    found = demanded(address, before, after)
+    """By the first rules: the past of a fleet is judged by them for ever."""
+    found = demanded(address, before, after, "first")
     if reason is None:
         assert found == ()
     else:
         assert [demand.grade for demand in found] == ["destroy"]
         assert reason in found[0].reason
+
+
+@pytest.mark.parametrize(
+    ("address", "before", "after", "reason"), [row for row in TABLE if row[0].startswith("service.") or row[3]]
+)
+def test_the_newest_rules_only_add_to_the_first(address: str, before: Any, after: Any, reason: str | None) -> None:
+    assert demanded(address, before, after) == demanded(address, before, after, "first")
 
 
 def test_every_kind_of_resource_has_rows_in_the_table() -> None:
@@ -206,7 +227,7 @@ def test_what_was_buried_counts_as_before() -> None:
 
 def test_trust_needs_root_and_founding_it_does_not() -> None:
     thresholds = [Thresholds(), Thresholds(root=2)]
-    assert [d.grade for d in demanded("trust", *thresholds)] == ["root"]
+    assert [d.grade for d in demanded("trust", thresholds[0], thresholds[1])] == ["root"]
     assert [d.grade for d in demanded("trust", None, thresholds[0])] == ["destroy"]
 
 
@@ -243,6 +264,18 @@ def test_policies_may_be_added_and_widened_only_with_destroy_o_32() -> None:
         (("service.web",), ("service.web", "service.web2"), "service.web2"),
         (("service.*",), ("service.a", "service.b"), None),
         (("service.*",), ("node.a",), "node.a"),
+        (("service.web",), ("service.web", "name:www.a.test"), "name:www.a.test"),
+        (("service.web", "name:www.a.test"), ("service.web", "name:www.a.test"), None),
+        (("service.web", "name:*.a.test"), ("name:www.a.test", "name:x.y.a.test"), None),
+        (("service.web", "name:*.a.test"), ("name:a.test",), "name:a.test"),
+        (("service.web", "name:*.a.test"), ("name:www.xa.test",), "name:www.xa.test"),
+        (("service.*",), ("name:service.a.test",), "name:service.a.test"),
+        (("service.web",), ("worker:w1", "worker:w2"), None),
+        (("service.web", "node:w1"), ("worker:w1", "worker:w2"), "node:w2"),
+        (("service.web",), ("node:hub1",), "node:hub1"),
+        (("service.web", "node:hub1"), ("node:hub1",), None),
+        (("service.web", "worker:w1", "node:w2"), ("worker:w1",), "node:w1"),
+        (("node.*", "name:*"), ("node:hub1", "name:www.a.test"), "node:hub1"),
     ],
 )
 def test_a_scope_limits_what_an_operator_signs(

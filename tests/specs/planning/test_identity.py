@@ -194,10 +194,10 @@ def alerting(url: str) -> Fleet:
     return replace(small_fleet(), alerts={"chat": AlertTarget("chat", webhook=url)})
 
 
-def test_an_alert_target_is_applied_with_grade_apply_and_touches_no_node() -> None:
+def test_an_alert_target_is_applied_with_grade_destroy_and_touches_no_node_x04() -> None:
     found = planned(applied_hub(), alerting("https://a.test/secret"))
     assert [(change.address, change.kind) for change in found.changes] == [("alert.chat", "create")]
-    assert (found.grade, found.nodes_touched) == ("apply", ())
+    assert (found.grade, found.nodes_touched) == ("destroy", ())
 
 
 def test_the_url_of_an_alert_is_masked_in_a_plan() -> None:

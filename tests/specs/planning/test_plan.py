@@ -116,7 +116,7 @@ def test_every_kind_of_change_is_told_apart() -> None:
         "service.c": "move",
         "service.d": "retire",
         "service.e": "create",
-        "service.f": "destroy",
+        "service.f": "update",
     }
     assert [change.address for change in step.removals] == ["service.d"]
     moved = next(change for change in step.changes if change.kind == "move")
@@ -274,3 +274,12 @@ def test_the_address_of_a_node_is_shown_once_with_what_is_in_force() -> None:
     moved = replace(start, nodes={**start.nodes, "w1": Node("w1", ("worker",), address="100.64.0.7")})
     (change,) = [one for one in plan(moved, known).changes if one.address == "node.w1"]
     assert [(f.path, f.before, f.after) for f in change.fields] == [("address", "100.64.0.9", "100.64.0.7")]
+
+
+@pytest.mark.parametrize("volume", ["/tmp:/media", Volume("files", "/data", "none")])
+def test_a_change_that_detaches_data_is_an_update_that_needs_grade_destroy_n33(volume: Any) -> None:
+    """Nothing is destroyed, so nothing is called so: not in the plan, and not in --json."""
+    applied = after(plan(fleet(x=service(volumes=(volume,))), None))
+    (change,) = plan(fleet(x=service()), applied).changes
+    assert (change.address, change.kind, change.grade, change.removes) == ("service.x", "update", "destroy", False)
+    assert [demand.reason.rpartition("; ")[2] for demand in change.demands] == ["its data stays on the node"]

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.cli.fleet import saved_plan, show_plan
-from holdfast.errors import HoldfastError, Invalid, SignatureRequired
+from holdfast.errors import Conflict, HoldfastError, Invalid, SignatureRequired
 from holdfast.hub.nodes.node_contents import named
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
@@ -13,10 +13,12 @@ from holdfast.model.fleet import Component, Fleet, Node, SecretRef, Service
 from holdfast.model.plan import Change, Plan
 from holdfast.model.revision import Candidate, Entry, Table
 from holdfast.model.secret import uses_of
+from holdfast.planning import formats
 from holdfast.planning.compile import compile_revision
 from holdfast.planning.kinds.service_check import check_service
 from holdfast.planning.plan import Inputs, plan
 from holdfast.planning.rollback import plan_rollback
+from holdfast.planning.secrets import Uses
 from holdfast.planning.service_entry import serving_metadata
 from holdfast.planning.unsound import Unsound
 from tests.fleets.build import ALICE, commit, digest_pinned, mailbox, operator_signer, sign, small_fleet
@@ -276,3 +278,19 @@ def test_a_component_sees_files_and_variables_in_an_order_of_its_own() -> None:
         ("b", "2", "b", ""),
     ]
     assert seen == uses_of(other, {"a": "1", "b": "2"})
+
+
+# ---- agents that cannot read a purpose
+
+
+def test_a_new_secret_is_not_sent_to_an_agent_that_would_take_its_purpose_for_the_value() -> None:
+    web = service("db")
+    wanted = fleet({"web": web}, {"db": W1})
+    with pytest.raises(Conflict) as caught:
+        plan(wanted, None, Inputs(uses=Uses(formats={"w1": formats.BOUND_SECRETS - 1})))
+    assert caught.value.code == "agent_too_old" and "upgrade the agent on w1" in caught.value.remedy
+    others: tuple[dict[str, int], ...] = ({}, {"w1": formats.NEWEST}, {"w2": 0})
+    for known in others:
+        assert plan(wanted, None, Inputs(uses=Uses(formats=known))).candidate is not None
+    again = replace(wanted, services={"web": replace(web, protect=True)})
+    assert plan(again, applied(wanted), Inputs(uses=Uses(formats={"w1": 0}))).candidate, "what is applied already stays"

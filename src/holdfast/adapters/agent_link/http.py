@@ -66,7 +66,7 @@ async def _refused(answer: aiohttp.ClientResponse, callee: Callee) -> HoldfastEr
         fault = codec.read(bytes(content), faults.Fault)
     except Invalid:
         return _silent(callee, callee.address, f"it answers {answer.status} without a node's error message")
-    return faults.trouble(fault, answer.status, answer.headers.get(faults.EXIT_HEADER, ""))
+    return faults.trouble(fault, answer.status, answer.headers.get(faults.EXIT_HEADER, ""), faults.NODE)
 
 
 def _wrong(callee: Callee, where: str, why: Exception) -> WrongNode:

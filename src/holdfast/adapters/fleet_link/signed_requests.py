@@ -131,9 +131,9 @@ class SignedRequests:
         except Invalid:
             raise self.unreachable(f"it answers {answered.status} without a hub's error message") from None
         if answered.status == 429:
-            raise Limited(
-                fault.message, remedy=fault.remedy, code=fault.code, retry_after_s=_retry_after_s(answered.headers)
-            )
+            limited = faults.marked(Limited, fault)
+            limited.retry_after_s = _retry_after_s(answered.headers)
+            raise limited
         if answered.status == 401 and fault.code == "clock_skew":
             raise self._skewed(answered)
         raise faults.trouble(fault, answered.status, _header(answered.headers, faults.EXIT_HEADER))

@@ -38,7 +38,7 @@ class CommandNotifier:
         except TimeoutError:
             raise self._undelivered(f"it took longer than {self._send_s:.0f} s") from None
         finally:
-            await _ended(process)
+            await ended(process)
         if code != 0:
             raise self._undelivered(f"exit code {code}")
 
@@ -51,7 +51,7 @@ class CommandNotifier:
         )
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def ended(process: asyncio.subprocess.Process) -> None:
     """Kill it and its children: the command leads its own session."""
     if process.returncode is None:
         with suppress(ProcessLookupError):

@@ -6,7 +6,9 @@ from collections import deque
 from holdfast.model.container import Container
 from holdfast.model.duration import milliseconds
 from holdfast.model.fleet import Health
+from holdfast.ports.allowed import Allowed, check
 from holdfast.ports.prober import Verdict
+from holdfast.ports.runtime import RUNS
 
 NOTHING = Verdict(False, "nothing listens there")
 
@@ -23,7 +25,10 @@ class MemoryProber:
     def script(self, whom: str, *answers: Verdict) -> None:
         self.answers[whom] = list(answers)
 
-    async def probe(self, container: Container, health: Health) -> Verdict:
+    async def probe(self, container: Container, health: Health, allowed: Allowed | None = None) -> Verdict:
+        if health.type == "exec":
+            assert allowed is not None
+            check(allowed, RUNS, container.id)
         self.asked.append(container.name)
         timeout_s, slow_s = milliseconds(health.timeout) / 1000, self.slow_s.get(container.name, 0.0)
         if not container.running:

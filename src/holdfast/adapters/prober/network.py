@@ -15,10 +15,11 @@ from holdfast.errors import HoldfastError
 from holdfast.model.container import Container
 from holdfast.model.duration import milliseconds
 from holdfast.model.fleet import Health
+from holdfast.ports.allowed import Allowed
 from holdfast.ports.prober import Verdict
 from holdfast.ports.runtime import Finished
 
-Exec = Callable[[str, Sequence[str], float], Awaitable[Finished]]
+Exec = Callable[[str, Sequence[str], float, Allowed], Awaitable[Finished]]
 
 HEAD_MAX = 16_384  # bytes of an answer that are read
 EXEC_GRACE_S = 1.0  # the runtime ends the command at its timeout; this is for a runtime that does not
@@ -39,10 +40,11 @@ class NetworkProber:
     def __init__(self, exec: Exec) -> None:
         self._exec = exec
 
-    async def probe(self, container: Container, health: Health) -> Verdict:
+    async def probe(self, container: Container, health: Health, allowed: Allowed | None = None) -> Verdict:
         timeout_s = milliseconds(health.timeout) / 1000
         if health.type == "exec":
-            return await self._command(container, health, timeout_s)
+            assert allowed is not None, "a command runs only with the permission of the gate"
+            return await self._command(container, health, timeout_s, allowed)
         place = place_of(container, health)
         if place is None:
             return Verdict(False, "it has no address of its own and does not publish the probed port")
@@ -54,10 +56,10 @@ class NetworkProber:
         except OSError as trouble:
             return Verdict(False, f"{_said(place)}: {_REACHED.get(trouble.errno, trouble.strerror or str(trouble))}")
 
-    async def _command(self, container: Container, health: Health, timeout_s: float) -> Verdict:
+    async def _command(self, container: Container, health: Health, timeout_s: float, allowed: Allowed) -> Verdict:
         try:
             async with asyncio.timeout(timeout_s + EXEC_GRACE_S):
-                done = await self._exec(container.id, health.cmd, timeout_s)
+                done = await self._exec(container.id, health.cmd, timeout_s, allowed)
         except TimeoutError:
             return Verdict(False, f"{health.cmd[0]}: not finished within {health.timeout}")
         except HoldfastError as trouble:

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from holdfast.errors import Failed, TryLater
 from holdfast.model.container import Container, Mount, Published, is_same
+from holdfast.ports import runtime as port
+from holdfast.ports.allowed import Allowed, check
 from holdfast.ports.clock import Clock
 from holdfast.ports.runtime import (
     CreateContainer,
@@ -179,13 +181,15 @@ class MemoryRuntime:
         self.networks.setdefault(name, labels)
         self._leave("ensure_network", name)
 
-    async def remove_network(self, name: str) -> None:
+    async def remove_network(self, name: str, allowed: Allowed) -> None:
+        check(allowed, port.REMOVES, name)
         self._enter("remove_network", name)
         if not any(kept.made is not None and kept.made.spec.network == name for kept in self._kept.values()):
             self.networks.pop(name, None)
         self._leave("remove_network", name)
 
-    async def create(self, made: CreateContainer) -> str:
+    async def create(self, made: CreateContainer, allowed: Allowed) -> str:
+        check(allowed, port.CREATES, made.name)
         self._enter("create", made.name)
         same = [kept.seen for kept in self._kept.values() if kept.seen.name == made.name]
         if same and not is_same(made.labels, same[0].labels):
@@ -214,7 +218,8 @@ class MemoryRuntime:
         self._ring()
         return id
 
-    async def start(self, id: str) -> None:
+    async def start(self, id: str, allowed: Allowed) -> None:
+        check(allowed, port.STARTS, id)
         kept = self._there(id)
         self._enter("start", kept.seen.name)
         if not kept.seen.running:
@@ -225,14 +230,15 @@ class MemoryRuntime:
         await asyncio.sleep(kept.behaviour.start_s)
         if kept.behaviour.start_trouble:
             raise Failed(kept.behaviour.start_trouble, remedy="correct the service's file", code="start_failed")
-        for port in kept.seen.ports:
-            if port.outside in self.taken or port.outside in self._ports_in_use():
-                raise PortTaken(port.outside)
+        for one in kept.seen.ports:
+            if one.outside in self.taken or one.outside in self._ports_in_use():
+                raise PortTaken(one.outside)
         self._unset(kept)
         kept.supervised = True
         self._begin(kept, restarts=0)
 
-    async def stop(self, id: str, grace_s: float) -> None:
+    async def stop(self, id: str, grace_s: float, allowed: Allowed) -> None:
+        check(allowed, port.STOPS, id)
         kept = self._kept.get(id)
         self._enter("stop", kept.seen.name if kept else id)
         if kept is not None and kept.seen.running:
@@ -245,7 +251,8 @@ class MemoryRuntime:
             self._unset(kept)  # it was about to restart
         self._leave("stop", kept.seen.name if kept else id)
 
-    async def remove(self, id: str) -> None:
+    async def remove(self, id: str, allowed: Allowed) -> None:
+        check(allowed, port.REMOVES, id)
         kept = self._kept.get(id)
         self._enter("remove", kept.seen.name if kept else id)
         if kept is not None:
@@ -254,7 +261,8 @@ class MemoryRuntime:
             self.vanish(id)
         self._leave("remove", kept.seen.name if kept else id)
 
-    async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished:
+    async def exec(self, id: str, command: Sequence[str], timeout_s: float, allowed: Allowed) -> Finished:
+        check(allowed, port.RUNS, id)
         kept = self._there(id)
         self._enter("exec", kept.seen.name)
         if not kept.seen.running:
@@ -263,7 +271,8 @@ class MemoryRuntime:
         late = kept.behaviour.exec_s > timeout_s
         return Finished(TIMED_OUT, "killed after the time limit\n") if late else kept.behaviour.executes(command)
 
-    async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
+    async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
+        check(allowed, port.RUNS, made.name)
         self._enter("run", made.name)
         does = self.behaviours.get(made.spec.command, Behaviour(exit_after_s=0.0))
         id = self._create(replace(made, restart=False), does)
@@ -354,6 +363,7 @@ class MemoryRuntime:
             pid=1000 + self._count,
             address=f"10.88.{self._count // 250}.{self._count % 250 + 2}",
             started_s=self._clock.now_s(),
+            ended_s=0.0,
             exit_code=0,
             restarts=restarts,
         )
@@ -365,7 +375,8 @@ class MemoryRuntime:
 
     def _end(self, kept: _Kept, code: int) -> None:
         self._unset(kept)
-        kept.seen = replace(kept.seen, phase="exited", running=False, pid=0, address="", exit_code=code)
+        now_s = self._clock.now_s()
+        kept.seen = replace(kept.seen, phase="exited", running=False, pid=0, address="", ended_s=now_s, exit_code=code)
         again = kept.made is not None and kept.made.restart and kept.supervised and code != 0
         if again and kept.seen.restarts < RESTARTS_MAX:
             self._after(RESTART_S, kept, lambda: self._begin(kept, kept.seen.restarts + 1))

@@ -107,7 +107,8 @@ def public_half(path: str) -> PublicKey:
     try:
         return ssh_key.parse(text)
     except Invalid as trouble:
-        remedy = f"write it again: ssh-keygen -y -f {_quoted(path)} > {_quoted(path)}.pub"
+        again = f"write it again: ssh-keygen -y -f {_quoted(path)} > {_quoted(path)}.pub"
+        remedy = trouble.remedy if trouble.remedy == ssh_key.MAKE_NEW else again
         raise Invalid(f"{path}.pub: {trouble.message}", remedy=remedy) from None
 
 

@@ -3,14 +3,25 @@
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from holdfast.adapters.storage import checkpoints, passports, permission, sources, tree
+from holdfast.adapters.storage import asides, checkpoints, passports, permission, restoring, sources, tree
 from holdfast.errors import Conflict, Failed, HoldfastError
 from holdfast.model.ids import is_name
 from holdfast.model.order import VerifiedOrder
-from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable
+from holdfast.ports.allowed import Allowed, check
+from holdfast.ports.storage import (
+    MOUNTS,
+    SETS_ASIDE,
+    Ahead,
+    Checkpoint,
+    DataDirectory,
+    Discardable,
+    Disposable,
+    Need,
+    Restorable,
+)
 
 COUNTED_FOR_S = 600.0  # how long the figures of a report are reused
 COUNTING_S_MAX = 0.05  # time limit of one report for renewing them
@@ -90,12 +101,6 @@ class DirectoryStorage:
             assert root is not None
             passports.keep(root, place, text)
 
-    def drop_passports(self, service: str, proof: VerifiedOrder) -> None:
-        permission.check(service, self._node, proof)
-        with self._opened(missing_ok=True) as root:
-            if root is not None:
-                passports.drop(root, service, proof)
-
     # ---- creating and moving
 
     def create(self, name: str) -> DataDirectory:
@@ -111,17 +116,20 @@ class DirectoryStorage:
             assert made is not None
             return made
 
-    def volume(self, service: str, name: str) -> str:
+    def volume(self, service: str, name: str, allowed: Allowed) -> str:
+        check(allowed, MOUNTS, f"{self.root}/{service}/{name}")
         with self._opened() as root:
             assert root is not None
             return sources.volume(root, self.root, service, name)
 
-    def host_path(self, service: str, path: str) -> str:
+    def host_path(self, service: str, path: str, allowed: Allowed) -> str:
+        check(allowed, MOUNTS, path)
         with self._opened() as root:
             assert root is not None
             return sources.host_path(root, self.root, service, path)
 
-    def set_aside(self, name: str) -> str:
+    def set_aside(self, name: str, allowed: Allowed) -> str:
+        check(allowed, SETS_ASIDE, f"data.{name}")
         permission.check_name(name)
         with self._opened() as root:
             assert root is not None
@@ -155,10 +163,24 @@ class DirectoryStorage:
 
     # ---- checkpoints
 
-    def checkpoint(self, service: str, id: str, at_s: float) -> Checkpoint:
+    def need(self, service: str, off: Collection[str] = ()) -> Need | None:
+        with self._opened(missing_ok=True) as root:
+            return None if root is None else checkpoints.need(root, service, frozenset(off))
+
+    def copy_ahead(self, service: str, id: str, off: Collection[str], tell: Callable[[int], None]) -> Ahead:
         with self._opened() as root:
             assert root is not None
-            return checkpoints.make(root, self.root, service, id, at_s)
+            return checkpoints.ahead(root, self.root, service, id, frozenset(off), tell)
+
+    def drop_ahead(self, service: str) -> None:
+        with self._opened(missing_ok=True) as root:
+            if root is not None:
+                checkpoints.drop_unused(root, service)
+
+    def checkpoint(self, service: str, id: str, at_s: float, off: Collection[str] = ()) -> Checkpoint:
+        with self._opened() as root:
+            assert root is not None
+            return checkpoints.make(root, self.root, service, id, at_s, frozenset(off))
 
     def checkpoints(self) -> Sequence[Checkpoint]:
         with self._opened(missing_ok=True) as root:
@@ -170,39 +192,73 @@ class DirectoryStorage:
                 self._refuse_mounts(root, checkpoints.place(proof.checkpoint))
                 checkpoints.discard(root, proof)
 
-    # ---- deleting
+    # ---- restoring
+
+    def stage(self, proof: Restorable) -> str:
+        with self._opened() as root:
+            assert root is not None
+            return restoring.stage(root, self.root, proof)
+
+    def exchange(self, proof: Restorable, staged: str, at_s: float) -> Checkpoint | None:
+        with self._opened() as root:
+            assert root is not None
+            self._refuse_others(root, proof.checkpoint.service)
+            return restoring.exchange(root, self.root, proof, staged, at_s)
+
+    def unstage(self, proof: Restorable) -> None:
+        with self._opened() as root:
+            assert root is not None
+            restoring.unstage(root, proof)
+
+    # ---- purging
+
+    def aside(self, name: str, proof: VerifiedOrder) -> str:
+        return os.path.join(self.root, asides.aside(name, proof.order.id))
 
     def condemn(self, name: str, proof: VerifiedOrder) -> None:
         permission.check(name, self._node, proof)
-        aside = _aside(name, proof)
         with self._opened(missing_ok=True) as root:
-            if root is None or tree.exists(root, aside) or not tree.exists(root, name):
-                return
-            if not tree.is_directory(root, name):
-                raise permission.not_ours(f"{self.root}/{name} is a symbolic link or a file, not a directory")
-            self._refuse_mounts(root, name)
-            os.rename(name, aside, src_dir_fd=root, dst_dir_fd=root)
-            os.fsync(root)
+            if root is not None:
+                if not asides.exists(root, name, proof.order.id):
+                    self._refuse_others(root, name)
+                asides.move(root, name, proof)
 
     def condemned(self, name: str, proof: VerifiedOrder) -> bool:
         permission.check(name, self._node, proof)
         with self._opened(missing_ok=True) as root:
-            return root is not None and tree.exists(root, _aside(name, proof))
+            return root is not None and asides.exists(root, name, proof.order.id)
 
     def destroy(self, name: str, proof: VerifiedOrder) -> None:
-        self.condemn(name, proof)
-        aside = _aside(name, proof)
+        if not self.condemned(name, proof):
+            self.condemn(name, proof)
         with self._opened(missing_ok=True) as root:
-            if root is None or not tree.exists(root, aside):
-                return
-            self._refuse_mounts(root, aside)
-            handle = tree.opened(aside, root)
-            try:
-                tree.empty_out(handle)
-            finally:
-                os.close(handle)
-            os.rmdir(aside, dir_fd=root)
-            os.fsync(root)
+            if root is not None:
+                self._refuse_mounts(root, asides.aside(name, proof.order.id))
+                asides.destroy(root, name, proof)
+
+    def dispose(self, proof: Disposable) -> None:
+        with self._opened(missing_ok=True) as root:
+            if root is not None:
+                self._refuse_mounts(root, asides.aside(proof.service, proof.order))
+                asides.dispose(root, proof)
+
+    def set_aside_by(self, name: str) -> Sequence[str]:
+        permission.check_name(name)
+        with self._opened(missing_ok=True) as root:
+            return [] if root is None else asides.orders(root, name)
+
+    def bring_back(self, name: str, order: str, proof: VerifiedOrder) -> None:
+        permission.check(name, self._node, proof, "restore-retired")
+        with self._opened() as root:
+            assert root is not None
+            asides.back(root, name, order, proof)
+
+    def _refuse_others(self, root: int, name: str) -> None:
+        """Only a plain directory is moved, and none with a mount inside."""
+        if tree.exists(root, name) and not tree.is_directory(root, name):
+            raise permission.not_ours(f"{self.root}/{name} is a symbolic link or a file, not a directory")
+        self._refuse_mounts(root, name)
+        self._refuse_mounts(root, f"{checkpoints.PLACE}/{name}")
 
     # ---- guards
 
@@ -247,10 +303,6 @@ class DirectoryStorage:
             remedy=f"check the disk and the owner: ls -la {self.root}",
             code="disk_failed",
         )
-
-
-def _aside(name: str, proof: VerifiedOrder) -> str:
-    return f".purging-{proof.order.id}-{name}"
 
 
 def _unescaped(field: str) -> str:

@@ -1,27 +1,45 @@
 """Data directories in memory, for tests and simulation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from holdfast.adapters.storage import permission
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted
 from holdfast.model.order import VerifiedOrder
-from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable
+from holdfast.ports.allowed import Allowed, check
+from holdfast.ports.storage import (
+    MOUNTS,
+    SETS_ASIDE,
+    Ahead,
+    Checkpoint,
+    DataDirectory,
+    Discardable,
+    Disposable,
+    Need,
+    Restorable,
+)
 
 ROOT = "/memory"
+
+Copies = dict[tuple[str, str], tuple[Checkpoint, dict[str, bytes]]]
 
 
 class MemoryStorage:
     """`contents` is the disk: name of a directory → its files; a name that ends in "/" is a directory inside.
-    `destroyed` lists what was destroyed. `troubles` are raised by checkpoint instead, one per attempt."""
+    `destroyed` lists what was destroyed. `troubles` are raised by checkpoint instead, one per attempt, and
+    `troubles_ahead` by copy_ahead."""
 
     def __init__(self, node: str, contents: dict[str, dict[str, bytes]] | None = None) -> None:
         self._node = node
         self.contents = contents if contents is not None else {}
         self.destroyed: list[str] = []
         self.elsewhere: set[str] = {"/etc/hosts"}  # existing host paths outside the data directory
-        self.copies: dict[tuple[str, str], tuple[Checkpoint, dict[str, bytes]]] = {}
+        self.copies: Copies = {}
         self.troubles: list[HoldfastError] = []
+        self.troubles_ahead: list[HoldfastError] = []
+        self.ahead: dict[str, dict[str, bytes]] = {}
+        self.room_bytes, self.disk_bytes = 1 << 40, 1 << 41
         self.passports: dict[str, bytes] = {}
+        self.beside: dict[str, tuple[Copies, dict[str, bytes]]] = {}  # what was purged along with the data
 
     def directories(self) -> Sequence[DataDirectory]:
         return [self._look(name) for name in sorted(self.contents) if not name.startswith(".")]
@@ -38,12 +56,14 @@ class MemoryStorage:
         self.contents.setdefault(permission.check_name(name), {})
         return self._look(name)
 
-    def volume(self, service: str, name: str) -> str:
+    def volume(self, service: str, name: str, allowed: Allowed) -> str:
+        check(allowed, MOUNTS, f"{ROOT}/{service}/{name}")
         permission.check_name(name)
         self.contents.setdefault(permission.check_name(service), {}).setdefault(f"{name}/", b"")
         return f"{ROOT}/{service}/{name}"
 
-    def host_path(self, service: str, path: str) -> str:
+    def host_path(self, service: str, path: str, allowed: Allowed) -> str:
+        check(allowed, MOUNTS, path)
         permission.check_name(service)
         if not path.startswith("/") or ".." in path.split("/"):
             raise Invalid(f"{path!r} is not an absolute path without '..'", remedy="write it without '..'")
@@ -78,20 +98,44 @@ class MemoryStorage:
         permission.check_name(place.partition("/")[0])
         self.passports[place] = text
 
-    def drop_passports(self, service: str, proof: VerifiedOrder) -> None:
-        permission.check(service, self._node, proof)
-        for place in [place for place in self.passports if place.partition("/")[0] == service]:
-            del self.passports[place]
+    def need(self, service: str, off: Collection[str] = ()) -> Need | None:
+        if permission.check_name(service) not in self.contents:
+            return None
+        files = self._copy_of(service, off)
+        held_bytes = sum(made.size_bytes for made, _ in self.copies.values())
+        size_bytes = sum(map(len, files.values()))
+        plain = sum(not path.endswith("/") for path in files)
+        return Need(size_bytes, plain, size_bytes, self.room_bytes, self.disk_bytes, held_bytes)
 
-    def checkpoint(self, service: str, id: str, at_s: float) -> Checkpoint:
+    def copy_ahead(self, service: str, id: str, off: Collection[str], tell: Callable[[int], None]) -> Ahead:
+        if permission.check_name(service) not in self.contents:
+            raise Failed(f"there is no data directory {service}", remedy="check the name", code="not_found")
+        permission.check_id(id)
+        if self.troubles_ahead:
+            raise self.troubles_ahead.pop(0)
+        files = self._copy_of(service, off)
+        tell(sum(map(len, files.values())))
+        self.ahead[service] = files
+        return Ahead(sum(map(len, files.values())), 0.5)
+
+    def drop_ahead(self, service: str) -> None:
+        self.ahead.pop(permission.check_name(service), None)
+
+    def _copy_of(self, service: str, off: Collection[str]) -> dict[str, bytes]:
+        return {name: text for name, text in self.contents[service].items() if name.split("/")[0] not in off}
+
+    def checkpoint(self, service: str, id: str, at_s: float, off: Collection[str] = ()) -> Checkpoint:
         if permission.check_name(service) not in self.contents:
             raise Failed(f"there is no data directory {service}", remedy="check the name", code="not_found")
         if (service, permission.check_id(id)) not in self.copies:
             if self.troubles:
                 raise self.troubles.pop(0)
-            files = dict(self.contents[service])
+            files = self._copy_of(service, off)
             path, size_bytes = f"{ROOT}/.checkpoints/{service}/{id}", sum(map(len, files.values()))
-            self.copies[service, id] = Checkpoint(service, id, path, size_bytes, at_s), files
+            plain = sum(not name.endswith("/") for name in files)
+            made = Checkpoint(service, id, path, size_bytes, at_s, (), plain, tuple(sorted(off)))
+            self.copies[service, id] = made, files
+            self.ahead.pop(service, None)
         return self.copies[service, id][0]
 
     def checkpoints(self) -> Sequence[Checkpoint]:
@@ -100,7 +144,8 @@ class MemoryStorage:
     def discard(self, proof: Discardable) -> None:
         self.copies.pop((proof.checkpoint.service, proof.checkpoint.id), None)
 
-    def set_aside(self, name: str) -> str:
+    def set_aside(self, name: str, allowed: Allowed) -> str:
+        check(allowed, SETS_ASIDE, f"data.{name}")
         if permission.check_name(name) not in self.contents:
             raise Failed(f"there is no data directory {name}", remedy="check the name", code="not_found")
         number = 1
@@ -114,20 +159,80 @@ class MemoryStorage:
             raise Conflict(f"data.{name} is not empty", remedy="purge it with a signed order", code="not_empty")
         self.contents.pop(name, None)
 
+    def stage(self, proof: Restorable) -> str:
+        name, known = _staged(proof), (proof.checkpoint.service, proof.checkpoint.id)
+        if known not in self.copies:
+            raise Failed(f"there is no checkpoint {known[1]}", remedy="check the id", code="not_found")
+        if name not in self.contents:
+            if self.troubles:
+                raise self.troubles.pop(0)
+            self.contents[name] = dict(self.copies[known][1])
+        return str(id(self.contents[name]))
+
+    def exchange(self, proof: Restorable, staged: str, at_s: float) -> Checkpoint | None:
+        service, name, old = proof.checkpoint.service, _staged(proof), proof.replaced
+        there = self.contents.get(service)
+        if name in self.contents and str(id(there)) != staged:
+            self.contents[service] = self.contents.pop(name)
+            if there is not None:
+                path, size_bytes = f"{ROOT}/.checkpoints/{service}/{old}", sum(map(len, there.values()))
+                self.copies[service, old] = Checkpoint(service, old, path, size_bytes, at_s), there
+        return self.copies[service, old][0] if (service, old) in self.copies else None
+
+    def unstage(self, proof: Restorable) -> None:
+        self.contents.pop(_staged(proof), None)
+
+    def aside(self, name: str, proof: VerifiedOrder) -> str:
+        return f"{ROOT}/{_aside(name, proof.order.id)}"
+
     def condemn(self, name: str, proof: VerifiedOrder) -> None:
         permission.check(name, self._node, proof)
-        aside = _aside(name, proof)
-        if aside not in self.contents and name in self.contents:
-            self.contents[aside] = self.contents.pop(name)
+        aside = _aside(name, proof.order.id)
+        if not self.condemned(name, proof):
+            if name in self.contents:
+                self.contents[aside] = self.contents.pop(name)
+            copies = {key: self.copies.pop(key) for key in list(self.copies) if key[0] == name}
+            passports = {at: self.passports.pop(at) for at in list(self.passports) if at.partition("/")[0] == name}
+            self.beside[aside] = copies, passports
 
     def condemned(self, name: str, proof: VerifiedOrder) -> bool:
-        return _aside(name, proof) in self.contents
+        return _aside(name, proof.order.id) in {*self.contents, *self.beside}
 
     def destroy(self, name: str, proof: VerifiedOrder) -> None:
         self.condemn(name, proof)
-        if self.contents.pop(_aside(name, proof), None) is not None:
+        self._delete(name, proof.order.id)
+
+    def dispose(self, proof: Disposable) -> None:
+        self._delete(proof.service, proof.order)
+
+    def _delete(self, name: str, order: str) -> None:
+        self.beside.pop(_aside(name, order), None)
+        if self.contents.pop(_aside(name, order), None) is not None:
             self.destroyed.append(name)
 
+    def set_aside_by(self, name: str) -> Sequence[str]:
+        found = {*self.contents, *self.beside}
+        return sorted(one[len(".purging-") : -len(name) - 1] for one in found if _is_aside(one, name))
 
-def _aside(name: str, proof: VerifiedOrder) -> str:
-    return f".purging-{proof.order.id}-{name}"
+    def bring_back(self, name: str, order: str, proof: VerifiedOrder) -> None:
+        permission.check(name, self._node, proof, "restore-retired")
+        aside = _aside(name, order)
+        if aside in self.contents and self.contents.get(name):
+            raise Conflict(f"data.{name} is not empty", remedy="purge it first", code="not_empty")
+        if aside in self.contents:
+            self.contents[name] = self.contents.pop(aside)
+        copies, passports = self.beside.pop(aside, ({}, {}))
+        self.copies |= copies
+        self.passports |= passports
+
+
+def _staged(proof: Restorable) -> str:
+    return f".restoring-{proof.order}-{proof.checkpoint.service}"
+
+
+def _aside(name: str, order: str) -> str:
+    return f".purging-{order}-{name}"
+
+
+def _is_aside(found: str, name: str) -> bool:
+    return found.startswith(".purging-") and found[len(".purging-") + 33 :] == name

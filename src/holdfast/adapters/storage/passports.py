@@ -6,7 +6,6 @@ from hashlib import sha256
 from urllib.parse import quote
 
 from holdfast.adapters.storage import permission, tree
-from holdfast.model.order import VerifiedOrder
 
 PLACE = ".passports"
 SIZE_MAX = 1 << 16
@@ -45,20 +44,6 @@ def name_copy(shelf: int, name: str) -> None:
     """Give the written copy its name."""
     os.rename(name + ".new", name, src_dir_fd=shelf, dst_dir_fd=shelf)
     os.fsync(shelf)
-
-
-def drop(root: int, service: str, proof: VerifiedOrder) -> None:
-    """All of one service. Does nothing if there are none."""
-    try:
-        shelf = _shelf(root, permission.check_name(service), made=False)
-    except FileNotFoundError:
-        return
-    try:
-        for name in os.listdir(shelf):
-            os.unlink(name, dir_fd=shelf)
-        os.fsync(shelf)
-    finally:
-        os.close(shelf)
 
 
 def _names(place: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The last check before data is deleted: names, and an order that purges exactly this data on this node. Pure."""
+"""The last check before data is moved or deleted: names, and an order for exactly this data on this node. Pure."""
 
 import re
 
@@ -26,14 +26,15 @@ def check_name(name: str) -> str:
     return name
 
 
-def check(name: str, node: str, proof: VerifiedOrder) -> None:
+def check(name: str, node: str, proof: VerifiedOrder, action: str = "purge") -> None:
     """The gate has decided already; this check prevents data loss by a mistake in the calling code."""
     check_name(name)
     order = proof.order
-    if (order.action, order.target, order.node) != ("purge", f"data.{name}", node):
+    if (order.action, order.target, order.node) != (action, f"data.{name}", node):
         raise NotPermitted(
-            f"an order to {order.action} {order.target} on {order.node} does not allow to purge data.{name} on {node}",
-            remedy=f"holdfast order sign --node {node} --action purge --target data.{name} --submit",
+            f"an order to {order.action} {order.target} on {order.node} does not allow to {action} data.{name} "
+            f"on {node}",
+            remedy=f"holdfast order sign --node {node} --action {action} --target data.{name} --submit",
             code="target_mismatch",
         )
 

@@ -82,6 +82,11 @@ def count_entries(handle: int) -> Count:
     return Count(files, size_bytes, entries)
 
 
+def size(handle: int) -> int:
+    """Bytes of all files below it, however many there are."""
+    return sum(visit.about.st_size for visit in walk(handle) if stat.S_ISREG(visit.about.st_mode))
+
+
 def count_at(root: int, path: Sequence[str]) -> Count | None:
     """At a path below `root`, in which no part is a symlink; a file is one entry. None if nothing is there."""
     above = os.dup(root)
@@ -168,17 +173,23 @@ class _Level(NamedTuple):
     inner: list[str]  # directories not visited yet
 
 
-def walk(top: int) -> Iterator[Visit]:
-    """Everything below `top` at any depth, with two handles: ".." leads up, and is verified."""
+def walk(top: int, without: frozenset[str] = frozenset()) -> Iterator[Visit]:
+    """Everything below `top` at any depth, with two handles: ".." leads up, and is verified. What vanishes meanwhile is
+    left out. `without`: names at the top."""
     here = os.dup(top)
     above: list[_Level] = []
     try:
-        level = yield from _arrive(here, "")
+        level = yield from _arrive(here, "", without)
         while True:
             if level.inner:
-                above.append(level)
                 name = level.inner.pop()
-                here = _stepped(here, name)
+                try:
+                    below = opened(name, here)
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+                os.close(here)
+                here = below
+                above.append(level)
                 yield Visit("enter", here, name, os.fstat(here))
                 level = yield from _arrive(here, name)
                 continue
@@ -186,18 +197,21 @@ def walk(top: int) -> Iterator[Visit]:
             if not above:
                 return
             level = above.pop()
-            here = _stepped(here, "..")
+            below, here = here, opened("..", here)
+            os.close(below)
             if not os.path.samestat(os.fstat(here), level.about):
                 raise OSError(errno.ESTALE, "a directory was moved while it was read", level.name)
     finally:
         os.close(here)
 
 
-def _arrive(here: int, name: str) -> Generator[Visit, None, _Level]:
+def _arrive(here: int, name: str, without: frozenset[str] = frozenset()) -> Generator[Visit, None, _Level]:
     level = _Level(name, os.fstat(here), [])
     with os.scandir(here) as found:
-        entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in found]
+        entries = [(entry.name, about) for entry in found if (about := _about(entry)) is not None]
     for inner, about in entries:
+        if inner in without:
+            continue
         if stat.S_ISDIR(about.st_mode) and about.st_dev == level.about.st_dev:
             level.inner.append(inner)
         else:
@@ -205,7 +219,8 @@ def _arrive(here: int, name: str) -> Generator[Visit, None, _Level]:
     return level
 
 
-def _stepped(here: int, name: str) -> int:
-    there = opened(name, here)
-    os.close(here)
-    return there
+def _about(entry: "os.DirEntry[str]") -> os.stat_result | None:
+    try:
+        return entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None

@@ -57,6 +57,7 @@ class Accepting:
         if newest is None:
             return
         self.seen = newest.head
+        self._walk.anchors.move(newest)
         self.trust = trust_of(newest)
         if not newest.in_force:
             return
@@ -78,8 +79,14 @@ class Accepting:
 
     def hub_is_at(self, head: Head) -> None:
         """A hub that shows what this node has accepted shows nothing that is refused or waited for any more (X23)."""
-        if head == self.seen:
+        if head != self.seen:
+            return
+        lost = self._walk.lost(head)
+        if lost is None:
             self._log.agreed()
+            self._catch_up.is_level_with(head.number)
+        else:
+            self._log.refuse(head, lost)
 
     async def follow(self, answer: CheckInAnswer) -> bool:
         """True when something new was accepted; a refusal is a finding and an audit line, never an exception."""
@@ -118,6 +125,7 @@ class Accepting:
             b"" if named else arrived.said,
             arrived.unread,
             dict(standing.stones),
+            dict(standing.approved) if standing.approved is not None else None,
         )
         self._notes.keep(parked)
         self._acceptance.accept([step.link for step in steps], accepted, arrived.blobs)
@@ -130,4 +138,5 @@ class Accepting:
     def _standing(self, said: bytes) -> manifest.Followed:
         wanted = manifest.decode_manifest(said) if said else None
         stones = self.newest.stones if self.newest else {}
-        return manifest.Followed(self.in_force, wanted, {one.address: one for one in self.parked}, stones)
+        approved = self.newest.approved if self.newest else None
+        return manifest.Followed(self.in_force, wanted, {one.address: one for one in self.parked}, stones, approved)

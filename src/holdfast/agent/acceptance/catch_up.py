@@ -4,16 +4,17 @@ A manifest that the hub withholds is waited for; then the change is judged by th
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 from msgspec import Struct
 
+from holdfast.agent.acceptance import approvals, manifest_grades
 from holdfast.agent.acceptance import manifest as signed_manifest
-from holdfast.agent.acceptance import manifest_grades
 from holdfast.agent.acceptance.manifest import Followed
 from holdfast.agent.acceptance.manifest_grades import NoGround, Signers
-from holdfast.errors import Corrupt, TryLater
+from holdfast.agent.acceptance.rules_note import RulesNote
+from holdfast.errors import Corrupt, Failed, TryLater
 from holdfast.model import canonical
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.record import Link
@@ -54,13 +55,21 @@ class Arrived(Struct, frozen=True):
 
 
 class CatchUp:
-    def __init__(self, *, link: FleetLink, acceptance: Acceptance, clock: Clock, fleet: str, node: str) -> None:
+    def __init__(
+        self, *, link: FleetLink, acceptance: Acceptance, rules: RulesNote, clock: Clock, fleet: str, node: str
+    ) -> None:
         self._link = link
         self._acceptance = acceptance
+        self._rules = rules
         self._clock = clock
         self._fleet = fleet
         self._node = node
         self._withheld: dict[str, float] = {}  # digest → when it was asked for first
+
+    def is_level_with(self, number: int) -> None:
+        """The hub's head is what this node has accepted."""
+        with suppress(Failed):  # noted by the next check-in
+            self._rules.met(number)
 
     async def travel(
         self, steps: Sequence[Step], standing: Followed, said: bytes, unread: bool, offered: bytes
@@ -73,6 +82,7 @@ class CatchUp:
         previous = "" if unread else read
         now_s = float(int(self._clock.now_s()))
         newest = steps[-1].header.number
+        since = self._rules.met(newest)
         no_ground: NoGround | None = None
         for step in _after_vouched(steps):
             named = step.header.manifests.get(self._node)
@@ -97,9 +107,11 @@ class CatchUp:
                 else:
                     contents = Held(self._acceptance, blobs)
                     with _understood():
-                        standing = manifest_grades.judge(
-                            standing, manifest, pending, contents, step.header.number, now_s
+                        number = step.header.number
+                        judged = manifest_grades.judge(
+                            standing, manifest, pending, contents, number, now_s, since.of(number)
                         )
+                        standing = approvals.noted(standing, judged, pending, contents)
                 no_ground = None
             except NoGround as trouble:
                 standing, no_ground = Followed(None, manifest), trouble

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
+from holdfast.agent.acceptance.anchors import Anchors
 from holdfast.agent.acceptance.catch_up import Step
 from holdfast.errors import Corrupt, TryLater
 from holdfast.model.checkin import LINKS_MAX, CheckInAnswer
 from holdfast.model.record import Link
-from holdfast.model.revision import NO_HEAD, Head
+from holdfast.model.revision import NO_HEAD, Head, digest_of
 from holdfast.model.trust import Trust
 from holdfast.ports.acceptance import Accepted
 from holdfast.ports.fleet_link import FleetLink
@@ -23,12 +24,10 @@ def trust_of(accepted: Accepted) -> Trust:
 
 
 class ChainWalk:
-    """`invited` is the revision that the operator who invited this node knew."""
-
-    def __init__(self, link: FleetLink, fleet: str, invited: Head) -> None:
+    def __init__(self, link: FleetLink, fleet: str, anchors: Anchors) -> None:
         self._link = link
         self._fleet = fleet
-        self._invited = invited
+        self.anchors = anchors
 
     async def steps(self, newest: Accepted | None, answer: CheckInAnswer) -> tuple[list[Step], Head]:
         """Each verified link up to the announced head. Raises Corrupt for a chain that this node must not follow."""
@@ -38,9 +37,17 @@ class ChainWalk:
         steps, reached = await self._walk(anchor, answer, is_first=newest is None)
         if reached.head != head:
             raise _refused(f"the links end with revision {reached.head.number}, not with the head that was announced")
-        if newest is None:
-            self._check_invite(steps)
+        self._check_anchors(steps, newest is None)
         return steps, reached.head
+
+    def lost(self, head: Head) -> Corrupt | None:
+        """Why a head must not be followed although it is what the store of this node has: both were put back."""
+        if head.number >= self.anchors.accepted.number:
+            return None
+        return _refused(
+            f"the hub shows revision {head.number}, and this node has accepted {self.anchors.accepted.number} once: "
+            "hub and node were put back"
+        )
 
     def _check_forward(self, head: Head, seen: Head) -> None:
         if head.number > NUMBER_MAX:
@@ -51,9 +58,15 @@ class ChainWalk:
             )
         if head.number == seen.number:
             raise _refused(f"the hub shows another revision {head.number} than this node accepted: the chain is forked")
-        if head.number < self._invited.number:
+        if head.number < self.anchors.accepted.number:
             raise _refused(
-                f"the hub shows revision {head.number}, the operator who invited this node knew {self._invited.number}"
+                f"the hub shows revision {head.number}, this node accepted {self.anchors.accepted.number} once: it was "
+                "rolled back"
+            )
+        if head.number < self.anchors.vouched.number:
+            raise _refused(
+                f"the hub shows revision {head.number}, the operator who invited this node knew "
+                f"{self.anchors.vouched.number}"
             )
 
     async def _walk(self, anchor: Anchor, answer: CheckInAnswer, is_first: bool) -> tuple[list[Step], Anchor]:
@@ -67,7 +80,7 @@ class ChainWalk:
             page = page or await self._page(at.head.number + 1, last)
             for link in page[:LINKS_MAX]:
                 after = chain.step(at, link)
-                vouched = is_first and after.head == self._invited
+                vouched = is_first and after.head == self.anchors.vouched
                 steps.append(Step(link, at.trust or chain.trust_of(link), vouched))
                 at = after
                 if at.head.number % _AT_ONCE == 0:
@@ -83,11 +96,19 @@ class ChainWalk:
             )
         return page
 
-    def _check_invite(self, steps: Sequence[Step]) -> None:
-        if self._invited != NO_HEAD and not any(step.vouched for step in steps):
+    def _check_anchors(self, steps: Sequence[Step], is_first: bool) -> None:
+        vouched, accepted = self.anchors.vouched, self.anchors.accepted
+        if is_first and vouched != NO_HEAD and not any(step.vouched for step in steps):
             raise _refused(
-                f"the chain of this hub does not lead through revision {self._invited.number} "
-                f"({self._invited.digest[:12]}…), which the operator who invited this node knew"
+                f"the chain of this hub does not lead through revision {vouched.number} "
+                f"({vouched.digest[:12]}…), which the operator who invited this node knew"
+            )
+        if steps[0].header.number > accepted.number:
+            return
+        if not any(digest_of(step.link.header_bytes) == accepted.digest for step in steps):
+            raise _refused(
+                f"the chain of this hub does not lead through revision {accepted.number} "
+                f"({accepted.digest[:12]}…), which this node accepted once: it was forked"
             )
 
 

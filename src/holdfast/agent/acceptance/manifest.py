@@ -18,12 +18,14 @@ _BURIED = frozenset(KINDS) - {FLEET, TRUST}  # kinds of which something can be r
 
 class Followed(Struct, frozen=True):
     """What a node follows between two revisions. `in_force` is followed; `wanted` came last and differs from it at
-    every parked address; `stones` are services that this node followed and that a signed revision removed."""
+    every parked address; `stones` are services that this node followed and that a signed revision removed; `approved`
+    is what signatures of grade destroy approved (agent/acceptance/approvals.py), None where that was not noted."""
 
     in_force: NodeManifest | None = None
     wanted: NodeManifest | None = None
     parked: Mapping[str, Parked] = {}
     stones: Mapping[str, Tombstone] = {}
+    approved: Mapping[str, tuple[str, ...]] | None = None
 
 
 def decode_manifest(content: bytes) -> NodeManifest:

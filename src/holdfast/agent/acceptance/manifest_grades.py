@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from holdfast.agent.acceptance import route_grades
+from holdfast.agent.acceptance import demanded, route_grades
 from holdfast.agent.acceptance.manifest import OWN_FIELD, Followed, entries
 from holdfast.agent.acceptance.soundness import unsound
 from holdfast.errors import Corrupt
-from holdfast.model.applied import content
-from holdfast.model.fleet import Grade, Service
+from holdfast.model.fleet import Grade
 from holdfast.model.ids import FLEET, kind_of
 from holdfast.model.manifest import NodeManifest
-from holdfast.model.plan import Change
 from holdfast.model.report import Parked
 from holdfast.model.revision import Entry, Table
+from holdfast.model.rules import NEWEST, Rules
 from holdfast.model.trust import Trust
 from holdfast.planning.diff import changes
 from holdfast.planning.table import tombstones
@@ -29,7 +28,6 @@ REMEDY = (
     "{grade} signs a revision that changes {address} itself: `holdfast rollback`, then `holdfast apply --key KEY`"
 )
 UNSAID = "it is not signed well enough"
-_held_service = msgspec.json.Decoder(Service).decode
 
 Signers = tuple[Sequence[str], Trust]  # keys that really signed a revision, and the trust that judges them
 
@@ -45,20 +43,23 @@ def judge(
     contents: Mapping[str, bytes],
     number: int,
     now_s: float,
+    rules: Rules = NEWEST,
 ) -> Followed:
     """`witnesses` signed the revision that brought `after`, and those before it whose manifests are missing. Any of
     them may have changed an address, so each must reach the grade that the change needs."""
     old, said, new = (entries(one) for one in (standing.in_force, standing.wanted, after))
     before, table = Table(old, dict(standing.stones)), Table(new)
     parked: dict[str, Parked] = {}
-    for change in changes(before, table, contents, contents, {}, detailed=False):
+    for change in changes(before, table, contents, contents, {}, detailed=False, rules=rules):
         address = change.address
         if standing.wanted is not None and said.get(address) == new.get(address):
             # This revision does not touch it, so its signatures say nothing about it.
             parked[address] = standing.parked.get(address) or noted(address, "destroy", UNSAID, now_s)
             continue
-        grade, why = _asked(change, after.node, old, contents)
-        trouble = unsound(address, before, table, contents) or _lacking(address, grade, witnesses)
+        grade, why = demanded.asked(change, after.node, old, contents)
+        trouble = unsound(address, before, table, contents) or _lacking(
+            demanded.covers(change, old, after, standing.in_force), grade, witnesses
+        )
         if trouble is not None:
             parked[address] = noted(address, grade, f"{why}: {trouble}", now_s)
     for address in _idle_policies(old, new, parked):
@@ -68,7 +69,8 @@ def judge(
         standing.in_force,
         standing.wanted,
         after,
-        lambda address, grade: _lacking(address, grade, witnesses),
+        lambda covers, grade: _lacking(covers, grade, witnesses),
+        None if rules == "first" else demanded.naming(before, table, contents),
     )
     for place, why in reach.refused.items():
         grade = "destroy" if place.startswith("issuer.") else "apply"
@@ -93,26 +95,8 @@ def noted(address: str, grade: Grade, why: str, now_s: float) -> Parked:
     return Parked(address, why, REMEDY.format(grade=grade, address=address), now_s)
 
 
-def _asked(change: Change, node: str, old: Mapping[str, Entry], contents: Mapping[str, bytes]) -> tuple[Grade, str]:
-    """Protection is read from the service's own document, because its entry can be rewritten without a grade. A standby
-    of a protected service may be removed: the service stays on its own node."""
-    reasons = [demand.reason for demand in change.demands]
-    grade = change.grade
-    at_home = change.node in ("", node)
-    if change.removes and at_home and _protected(change.address, old[change.address], contents):
-        grade = "destroy" if grade == "apply" else grade
-        reasons.append("removes a protected resource")
-    return grade, "; ".join(reasons) or change.kind
-
-
-def _protected(address: str, entry: Entry, contents: Mapping[str, bytes]) -> bool:
-    if kind_of(address) != "service":
-        return entry.protect
-    return entry.protect or _held_service(content(contents, entry.digest, address)).protect
-
-
-def _lacking(address: str, grade: Grade, witnesses: Sequence[Signers]) -> str | None:
-    found = (missing(trust, keys, grade, (address,)) for keys, trust in witnesses)
+def _lacking(covers: Sequence[str], grade: Grade, witnesses: Sequence[Signers]) -> str | None:
+    found = (missing(trust, keys, grade, covers) for keys, trust in witnesses)
     return next((lacking for lacking in found if lacking is not None), None)
 
 

@@ -4,20 +4,21 @@ A hub re-checks this before it commits; here it is asked again, because a hub is
 who may sign for one service could, with the hub's help, point another service's name to their own.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TypeVar
 
 from msgspec import Struct
 
-from holdfast.model.fleet import Grade
+from holdfast.model.fleet import Grade, Settings
 from holdfast.model.manifest import Named, NodeManifest
 from holdfast.model.route import EdgeRoute
+from holdfast.planning.bounds import NAME, is_own
 
 T = TypeVar("T")
 
-Need = tuple[str, Grade]  # an address, and the grade to sign for it
-Needs = Callable[[str, T], Iterator[Need]]
-Lacking = Callable[[str, Grade], str | None]  # why signers do not suffice, or None
+Need = tuple[tuple[str, ...], Grade]  # what a scope must cover, and the grade to sign for it
+Needs = Callable[[str, T | None, T | None], Iterator[Need]]  # of a key, its value before and now
+Lacking = Callable[[Sequence[str], Grade], str | None]  # why signers do not suffice, or None
 
 
 class Reach(Struct, frozen=True):
@@ -29,8 +30,15 @@ class Reach(Struct, frozen=True):
     refused: dict[str, str]
 
 
-def judge(old: NodeManifest | None, said: NodeManifest | None, after: NodeManifest, lacking: Lacking) -> Reach:
-    """`old` is followed, `said` is the newest manifest read before, `after` is the new one."""
+def judge(
+    old: NodeManifest | None,
+    said: NodeManifest | None,
+    after: NodeManifest,
+    lacking: Lacking,
+    settings: Settings | None = None,
+) -> Reach:
+    """`old` is followed, `said` is the newest manifest read before, `after` is the new one. `settings`: those followed,
+    by which a name is a service's own; None: the rules for this revision do not bound names."""
     refused: dict[str, str] = {}
 
     def kept(kind: str, of: Callable[[NodeManifest], Mapping[str, T]], needs: Needs[T]) -> dict[str, T]:
@@ -49,9 +57,25 @@ def judge(old: NodeManifest | None, said: NodeManifest | None, after: NodeManife
                 found[key] = now
         return found
 
-    edge = kept("edge", lambda manifest: manifest.edge, _served_by)
-    names = kept("name", lambda manifest: manifest.names, lambda service, _: iter(((f"service.{service}", "apply"),)))
-    issuers = kept("issuer", lambda manifest: manifest.issuers, lambda node, _: _led_to(node, old, after))
+    def taken(service: str, names: Set[str]) -> tuple[str, ...]:
+        claims = (NAME + name for name in sorted(names) if settings and not is_own(name, service, settings))
+        return (f"service.{service}", *claims)
+
+    def served_by(hostname: str, before: EdgeRoute | None, now: EdgeRoute | None) -> Iterator[Need]:
+        if before is not None:
+            yield (f"service.{before.service}",), "apply"
+        if now is not None:
+            is_new = before is None or before.service != now.service
+            yield taken(now.service, {hostname} if is_new else set()), "apply"
+
+    def named(service: str, before: Named | None, now: Named | None) -> Iterator[Need]:
+        yield taken(service, set(now.names if now else ()) - set(before.names if before else ())), "apply"
+
+    edge = kept("edge", lambda manifest: manifest.edge, served_by)
+    names = kept("name", lambda manifest: manifest.names, named)
+    issuers = kept(
+        "issuer", lambda manifest: manifest.issuers, lambda node, before, now: _led_to(node, before, now, old, edge)
+    )
     names = _unshared(names, dict(old.names) if old is not None else {}, refused)
     return Reach(edge, issuers, names, refused)
 
@@ -72,24 +96,26 @@ def _unshared(names: dict[str, Named], before: Mapping[str, Named], refused: dic
 
 
 def _why(key: str, before: T | None, now: T | None, needs: Needs[T], lacking: Lacking) -> str | None:
-    needed = sorted({need for value in (before, now) if value is not None for need in needs(key, value)})
-    return next((why for address, grade in needed if (why := lacking(address, grade)) is not None), None)
+    needed = sorted(set(needs(key, before, now)))
+    return next((why for covers, grade in needed if (why := lacking(covers, grade)) is not None), None)
 
 
-def _served_by(hostname: str, route: EdgeRoute) -> Iterator[Need]:
-    yield f"service.{route.service}", "apply"
-
-
-def _led_to(node: str, old: NodeManifest | None, after: NodeManifest) -> Iterator[Need]:
+def _led_to(
+    node: str, before: bytes | None, now: bytes | None, old: NodeManifest | None, edge: Mapping[str, EdgeRoute]
+) -> Iterator[Need]:
     """The signer of a node's first route also brings its authority. A known authority is as sensitive as the node's
-    key: an attacker who replaced it could impersonate the node."""
-    if old is not None and node in old.issuers and node in after.issuers:
-        yield f"node.{node}", "destroy"
+    key: an attacker who replaced it could impersonate the node. `edge` are the routes that are followed: a refused one
+    brings none."""
+    if before is not None and now is not None:
+        yield (f"node.{node}",), "destroy"
         return
-    for manifest in (old, after):
-        for route in manifest.edge.values() if manifest is not None else ():
-            if route.node == node or any(place.node == node for place in route.others):
-                yield f"service.{route.service}", "apply"
+    is_led_to = False
+    for route in (*(old.edge.values() if old is not None else ()), *edge.values()):
+        if route.node == node or any(place.node == node for place in route.others):
+            is_led_to = True
+            yield (f"service.{route.service}",), "apply"
+    if now is not None and not is_led_to:
+        yield (f"node.{node}",), "destroy"
 
 
 def differing(wanted: NodeManifest, in_force: NodeManifest) -> Iterator[str]:

@@ -18,7 +18,10 @@ def unsound(address: str, before: Table, after: Table, contents: Mapping[str, by
         return None
     try:
         if kind_of(address) == "service":
-            check_service(address, entry, read(contents, entry, address, Service), contents)
+            service = read(contents, entry, address, Service)
+            check_service(address, entry, service, contents)
+            if any(component.volumes and component.replicas > 1 for component in service.components):
+                return "its copies would write into the same volumes at once"  # which no checkpoint precedes
         else:
             check_entry(Proposal(address, before, after, contents))
     except HoldfastError as trouble:

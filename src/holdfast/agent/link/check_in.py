@@ -85,7 +85,7 @@ class CheckIns:
             hints = hints_of(answer)
             for keeper in self._keepers:
                 keeper.hinted(hints)
-        self._orders.heard(answer.results_taken, answer.orders)
+        self._orders.heard(answer.results_taken, answer.orders, answer.own_pulse)
 
     def took_in(self, answer: JoinAnswer) -> None:
         """The hub took this node into the fleet."""

@@ -11,6 +11,8 @@ from holdfast.model.checkin import HOLD_S_MAX, CheckIn, CheckInAnswer
 from holdfast.model.report import SignedPulse
 from holdfast.ports.clock import Clock
 
+SOON_S = 0.001  # a heartbeat that is due so soon is sent now: a timer so short may end before its time
+
 
 class Messages:
     """`address` is the one that this node joined with."""
@@ -55,7 +57,7 @@ class Messages:
         return self._pulses.running() or 0
 
     def next(self, hold: bool, now_s: float) -> CheckIn:
-        beat = now_s >= self._beat_due_s
+        beat = now_s >= self._beat_due_s - SOON_S
         if self._reporter.look() or self._reporter.is_wanted:
             self._is_fresh = True
         wait_s = 0.0

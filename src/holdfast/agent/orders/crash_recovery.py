@@ -62,7 +62,7 @@ class CrashRecovery:
         if signed is None or trust is None:
             return None
         try:
-            return rules.verify(signed, self._fleet, self._node, trust, entry.operation.begun_s)
+            return rules.verify_begun(signed, self._fleet, self._node, trust, entry.operation.begun_s)
         except HoldfastError:
             return None
 

@@ -7,6 +7,7 @@ import msgspec
 from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.keeper import Act
 from holdfast.agent.orders.order_horizon import OrderHorizon
+from holdfast.agent.orders.order_life import OrderLife
 from holdfast.agent.time import NodeTime
 from holdfast.errors import TryLater
 from holdfast.gate import facts
@@ -29,6 +30,7 @@ class OrderGate:
         storage: Storage,
         accepting: Accepting,
         horizon: OrderHorizon,
+        life: OrderLife,
         time: NodeTime,
         acts: Mapping[str, Act],
         fleet: str,
@@ -37,7 +39,8 @@ class OrderGate:
         self._journal = journal
         self._storage = storage
         self._accepting = accepting
-        self._horizon = horizon
+        self.horizon = horizon
+        self.life = life
         self._time = time
         self._built = frozenset(kind for kind, act in acts.items() if act.perform is not None)
         self._fleet = fleet
@@ -56,10 +59,13 @@ class OrderGate:
 
     def refusal(self, proof: VerifiedOrder, opens_stream: bool) -> Refusal | None:
         order = proof.order
-        too_old = self._horizon.refusal(order)
+        too_old = self.horizon.refusal(order)
         if too_old is not None:
             return too_old
-        replayed = rules.replay(order, self._journal.highest_counter(), self._journal.used_counter)
+        other_life = self.life.refusal(proof)
+        if other_life is not None:
+            return other_life
+        replayed = rules.replay(order, self.life.counter(), self._journal.used_counter)
         if replayed is not None:
             return replayed
         if order.action not in self._built and not opens_stream:

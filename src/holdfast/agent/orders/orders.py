@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from holdfast.agent.link.order_results import HUB, OrderResults
 from holdfast.agent.orders.crash_recovery import CrashRecovery
 from holdfast.agent.orders.order_gate import OrderGate
-from holdfast.agent.orders.order_horizon import OrderHorizon
 from holdfast.agent.orders.refusing import Refusing
 from holdfast.agent.orders.running import Running
 from holdfast.agent.orders.stream_orders import StreamOrders
 from holdfast.errors import Corrupt, Failed, HoldfastError, TryLater
 from holdfast.model.order import Delivered, HubOrder, Refusal, SignedOrder, decode_order
+from holdfast.model.report import SignedPulse
 
 HUB_ID_MAX = 64  # longer ids are not answered
 INBOX_MAX = 256
@@ -22,7 +22,6 @@ class Orders:
     def __init__(
         self,
         *,
-        horizon: OrderHorizon,
         gate: OrderGate,
         results: OrderResults,
         opening: StreamOrders,
@@ -30,7 +29,6 @@ class Orders:
         refusing: Refusing,
         recovery: CrashRecovery,
     ) -> None:
-        self._horizon = horizon
         self._gate = gate
         self._running = running
         self._refusing = refusing
@@ -41,9 +39,13 @@ class Orders:
 
     # ---- the hub's answers
 
-    def heard(self, taken: Sequence[str] = (), delivered: Sequence[Delivered] = ()) -> None:
+    def heard(
+        self, taken: Sequence[str] = (), delivered: Sequence[Delivered] = (), own_pulse: SignedPulse | None = None
+    ) -> None:
         """With every answer of a hub. An order that only opens a stream waits for no other work."""
-        self._horizon.heard()
+        self._gate.horizon.heard()
+        if own_pulse is not None:  # before any order: it may show that this node's state was put back
+            self._gate.life.heard(own_pulse)
         if taken:
             self.results.taken(taken)
         for one in delivered:

@@ -7,8 +7,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.agent.services.door import Door
 from holdfast.agent.services.rollout.containers import GRACE_S, Containers
 from holdfast.errors import HoldfastError, TryLater
+from holdfast.gate.containers import RUN
 from holdfast.model.container import (
     LABEL_FLEET,
     LABEL_INFRASTRUCTURE,
@@ -18,6 +20,7 @@ from holdfast.model.container import (
     spec_digest,
 )
 from holdfast.ports.clock import Clock
+from holdfast.ports.journal import Journal
 from holdfast.ports.runtime import Runtime
 
 LINES, LINE_CHARS = 20, 200
@@ -40,42 +43,55 @@ class Ended(Struct, frozen=True):
 
 
 class Attempts:
-    """`fleet` is the id of the fleet."""
+    """`fleet` is the id of the fleet. The journal has the name of a container before it exists, until it is gone."""
 
-    def __init__(self, runtime: Runtime, containers: Containers, clock: Clock, fleet: str) -> None:
+    def __init__(
+        self, *, runtime: Runtime, door: Door, containers: Containers, journal: Journal, clock: Clock, fleet: str
+    ) -> None:
         self._runtime = runtime
+        self._door = door
+        self._journal = journal
         self._containers = containers
         self._clock = clock
         self._fleet = fleet
         self._places = asyncio.Semaphore(PARALLEL)
 
-    async def create(self, name: str, spec: ContainerSpec) -> None:
+    async def create(self, name: str, spec: ContainerSpec, deployment: str) -> None:
         """A container that is there already was not started: an agent died before it could."""
-        await self.discard(name)
+        await self.discard(name, spec.service)
         if not await self._runtime.has_image(spec.reference):
             await self._runtime.pull(spec.reference, lambda line: None)
         labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: "run", LABEL_SPEC: spec_digest(spec)}
+        self.own(name)
         async with self._places:
-            await self._runtime.create(self._containers.prepared(name, spec, labels))
+            await self._door.create(self._containers.prepared(name, spec, labels, deployment))
+
+    def own(self, name: str) -> None:
+        """The book of this agent names it."""
+        if self._journal.made_by(RUN + name) is None:
+            self._journal.note_made(RUN + name, "schedule", False)
 
     async def is_unstarted(self, name: str) -> bool:
         """It is there, and was never started."""
         found = await self._runtime.container(name)
         return found is not None and _is_unstarted(found)
 
-    async def start(self, name: str) -> None:
+    async def start(self, name: str, service: str) -> None:
         """Once: a container that was started before is not started again, whether it runs or has ended."""
         async with self._places:
             found = await self._runtime.container(name)
             if found is not None and _is_unstarted(found):
-                await self._runtime.start(found.id)
+                await self._door.start(found, service=service)
 
-    async def follow(self, name: str, timeout_s: float, same_boot: bool, looked: Callable[[], None]) -> Ended:
+    async def follow(
+        self, name: str, service: str, timeout_s: float, same_boot: bool, looked: Callable[[], None]
+    ) -> Ended:
         """Until it ends, or its time is over: then it is ended. It may run since before this agent. The exit code of a
         container that a boot has ended proves nothing. `looked` is called from time to time."""
         found, since_s, now_s = await self._look(name), self._clock.monotonic_s(), self._clock.now_s()
         started_s = found.started_s if found is not None and found.started_s else now_s
-        before_s = max(now_s - started_s, 0.0)
+        until_s = found.ended_s if found is not None and found.ended_s else now_s
+        before_s = max(until_s - started_s, 0.0)  # of this run, before this agent looked
         pause_s, timed_out, alive_s = LOOK_S_FIRST, False, since_s
         while found is not None and not _has_ended(found):
             alive_s = self._clock.monotonic_s() if found.running else alive_s
@@ -84,7 +100,7 @@ class Attempts:
             if found.running and before_s + self._clock.monotonic_s() - since_s >= timeout_s:
                 timed_out = True
                 with suppress(TryLater):
-                    await self._runtime.stop(found.id, GRACE_S)
+                    await self._door.stop(found, GRACE_S, service=service)
             looked()
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, LOOK_S_MAX)
@@ -99,13 +115,14 @@ class Attempts:
         message = f"ended with exit code {code}" if code else ""
         return Ended("failed" if code else "done", started_s, duration_s, code, message, lines)
 
-    async def discard(self, name: str) -> None:
+    async def discard(self, name: str, service: str) -> None:
         """Stop and remove it, if it is there."""
         found = await self._runtime.container(name)
         if found is not None:
-            await self._runtime.stop(found.id, GRACE_S)
-            await self._runtime.remove(found.id)
+            await self._door.stop(found, GRACE_S, service=service)
+            await self._door.remove(found, service=service)
         self._containers.forget_secrets(name)
+        self._journal.forget_made(RUN + name)
 
     async def _look(self, name: str) -> Container | None:
         """However long the runtime does not answer."""

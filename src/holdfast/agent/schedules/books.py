@@ -41,4 +41,3 @@ class Books:
         self._facts.drop_fact(PREFIX + "/".join(key))
         del self._known[key]
         self._notes.forget(key)
-        self._changed()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.keeper import Act, Hints, OrderRun, Revision, Stage
 from holdfast.agent.schedules.books import Books
-from holdfast.agent.schedules.declared import Declarations, Declared
+from holdfast.agent.schedules.declared import NOT_DEPLOYED, Declarations, Declared
 from holdfast.agent.schedules.notes import Key, Notes
 from holdfast.agent.schedules.runs import Runs, container_name
 from holdfast.agent.time import NodeTime
@@ -144,11 +144,13 @@ class Schedules:
             self._notes.goes_on(key)
 
     def _decide(self, key: Key, declared: Declared, now_s: float) -> None:
-        schedule = declared.schedule
+        schedule, why = declared.schedule, self._declared.idle(key)
+        if why == NOT_DEPLOYED:  # its minutes are decided once it is deployed: those that are late then are missed
+            return
         book = rules.opened(self._books.of(key), schedule, now_s)
         following = self._calendar.minutes(schedule.fields, schedule.timezone, book.decided_s)
         minutes = list(islice(takewhile(lambda minute: minute <= now_s, following), MINUTES_MAX))
-        idle = bool(self._declared.idle(key))
+        idle = bool(why)
         book, due_s = rules.decide(book, minutes, now_s, schedule.overlap, idle)
         if due_s is None and not idle:
             book, due_s = rules.from_queue(book)
@@ -167,7 +169,8 @@ class Schedules:
     def _state(self, key: Key, declared: Declared) -> ScheduleState:
         schedule = declared.schedule
         book = self._books.of(key) or Book(0.0, schedule.cron, schedule.timezone)
-        run, after_s = book.run, max(book.decided_s, self._time.now_s() - rules.LATE_S)
+        run, idle, now_s = book.run, self._declared.idle(key), self._time.now_s()
+        after_s = now_s if idle == NOT_DEPLOYED else max(book.decided_s, now_s - rules.LATE_S)
         try:
             next_s = next(self._calendar.minutes(schedule.fields, schedule.timezone, after_s), 0.0)
         except HoldfastError:
@@ -177,7 +180,7 @@ class Schedules:
             schedule.cron,
             schedule.timezone,
             next_s=next_s,
-            idle=self._declared.idle(key),
+            idle=idle,
             running_s=run.begun_s if run is not None else 0.0,
             attempt=run.attempt if run is not None else 0,
             queued=len(book.queue),

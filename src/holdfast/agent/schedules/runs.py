@@ -13,6 +13,7 @@ from holdfast.agent.schedules.attempts import Attempts, Ended
 from holdfast.agent.schedules.books import Books
 from holdfast.agent.schedules.declared import Declarations
 from holdfast.agent.schedules.notes import Key, Notes
+from holdfast.agent.services.data.volumes import OWED
 from holdfast.agent.time import NodeTime
 from holdfast.errors import HoldfastError, TryLater
 from holdfast.model.container import ContainerSpec
@@ -55,6 +56,10 @@ class Runs:
             if book.run is not None and rules.is_too_late(book.run, now_s):
                 with suppress(HoldfastError):  # then it is found too late when it is carried
                     self._books.keep(key, rules.too_late(book, now_s))
+            for name in (book.run.container if book.run is not None else "", book.left):
+                if name:
+                    with suppress(HoldfastError):
+                        self._attempts.own(name)  # an agent of an earlier release did not note it
             if book.run is not None or book.left:
                 self.carry(key)
 
@@ -100,18 +105,25 @@ class Runs:
                 self._books.keep(key, rules.too_late(book, self._time.now_s()))
                 continue
             await asyncio.sleep(max(min(book.run.begun_s - self._time.now_s(), rules.PAUSES_S[-1]), 0.0))
-            async with self._lanes.shared(key[0]):
-                if book.run.stage == "starting" and await self._never_started(book.run):
-                    self._books.keep(key, rules.unstarted(self._book(key)))
-                    continue
-                ended = await self._attempt(key, book.run)
-            self._conclude(key, book.run, ended)
+            if not await self._beside(key, book.run):
+                await asyncio.sleep(TRY_S)  # and asked again whether it is too late
+
+    async def _beside(self, key: Key, run: Run) -> bool:
+        """Beside the service; False if it cannot begin yet, because the start of the service would wait for it."""
+        async with self._lanes.shared(key[0]):
+            if run.stage == "starting" and await self._never_started(run):
+                self._books.keep(key, rules.unstarted(self._book(key)))
+            elif run.stage == "creating" and self._declared.is_between(key):
+                return False
+            else:
+                self._conclude(key, run, await self._attempt(key, run))
+            return True
 
     async def _tidy(self, key: Key) -> None:
         """Remove the container of the attempt before, also if the agent that made it died."""
         left = self._book(key).left
         if left:
-            await self._attempts.discard(left)
+            await self._attempts.discard(left, key[0])
             self._books.keep(key, replace(self._book(key), left=""))
 
     async def _never_started(self, run: Run) -> bool:
@@ -130,7 +142,7 @@ class Runs:
                 if spec is None or self._declared.idle(key):
                     return None
                 await self._create(key, run, spec)
-            await self._patiently(lambda: self._attempts.start(run.container), inf)  # it may have been started
+            await self._patiently(lambda: self._attempts.start(run.container, key[0]), inf)  # it may have been started
         except HoldfastError as trouble:
             return Ended("failed", self._time.now_s(), 0.0, message=f"did not start: {trouble.message}")
         self._notes.goes_on(key)
@@ -138,6 +150,7 @@ class Runs:
         try:
             return await self._attempts.follow(
                 run.container,
+                key[0],
                 run.timeout_s,
                 run.stage == "creating" or run.boot == self._boot,
                 lambda: self._notes.awaited(key, self._lanes.is_awaited(key[0]), until_s),
@@ -146,19 +159,21 @@ class Runs:
             self._notes.awaited(key, False, 0.0)
 
     async def _create(self, key: Key, run: Run, spec: ContainerSpec) -> None:
-        await self._patiently(lambda: self._attempts.create(run.container, spec), rules.LATE_S)
+        await self._patiently(
+            lambda: self._attempts.create(run.container, spec, self._declared.serving(key)), rules.LATE_S
+        )
         self._books.keep(key, replace(self._book(key), run=replace(run, stage="starting", boot=self._boot)))
 
     async def _patiently(self, act: Callable[[], Awaitable[None]], at_most_s: float) -> None:
-        """While the runtime does not answer."""
+        """While the runtime does not answer. A checkpoint is not waited for: what makes it waits for this run."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + at_most_s
         while True:
             try:
                 await act()
                 return
-            except TryLater:
-                if loop.time() > until_s:
+            except TryLater as trouble:
+                if loop.time() > until_s or trouble.code == OWED:
                     raise
             await asyncio.sleep(TRY_S)
 

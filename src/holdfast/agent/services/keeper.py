@@ -4,10 +4,11 @@ A pass works stage by stage (T-06), several services at once, one change at a ti
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from holdfast.agent.keeper import Act, Hints, Revision
+from holdfast.agent.services.data.asides import LOOK_S
 from holdfast.agent.services.data.retired import Retired
 from holdfast.agent.services.pacing import Pause
 from holdfast.agent.services.passes import Passes
@@ -68,7 +69,7 @@ class Services:
             finally:
                 self._rest.end_pass()
                 self.status.tell_rest()
-            await self._rest.until(partial(self._stirred, pause) if self._is_needed() else None)
+            await self._rest.until(self._next(pause))
 
     async def _pass(self) -> Pause:
         wanted = self._wanted.read()
@@ -80,9 +81,11 @@ class Services:
             return Pause()
         return await self._passes.once(wanted, self._wanted.released)
 
-    def _is_needed(self) -> bool:
+    def _next(self, pause: Pause) -> Callable[[], Awaitable[object]]:
+        """What ends the rest, besides the bell. Also a node without services may have data, which it looks at."""
         wanted = self._wanted.read()
-        return wanted is not None and self._passes.is_needed(wanted)
+        is_needed = wanted is not None and self._passes.is_needed(wanted)
+        return partial(self._stirred, pause) if is_needed else partial(asyncio.sleep, LOOK_S)
 
     async def _stirred(self, pause: Pause) -> None:
         """Until something happened to a container, or it is time to look anyway."""

@@ -6,6 +6,7 @@ Nothing is made, replaced or removed here, whatever is applied meanwhile (C-04).
 from collections.abc import Sequence
 
 from holdfast.agent.lanes import Lanes
+from holdfast.agent.services.door import Ground
 from holdfast.agent.services.records import Records
 from holdfast.agent.services.rollout.containers import Containers
 from holdfast.agent.services.rollout.data_here import HereWithData
@@ -41,17 +42,17 @@ class ObserveMode:
         self._here = here
         self._routes = routes
 
-    async def restart(self, service: str, guests: Sequence[Guest]) -> None:
+    async def restart(self, service: str, guests: Sequence[Guest], ground: Ground) -> None:
         """One after the other; the next is stopped once this one answers, or will not."""
         for one in await self._found(service):
-            await self._containers.stop(one)
-            await self._start(one, guests)
+            await self._containers.stop(one, ground)
+            await self._start(one, guests, ground)
         await self._route(service)
 
-    async def start(self, service: str, guests: Sequence[Guest]) -> None:
+    async def start(self, service: str, guests: Sequence[Guest], ground: Ground) -> None:
         for one in await self._found(service):
             if not one.running:
-                await self._start(one, guests)
+                await self._start(one, guests, ground)
         await self._route(service)
 
     async def _found(self, service: str) -> tuple[Container, ...]:
@@ -65,10 +66,10 @@ class ObserveMode:
             )
         return found
 
-    async def _start(self, container: Container, guests: Sequence[Guest]) -> None:
+    async def _start(self, container: Container, guests: Sequence[Guest], ground: Ground) -> None:
         part = part_of(container, tuple(guests))
         try:
-            await self._containers.start(container, part.spec if part is not None else None)
+            await self._containers.start(container, part.spec if part is not None else None, ground=ground)
         except PortTaken as taken:
             raise port_taken(container, taken) from taken
         started = await self._inventory.refresh(container.id)

@@ -7,11 +7,14 @@ from msgspec.structs import replace
 from holdfast.agent.keeper import Act, OrderRun
 from holdfast.agent.services.deployments import Deployments
 from holdfast.agent.services.desired import Desired
+from holdfast.agent.services.door import Ground
 from holdfast.agent.services.observe_mode import ObserveMode
 from holdfast.agent.services.records import Record, Records
 from holdfast.agent.services.rollout.containers import Containers
 from holdfast.agent.services.rollout.driver import Rollouts
 from holdfast.errors import Failed
+from holdfast.gate.acts import ACT_OF
+from holdfast.gate.authority import by_order
 from holdfast.model.container import Container, Guest
 from holdfast.reconcile.rollout import is_settled
 
@@ -44,25 +47,27 @@ class ServiceOrders:
             "deploy": Act(None, "compensate", GOES_ON),
             "retire": Act(None, "compensate", GOES_ON),
             "restart": Act(_on_service(self.restart), "compensate", "the next pass starts what did not come up again"),
-            "stop": Act(_on_service(self.stop), "resume", "a service that was to be held is held"),
+            "stop": Act(
+                _on_service(lambda service, _: self.stop(service)), "resume", "a service that was to be held is held"
+            ),
             "start": Act(
                 _on_service(self.start), "compensate", "a hold that was lifted stays lifted; the next pass starts it"
             ),
             "force-cleanup": Act(_on_service(self.clean_up), "resume", "no operator asks for half a removal"),
         }
 
-    async def restart(self, service: str) -> str:
+    async def restart(self, service: str, ground: Ground) -> str:
         """A deployment that failed or is not done yet is tried again: what served before serves on meanwhile. Otherwise
         each container is stopped and started, one after the other."""
         record = self._known(service)
         if self._observes:
             self._lift_hold(service, "restarted")
-            await self._observe.restart(service, self._guests(service))
+            await self._observe.restart(service, self._guests(service), ground)
             return self._done_in_place(service, "restarted")
         self._deployments.forgive(service, replace(record, held=False, failure=None))
         if record.failure is None and not record.held and self._is_settled(service):
             for one in await self._found(service):
-                await self._containers.stop(one)
+                await self._containers.stop(one, ground)
                 await self._drive(service)
         await self._drive(service)
         return self._done(service, "restarted")
@@ -73,23 +78,23 @@ class ServiceOrders:
         await self._drive(service)
         return f"service.{service} is stopped, and held until it is started or something new is deployed"
 
-    async def start(self, service: str) -> str:
+    async def start(self, service: str, ground: Ground) -> str:
         if self._observes:
             self._lift_hold(service, "started")
-            await self._observe.start(service, self._guests(service))
+            await self._observe.start(service, self._guests(service), ground)
             return self._done_in_place(service, "started")
         self._deployments.forgive(service, replace(self._known(service), held=False))
         await self._drive(service)
         return self._done(service, "started")
 
-    async def clean_up(self, service: str) -> str:
+    async def clean_up(self, service: str, ground: Ground) -> str:
         """Containers only, and only those made here. What is applied is made again afterwards."""
         self._known(service)
         self._refuse_observing(service)
         found = await self._found(service)
         for one in found:
-            await self._containers.stop(one)
-            await self._containers.remove(one)
+            await self._containers.stop(one, ground)
+            await self._containers.remove(one, ground)
         self._deployments.forgive(service, self._records.of(service))
         await self._drive(service)
         counted = "1 container" if len(found) == 1 else f"{len(found)} containers"
@@ -189,8 +194,9 @@ class ServiceOrders:
                 )
 
 
-def _on_service(act: Callable[[str], Awaitable[str]]) -> Callable[[OrderRun], Awaitable[str]]:
+def _on_service(act: Callable[[str, Ground], Awaitable[str]]) -> Callable[[OrderRun], Awaitable[str]]:
     async def perform(run: OrderRun) -> str:
-        return await act(run.operation.lane)
+        assert run.proof is not None, "no hub may ask for these"
+        return await act(run.operation.lane, Ground(ACT_OF[run.proof.order.action], by_order(run.proof)))
 
     return perform

@@ -5,50 +5,59 @@ Data is never touched.
 
 from holdfast.agent.findings import Findings
 from holdfast.agent.services.desired import Desired
+from holdfast.agent.services.door import Ground, Vouch
 from holdfast.agent.services.rollout.containers import Containers
-from holdfast.agent.services.rollout.inventory import MADE, ContainerInventory
-from holdfast.gate import facts as gate_facts
-from holdfast.gate.acts import Act, Data
+from holdfast.agent.services.rollout.inventory import ContainerInventory
+from holdfast.errors import NotPermitted
+from holdfast.gate.acts import Act
 from holdfast.gate.authority import by_revision
-from holdfast.gate.decide import Deed, Park, decide
 from holdfast.model.audit import Event
 from holdfast.model.container import Container
+from holdfast.model.proven_address import ends_orphans
 from holdfast.ports.audit_log import AuditLog
-from holdfast.ports.journal import Journal
-from holdfast.ports.runtime import Runtime
 from holdfast.reconcile import orphans
 from holdfast.reconcile.orphans import Facts, Fate
 
+PARKED = "orphan_parked"
+
 
 class Orphans:
+    """`vouch` answers what signatures approved for this node."""
+
     def __init__(
         self,
         *,
-        runtime: Runtime,
         inventory: ContainerInventory,
         containers: Containers,
-        journal: Journal,
+        vouch: Vouch,
         audit: AuditLog,
         findings: Findings,
         fleet: str,
         node: str,
     ) -> None:
-        self._runtime = runtime
         self._inventory = inventory
         self._containers = containers
-        self._journal = journal
+        self._vouch = vouch
         self._audit = audit
         self._findings = findings
         self._fleet = fleet
         self._node = node
+        self._parked: set[str] = set()  # targets of the findings
 
     async def judge(self, wanted: Desired) -> None:
+        before, self._parked = self._parked, set()
+        await self._judge_all(wanted)
+        for target in before - self._parked:
+            self._findings.clear(PARKED, target)
+
+    async def _judge_all(self, wanted: Desired) -> None:
         for one in self._inventory.all():
             if self._inventory.is_ours(one):
                 continue  # wanted, or not wanted any more: then a rollout takes its service away
-            fate = orphans.fate(self._facts(one, wanted))
+            facts = self._facts(one, wanted)
+            fate = orphans.fate(facts)
             if fate in ("stop", "remove") and wanted.node.reconcile == "converge":
-                await self._end(one, fate)
+                await self._end(one, fate, facts.mark == "none")
 
     def _facts(self, one: Container, wanted: Desired) -> Facts:
         return Facts(
@@ -58,22 +67,17 @@ class Orphans:
             complete=wanted.complete,
         )
 
-    async def _end(self, one: Container, fate: Fate) -> None:
-        """`orphans = "stop"` or "remove" is in force only because an operator of grade destroy signed for it."""
-        if fate == "remove" and not self._may_remove(one):
-            return
-        if one.running:
-            await self._containers.stop(one)
-            self._audit.append(Event("agent", "stop orphan", one.name[:90], detail=one.image[:200]))
-        if fate == "remove":
-            await self._runtime.remove(one.id)
-            self._audit.append(Event("agent", "remove orphan", one.name[:90], detail=one.image[:200]))
-        await self._inventory.refresh(one.id)
-
-    def _may_remove(self, one: Container) -> bool:
-        facts = gate_facts.Facts(gate_facts.provenance(self._journal, MADE + one.name, None), Data.NOTHING)
-        authority = by_revision(0, "destroy")
-        decision = decide(Deed(Act.RETIRE, f"container.{one.name}", self._node, facts, authority))
-        if isinstance(decision, Park):
-            self._findings.add("orphan_parked", decision.reason, decision.sign, f"container.{one.name}")
-        return not isinstance(decision, Park)
+    async def _end(self, one: Container, fate: Fate, foreign: bool) -> None:
+        """By the signatures of grade destroy that approved `orphans` of this node."""
+        approval = by_revision(self._vouch(f"node.{self._node}"), ends_orphans(fate, foreign))
+        ground = Ground(Act.RETIRE, approval)
+        try:
+            if one.running:
+                await self._containers.stop(one, ground)
+                self._audit.append(Event("agent", "stop orphan", one.name[:90], detail=one.image[:200]))
+            if fate == "remove":
+                await self._containers.remove(one, ground)
+                self._audit.append(Event("agent", "remove orphan", one.name[:90], detail=one.image[:200]))
+        except NotPermitted as parked:
+            self._parked.add(f"container.{one.name}")
+            self._findings.add(PARKED, parked.message, parked.remedy, f"container.{one.name}")

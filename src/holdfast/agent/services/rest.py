@@ -58,12 +58,13 @@ class Rest:
         if not self._bell.is_set():
             self._calm.set()
 
-    async def until(self, stirred: Callable[[], Awaitable[object]] | None) -> None:
+    async def until(self, stirred: Callable[[], Awaitable[object]]) -> None:
         """Until the bell rings or `stirred` returns."""
         if not self._bell.is_set():
-            waiting: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._bell.wait())}
-            if stirred is not None:
-                waiting.add(asyncio.ensure_future(stirred()))
+            waiting: set[asyncio.Future[Any]] = {
+                asyncio.ensure_future(self._bell.wait()),
+                asyncio.ensure_future(stirred()),
+            }
             try:
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             finally:

@@ -17,7 +17,7 @@ from holdfast.agent.wake import Wake
 from holdfast.errors import HoldfastError
 from holdfast.model.container import LABEL_DEPLOYMENT, LABEL_EPOCH, Container, Guest
 from holdfast.model.deployment import Phase, ServiceState
-from holdfast.model.report import ContainerState, Departure, RetiredData, Unattached
+from holdfast.model.report import CheckpointState, ContainerState, Departure, RetiredData, Unattached
 from holdfast.reconcile import orphans
 from holdfast.reconcile.here import Word
 
@@ -129,6 +129,7 @@ class ServicesReport(Struct, frozen=True, omit_defaults=True):
     retired: tuple[RetiredData, ...] = ()
     runtime: str = ""  # product and version, "" while it does not answer
     unattached: tuple[Unattached, ...] = ()
+    checkpoints: tuple[CheckpointState, ...] = ()
 
     def shorter(self, stage: Stage) -> "ServicesReport":
         match stage:
@@ -141,7 +142,8 @@ class ServicesReport(Struct, frozen=True, omit_defaults=True):
                 return replace(self, containers=tuple(_short(one) if one.orphan else one for one in self.containers))
             case "ours_only":
                 ours = tuple(one for one in self.containers if not one.orphan)
-                return replace(self, containers=ours, retired=self.retired[:FEW], unattached=self.unattached[:FEW])
+                few = {name: getattr(self, name)[:FEW] for name in ("retired", "unattached", "checkpoints")}
+                return replace(self, containers=ours, **few)
             case "few":
                 return replace(self, containers=self.containers[:OURS_MAX])
             case "nothing":  # no claim about what runs is better than no report
@@ -227,6 +229,7 @@ class Status:
                 self._retired.found,
                 self._containers.runtime,
                 self._retired.unattached,
+                self._retired.checkpoints,
             )
         return self._section
 

@@ -13,6 +13,7 @@ from holdfast.agent.membership import Membership
 from holdfast.cli.agent import agent_state
 from holdfast.cli.flags import Parser
 from holdfast.cli.hub.show_finding import for_pasting
+from holdfast.cli.text import block
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.model import canonical
@@ -57,10 +58,11 @@ def run(args: Namespace, box: Toolbox) -> int:
     ]
     if args.json:
         said = {"sound": not findings, "node": member.node, **facts, "findings": findings}
-        box.terminal.say(msgspec.json.encode(said).decode())
+        box.terminal.say_raw(msgspec.json.encode(said).decode())
     elif findings:
         for one in findings:
-            box.terminal.say(f"{one.code}: {one.message}\n  remedy: {for_pasting(one.remedy, box.terminal)}")
+            remedy = f"  remedy: {for_pasting(one.remedy, box.terminal)}"
+            box.terminal.say(block((f"{one.code}: {one.message}", remedy)))
     else:
         counted = ", ".join(f"{name} {number}" for name, number in facts.items())
         box.terminal.say(f"sound: {member.node}, {counted}")
@@ -80,7 +82,10 @@ def _modes(state_dir: str) -> Iterator[Finding]:
         yield Finding("mode", f"other users than the owner can read {state_dir}", f"chmod 700 {quote(state_dir)}")
     for name in sorted(os.listdir(state_dir)):
         path = os.path.join(state_dir, name)
-        about = os.lstat(path)
+        try:
+            about = os.lstat(path)
+        except FileNotFoundError:  # a running agent writes each file under another name first
+            continue
         if name in FOLDERS and stat.S_ISDIR(about.st_mode):
             if stat.S_IMODE(about.st_mode) & 0o077:
                 yield Finding("mode", f"other users than the owner can read {path}", f"chmod 700 {quote(path)}")

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from argparse import Namespace
+from shlex import quote
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from holdfast.cli.agent import agent_state
 from holdfast.cli.agent.agent_home import AgentHome
 from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Conflict, Invalid, Unreachable
+from holdfast.errors import Conflict, Corrupt, Invalid, Unreachable
 from holdfast.model import ssh_key
 from holdfast.model.checkin import JoinAnswer, JoinRequest
 from holdfast.model.invite import TOKEN_CHARS_MAX, JoinToken, decode_invite, decode_token
@@ -58,10 +59,10 @@ def run(args: Namespace, box: Toolbox) -> int:
         "fingerprint": ssh_key.fingerprint(ssh_key.parse(key.line)),
     }
     if args.json:
-        box.terminal.say(msgspec.json.encode(said).decode())
+        box.terminal.say_raw(msgspec.json.encode(said).decode())
     else:
         box.terminal.say(f"This machine is now node {member.node}; its key is {said['fingerprint']}")
-        box.terminal.remark(f"Next: holdfast agent run --state-dir {args.state_dir}")
+        box.terminal.remark(f"Next: holdfast agent run --state-dir {quote(args.state_dir)}")
     return 0
 
 
@@ -99,7 +100,7 @@ def prepare(
             code="already_exists",
         )
     if known is not None and known.joined and members.same_invite(known.enrolment, token):
-        return known, home.key(None)
+        return known, _key_of(known, state_dir, home)
     with home.lock():
         key = home.key(host_key)
         if known is not None and members.same_invite(known.enrolment, token):
@@ -111,6 +112,19 @@ def prepare(
             member = members.enrol(token, home.once(token.once), key, box.clock.now_s(), address)
         agent_state.write(state_dir, member, box)
     return member, key
+
+
+def _key_of(member: Membership, state_dir: str, home: AgentHome) -> IdentityKey:
+    """A new key would not be the one that the fleet knows."""
+    key = home.existing_key()
+    if key is None:
+        raise Corrupt(
+            f"{state_dir} has lost the key with which {member.node} joined",
+            remedy="restore the state directory from a backup of this machine, or join with a new token from: "
+            f"holdfast node invite {member.node} --replace",
+            code="agent_state_damaged",
+        )
+    return key
 
 
 async def _ask(member: Membership, key: IdentityKey, home: AgentHome) -> JoinAnswer:

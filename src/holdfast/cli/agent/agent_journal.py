@@ -8,7 +8,6 @@ from msgspec.structs import asdict
 
 from holdfast.cli.agent import agent_state
 from holdfast.cli.flags import Parser, positive
-from holdfast.cli.terminal import harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.model.journal import JournalEntry
@@ -36,7 +35,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     stores = box.agents.at(args.state_dir).stores()
     found = list(stores[0].entries(args.newest)) if stores else []
     if args.json:
-        box.terminal.say(msgspec.json.encode({"operations": [_document(entry) for entry in found]}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"operations": [_document(entry) for entry in found]}).decode())
         return 0
     for entry in found:
         box.terminal.say(_line(entry))
@@ -69,7 +68,7 @@ def _result(result: OrderResult) -> dict[str, Any]:
 def _line(entry: JournalEntry) -> str:
     operation = entry.operation
     steps = ", ".join(step.name for step in entry.steps)
-    said = f": {harmless(entry.result.message)}" if entry.result else ""
+    said = f": {entry.result.message}" if entry.result else ""
     return (
         f"{rfc3339(operation.begun_s)}  {entry.outcome or 'running':<11} {operation.kind} {operation.lane}"
         + (f" ({steps})" if steps else "")

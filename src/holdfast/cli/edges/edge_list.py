@@ -44,7 +44,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
     found = views(view.applied, view.nodes)
     if args.json:
-        box.terminal.say(msgspec.json.encode({"edges": [document(one) for one in found]}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"edges": [document(one) for one in found]}).decode())
         return 0
     if not found:
         box.terminal.remark("No route is public. Set public = true on a route of a service, then: holdfast apply")

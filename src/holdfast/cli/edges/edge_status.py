@@ -10,7 +10,6 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.hub import show_finding
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.show_report import origin
-from holdfast.cli.terminal import harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
@@ -45,15 +44,15 @@ def run(args: Namespace, box: Toolbox) -> int:
     ]
     if args.json:
         document = {"edges": [_document(one, found) for one, found in shown]}
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
     elif not shown:
         box.terminal.remark("No route is public. Set public = true on a route of a service, then: holdfast apply")
     else:
         for one, found in shown:
             for line in _lines(one, now_s):
-                box.terminal.say(harmless(line))
+                box.terminal.say(line)
             for finding in found:
-                box.terminal.say("  " + show_finding.text(finding, box.terminal).replace("\n", "\n  "))
+                box.terminal.say(show_finding.text(finding, box.terminal, lead="  "))
     return 1 if any(is_broken(one, found) for one, found in shown) else 0
 
 

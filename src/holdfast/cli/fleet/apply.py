@@ -16,6 +16,7 @@ from holdfast.cli.fleet.commit_plan import (
 )
 from holdfast.cli.fleet.plan import declare_message, declare_shared
 from holdfast.cli.fleet.seen_heads import Heads
+from holdfast.cli.nodes import accepted_heads
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict
 from holdfast.model.applied import head_of
@@ -87,7 +88,9 @@ def _apply_file(args: Namespace, box: Toolbox) -> int:
     opened = saved_plan.open_file(args.file, box.disk)
     target = session.found_target(args, box)
     heads = session.heads(args, box)
-    applied = heads.check(box.hubs.reader(target), adopt=True)
+    hub = box.hubs.reader(target)
+    applied = heads.check(hub, adopt=True)
+    accepted_heads.verified(hub, applied, box.clock.now_s())
     if head_of(applied) != opened.plan.base:
         from shlex import quote
 

@@ -1,24 +1,25 @@
 """From a plan to a committed revision: removals, question, signature, commit, fleet.lock. All applying verbs use it."""
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
 from holdfast.cli.fleet import show_plan, signing
 from holdfast.cli.fleet.seen_heads import Heads
-from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import INTERRUPTED, Conflict, Failed
 from holdfast.model.applied import Applied, head_of
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Candidate, Head, decode_header, digest_of
-from holdfast.ports.hub_link import HubReader
+from holdfast.ports.hub_link import FleetReader, HubReader
 
 if TYPE_CHECKING:  # what is needed after the commit is loaded after it
     from holdfast.cli.waiting.outcome import Outcome
 
+NOTHING_MORE: Mapping[str, Any] = {}
 DETACH = "return once the revision is committed; do not wait for the result"
 
 
@@ -44,8 +45,10 @@ def carry_out(
     box: Toolbox,
     allowed: int | None,
     only: str | None = None,
+    first: Callable[[], dict[str, Any]] = dict,
 ) -> int:
-    """The usual case: one operator, one signature. `only`: the one address the command is about."""
+    """The usual case: one operator, one signature. `only`: the one address the command is about. `first` is done
+    between signing and committing; its answer is part of the document."""
     if plan.candidate is None:
         return nothing_to_do(plan, args, box, box.hubs.reader(target), applied, only)
     if not args.json and not (args.quiet and args.yes):
@@ -54,8 +57,9 @@ def carry_out(
     signing.refuse_if_hopeless(plan, applied, args, box)
     _ask(plan, box)
     candidate = with_message(signing.signed(plan.candidate, signing.sign(plan, applied, args, box)), args)
+    more = first()
     head = commit(candidate, applied, target, heads, box)
-    return report(head, plan, applied, target, args, box)
+    return report(head, plan, applied, target, args, box, more)
 
 
 def _ask(plan: Plan, box: Toolbox) -> None:
@@ -87,13 +91,22 @@ def commit(candidate: Candidate, applied: Applied | None, target: str, heads: He
     from holdfast.cli.hub import show_finding
     from holdfast.ledger.boot_findings import ROWS
 
+    by = "the hub" if isinstance(hub, FleetReader) else ""
     for finding in hub.status().findings:
         if finding.code in ROWS:  # of the ledger; `status` and the receipts report on nodes
-            box.terminal.warn(show_finding.line(finding))
+            box.terminal.warn(show_finding.line(finding, box.terminal, by))
     return head
 
 
-def report(head: Head, plan: Plan, before: Applied | None, target: str, args: Namespace, box: Toolbox) -> int:
+def report(
+    head: Head,
+    plan: Plan,
+    before: Applied | None,
+    target: str,
+    args: Namespace,
+    box: Toolbox,
+    more: Mapping[str, Any] = NOTHING_MORE,
+) -> int:
     """Report the commit, then wait for the result unless --detach; a result that is not ready is an error."""
     from holdfast.cli.waiting import outcome
 
@@ -108,7 +121,7 @@ def report(head: Head, plan: Plan, before: Applied | None, target: str, args: Na
     except KeyboardInterrupt:
         box.terminal.remark(f"Interrupted. Revision {head.number} is applied; its rollout continues.")
         return INTERRUPTED
-    return conclude(found, head, plan, args, box)
+    return conclude(found, head, plan, args, box, more)
 
 
 def _check_message(head: Head, target: str, args: Namespace, box: Toolbox) -> None:
@@ -117,17 +130,24 @@ def _check_message(head: Head, target: str, args: Namespace, box: Toolbox) -> No
         box.terminal.warn("the hub has an older release, which does not keep messages")
 
 
-def conclude(found: "Outcome", head: Head, plan: Plan, args: Namespace, box: Toolbox) -> int:
+def conclude(
+    found: "Outcome",
+    head: Head,
+    plan: Plan,
+    args: Namespace,
+    box: Toolbox,
+    more: Mapping[str, Any] = NOTHING_MORE,
+) -> int:
     from holdfast.cli.waiting import verdict
 
     if args.json:
         document = show_plan.document(plan)
         document["applied"] = {"number": head.number, "digest": head.digest}
-        document |= verdict.document(found)
-        box.terminal.say(msgspec.json.encode(document).decode())
+        document |= verdict.document(found) | dict(more)
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
     else:
         for line in verdict.told(found):
-            box.terminal.remark(harmless(line))
+            box.terminal.remark(line)
     trouble = verdict.trouble(found, head)
     if trouble is not None:
         raise trouble

@@ -42,7 +42,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     if not found:
         box.terminal.remark("Nothing has been applied yet; holdfast apply makes the first revision.")
     if args.json:
-        box.terminal.say(msgspec.json.encode({"revisions": [document(record) for record in found]}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"revisions": [document(record) for record in found]}).decode())
     elif found:
         rows = [_cells(record) for record in found]
         for line in tables.lines(rows, box.terminal, styles={0: lambda cell: "bold"}, tail=True):

@@ -7,7 +7,7 @@ import msgspec
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet.history import document, reachable_hub
 from holdfast.cli.sizes import counted
-from holdfast.cli.terminal import harmless
+from holdfast.cli.text import block
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model.applied import EMPTY_TABLE, content
@@ -49,7 +49,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     found |= {"fleet": header.fleet, "parent": header.parent, "trust": header.trust, "manifests": header.manifests}
     found["resources"] = _resources(hub, link)
     if args.json:
-        box.terminal.say(msgspec.json.encode(found).decode())
+        box.terminal.say_raw(msgspec.json.encode(found).decode())
         return 0
     lines = [f"revision {header.number}  {header.parent[:12] or 'genesis'} → {found['digest']}"]
     lines.append(f"committed {found['committed_at']}, grade {found['grade']}")
@@ -57,7 +57,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     lines += [f"signed by {s['operator']} ({s['grade']}) {s['fingerprint']}" for s in found["signers"]]
     lines += [f"{kind} {address}" for address, kind in found["resources"].items()]
     lines.append(f"manifests for {counted(len(header.manifests), 'node')}: {', '.join(sorted(header.manifests)[:8])}")
-    box.terminal.say(harmless("\n".join(lines)))
+    box.terminal.say(block(lines))
     return 0
 
 

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from holdfast.cli.flags import Parser
 from holdfast.cli.secrets.identity_file import identity_path
+from holdfast.cli.text import block
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.starter import starter
 from holdfast.errors import Conflict, Failed, Invalid
@@ -45,9 +46,13 @@ def run(args: Namespace, box: Toolbox) -> int:
     _refuse_existing(args.directory)
     name = _given(args.name, "fleet") or _name(os.path.basename(os.path.abspath(args.directory)), "fleet")
     operator_name = _given(args.operator, "operator") or _name(box.environ.get("USER") or "operator", "operator")
+    public = box.keys.public_line(args.key)
+    path = args.key or os.path.join(box.environ.get("HOME", "/root"), ".ssh", "id_ed25519")
+    if public is None:
+        _may_make(path, box)  # asked before the recovery key is made: a refusal leaves nothing behind
     recovery = _recovery(args, box)
     grade: Grade = "destroy" if recovery else "root"
-    operators = [_operator(operator_name, grade, args, box)]
+    operators = [_operator(operator_name, grade, public or _made(path, operator_name, box), box)]
     if recovery:
         operators.append(Operator("recovery", recovery, "root"))
     identity = box.keys.random_hex(16)
@@ -104,16 +109,20 @@ def _name(text: str, what: str) -> str:
     return fit
 
 
-def _operator(name: str, grade: Grade, args: Namespace, box: Toolbox) -> Operator:
-    public = box.keys.public_line(args.key)
-    path = args.key or os.path.join(box.environ.get("HOME", "/root"), ".ssh", "id_ed25519")
-    if public is None:
-        question = f"There is no SSH key at {path}. Create one?"
-        remedy = f"create one (`ssh-keygen -t ed25519 -f {quote(path)}`) or run again with --yes"
-        if not (box.terminal.yes or box.terminal.choose(question, True, remedy)):
-            raise Invalid("an operator needs an SSH key", remedy=remedy, code="no_key")
-        public = box.keys.make(path, name, "")
-        box.terminal.remark(f"Created {path} (no passphrase; set one with: ssh-keygen -p -f {path})")
+def _may_make(path: str, box: Toolbox) -> None:
+    question = f"There is no SSH key at {path}. Create one?"
+    remedy = f"create one (`ssh-keygen -t ed25519 -f {quote(path)}`) or run again with --yes"
+    if not (box.terminal.yes or box.terminal.choose(question, True, remedy)):
+        raise Invalid("an operator needs an SSH key", remedy=remedy, code="no_key")
+
+
+def _made(path: str, name: str, box: Toolbox) -> str:
+    public = box.keys.make(path, name, "")
+    box.terminal.remark(f"Created {path} (no passphrase; set one with: ssh-keygen -p -f {quote(path)})")
+    return public
+
+
+def _operator(name: str, grade: Grade, public: str, box: Toolbox) -> Operator:
     recipient = box.keys.recipient(identity_path(box.environ))
     return Operator(name, line(parse(public)), grade, recipient or UNSET)
 
@@ -139,7 +148,7 @@ def _recovery(args: Namespace, box: Toolbox) -> str | None:
         passphrase = "" if box.terminal.yes and not box.terminal.is_interactive() else _passphrase(box)
         known = box.keys.make(path, "recovery", passphrase)
         if not passphrase:
-            box.terminal.warn(f"{path} has no passphrase; set one with: ssh-keygen -p -f {path}")
+            box.terminal.warn(f"{path} has no passphrase; set one with: ssh-keygen -p -f {quote(path)}")
         box.terminal.remark(f"Created {path}. Move it off this machine now and keep it safe.")
     return line(parse(known))
 
@@ -167,10 +176,10 @@ def _say(args: Namespace, box: Toolbox, name: str, operators: list[Operator], id
             "operators": [{"name": o.name, "grade": o.grade} for o in operators],
             "trust": identity,
         }
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     box.terminal.say(f"Created fleet {name} in {args.directory}: {', '.join(files)}")
     box.terminal.say("Operators: " + ", ".join(f"{o.name} (grade {o.grade})" for o in operators))
     box.terminal.say(f"Fleet id: {identity}  (for: holdfast hub init --trust)")
-    box.terminal.say(f"Next:\n  cd {quote(args.directory)}\n  holdfast plan\n  holdfast apply")
+    box.terminal.say(block(("Next:", f"  cd {quote(args.directory)}", "  holdfast plan", "  holdfast apply")))
     return 0

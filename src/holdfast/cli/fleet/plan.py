@@ -8,6 +8,7 @@ from holdfast.cli import flags
 from holdfast.cli.flags import Parser, positive
 from holdfast.cli.fleet import session, show_plan
 from holdfast.cli.fleet.commit_plan import check_removals
+from holdfast.cli.text import block
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import HoldfastError
 from holdfast.model import message
@@ -60,7 +61,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.json:
         document = show_plan.document(found, args.allow_removals)
         document["saved"] = args.out
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     box.terminal.say(show_plan.text(found, box.terminal, args.verbose))
     if found.candidate is not None:
@@ -89,7 +90,7 @@ def _explain(current: session.Session, args: Namespace, box: Toolbox) -> int:
     chosen, others = explain(current.fleet, current.applied, session.inputs(current, args, box), args.explain)
     if args.json:
         document = {"address": args.explain, "chosen": chosen, "rejected": list(others)}
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
     else:
-        box.terminal.say("\n".join([f"{args.explain} → {chosen}", *(f"  not {reason}" for reason in others)]))
+        box.terminal.say(block((f"{args.explain} → {chosen}", *(f"  not {reason}" for reason in others))))
     return 0

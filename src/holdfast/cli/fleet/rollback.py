@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from holdfast.cli.checkpoints import with_data
 from holdfast.cli.flags import Parser, positive
 from holdfast.cli.fleet import session
 from holdfast.cli.fleet.commit_plan import DETACH, carry_out
 from holdfast.cli.fleet.history_show import table_at
 from holdfast.cli.fleet.plan import declare_message
-from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.model.applied import Applied
@@ -29,30 +29,39 @@ offline ledger, which gets no reports, it takes the newest revision that differs
 rolled back, nor are the moves of `node drain` (use its --undo). Your files are not changed; the last line says
 whether they differ.
 
+--with-data also restores, for each service that goes back, the checkpoint that its node made when the version of now
+got the data: the services stop, get the data of then, and start with the version of then. What they wrote since is in
+another checkpoint. This needs grade destroy, and a running hub.
+
 examples:
   holdfast rollback
   holdfast rollback 4
+  holdfast rollback --with-data
 """
 
 
 def declare(parser: Parser) -> None:
     parser.add_argument("number", metavar="N", nargs="?", type=int, help="the revision whose content to apply")
     parser.add_argument("--allow-removals", metavar="N", type=positive, help="exactly N resources may be removed")
+    with_data.declare(parser)
     parser.add_argument("--detach", action="store_true", help=DETACH)
     declare_message(parser)
     parser.add_argument("--adopt", action="store_true", help="continue although fleet.lock is behind")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    current = session.begin(args, box)
+    current = session.begin(args, box, drafts=True)
     if current.applied is None or current.hub is None:
         raise session.nothing_applied(current.target)
     number, table = _target(current.hub, current.applied, args.number)
     box.terminal.remark(f"Rolling back to the content of revision {number}.")
     found = _plan(table, current.applied)
-    code = carry_out(found, current.applied, current.target, current.heads, args, box, args.allow_removals)
+    if args.with_data:
+        code = with_data.carry_out(found, args, box)
+    else:
+        code = carry_out(found, current.applied, current.target, current.heads, args, box, args.allow_removals)
     if not box.terminal.quiet:
-        box.terminal.remark(harmless(_compared(current, args, box)))
+        box.terminal.remark(_compared(current, args, box))
     return code
 
 

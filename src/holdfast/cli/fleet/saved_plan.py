@@ -142,11 +142,25 @@ def _plan(saved: SavedPlan, candidate: Candidate, header: Header, base: Applied 
         _same(canonical.digest(found), digest, "content")
     table = decode_table(candidate.table)
     check_header(header, table)
-    judged = _judged(candidate, base)
+    judged = _judged_again(candidate, base)
     nodes = touched(Compiled(candidate, header, table), base)
     head = base.head if base else NO_HEAD
     _same(f"{saved.base}", f"{head}", "base")
     return Plan(head, judged.changes, judged.grade, candidate, saved.warnings, nodes)
+
+
+def _judged_again(candidate: Candidate, base: Applied | None) -> Judged:
+    """By the rules of this release. An older one may have saved too little for them."""
+    try:
+        return _judged(candidate, base)
+    except Corrupt as trouble:
+        if trouble.code != "blob_missing":
+            raise
+        raise Invalid(
+            f"this plan lacks a content that this release judges it by: {trouble.message}",
+            remedy="create it again with `holdfast plan -o FILE`",
+            code="not_a_plan",
+        ) from trouble
 
 
 def _judged(candidate: Candidate, base: Applied | None) -> Judged:

@@ -17,6 +17,7 @@ from holdfast.model.applied import Applied
 from holdfast.model.ids import DIGEST_PATTERN
 from holdfast.model.record import Link
 from holdfast.model.revision import Head
+from holdfast.model.rules import RulesSince, met_at
 
 if TYPE_CHECKING:
     from holdfast.ports.disk import Disk
@@ -46,6 +47,7 @@ class Memory(Struct, frozen=True, omit_defaults=True):
     head: Head
     pending: Head | None = None
     pending_directory: str = ""
+    rules: RulesSince | None = None  # None: written by a release that did not have them
 
 
 class Heads:
@@ -96,9 +98,10 @@ class Heads:
             _refuse_when_behind(link, applied.head, head)
             compare(applied.head, head)
         if applied.head not in seen and link is not None:
-            verify_since(link, applied, max(seen, key=lambda head: head.number, default=Head(0, "")))
-        if memory is None or memory.head != applied.head or (memory.pending and memory.pending != applied.head):
-            self._remember(Memory(applied.fleet_id, applied.head))
+            newest = max(seen, key=lambda head: head.number, default=Head(0, ""))
+            verify_since(link, applied, newest, _since(memory, applied.head))
+        if memory is None or memory.head != applied.head or memory.rules is None or _is_other(memory, applied.head):
+            self._remember(Memory(applied.fleet_id, applied.head, rules=_since(memory, applied.head)))
         self._places.met(applied.fleet_id)
         return applied
 
@@ -113,17 +116,24 @@ class Heads:
 
     def expect(self, fleet: str, base: Head, pending: Head) -> None:
         """Written to disk before the commit is sent."""
-        self._remember(Memory(fleet, base, pending, self._fleet_dir))
+        self._remember(Memory(fleet, base, pending, self._fleet_dir, _since(self.memory(fleet), base)))
 
     def moved(self, fleet: str, head: Head) -> HoldfastError | None:
         """After the commit nothing raises; returns the error if fleet.lock could not be written."""
         trouble = self._try_lock(fleet, head)
         self._places.met(fleet)  # a fleet founded again replaces the one before
+        rules = _since(self._remembered(fleet), Head(head.number - 1, ""))
         if trouble is None:
-            self._remember(Memory(fleet, head))
+            self._remember(Memory(fleet, head, rules=rules))
         else:
-            self._remember(Memory(fleet, head, head, self._fleet_dir))  # the next command tries again
+            self._remember(Memory(fleet, head, head, self._fleet_dir, rules))  # the next command tries again
         return trouble
+
+    def _remembered(self, fleet: str) -> Memory | None:
+        try:
+            return self.memory(fleet)
+        except HoldfastError:
+            return None
 
     def _try_lock(self, fleet: str, head: Head) -> HoldfastError | None:
         try:
@@ -177,7 +187,16 @@ def compare(head: Head, seen: Head) -> None:
         )
 
 
-def verify_since(link: "HubReader", applied: Applied, seen: Head) -> None:
+def _since(memory: Memory | None, head: Head) -> RulesSince:
+    """What this machine meets for the first time is judged by the rules of its time, all later revisions by these."""
+    return memory.rules if memory is not None and memory.rules is not None else met_at(head.number)
+
+
+def _is_other(memory: Memory, head: Head) -> bool:
+    return memory.pending is not None and memory.pending != head
+
+
+def verify_since(link: "HubReader", applied: Applied, seen: Head, since: RulesSince) -> None:
     """Verify every revision between the newest one seen before and the head, as a hub does."""
     from holdfast.hub.ledger.chain_check import follow, from_seen, from_the_start
 
@@ -189,7 +208,7 @@ def verify_since(link: "HubReader", applied: Applied, seen: Head) -> None:
             so_far = from_seen(applied.fleet_id, seen, links[0], applied.contents)
             links = links[1:]
         for each in links:
-            so_far = follow(so_far, each, applied.contents)
+            so_far = follow(so_far, each, applied.contents, since)
     except Corrupt as trouble:
         if trouble.code != "blob_missing":
             raise

@@ -10,13 +10,14 @@ from msgspec.structs import replace
 
 from holdfast.cli.fleet.hub_identity import state_dir
 from holdfast.cli.fleet.seen_heads import LOCK_BYTES_MAX, LOCK_NAME, Heads
+from holdfast.cli.nodes import known_nodes
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.load import load
 from holdfast.errors import Conflict, Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet
 from holdfast.model.plan import Plan
-from holdfast.ports.hub_link import FleetReader, HubReader, PlanReader
+from holdfast.ports.hub_link import HubReader, PlanReader
 
 if TYPE_CHECKING:  # what plans is loaded while the hub answers
     from holdfast.planning.plan import Inputs
@@ -52,8 +53,11 @@ def found_target(args: Namespace, box: Toolbox) -> str:
     return hub_target(args, None if args.hub else load(box.files.fleet(args.fleet)))
 
 
-def begin(args: Namespace, box: Toolbox, secrets_may_lack: bool = False, plans: bool = False) -> Session:
-    """Everything a plan needs, verified. Does not write to the ledger. `plans`: `inputs` follows."""
+def begin(
+    args: Namespace, box: Toolbox, secrets_may_lack: bool = False, plans: bool = False, drafts: bool = False
+) -> Session:
+    """Everything a plan needs, verified. Does not write to the ledger. `plans`: `inputs` follows, which compares the
+    head with the nodes. `drafts`: a revision is drafted without it."""
     fleet = load(box.files.fleet(args.fleet), secrets_may_lack)
     target = hub_target(args, fleet)
     hub = box.hubs.reader(target)
@@ -62,6 +66,8 @@ def begin(args: Namespace, box: Toolbox, secrets_may_lack: bool = False, plans: 
         from holdfast.planning import plan  # noqa: F401 (takes about as long as the answers)
     memory = heads(args, box)
     applied = memory.check(hub, adopt=getattr(args, "adopt", False))
+    if drafts:
+        known_nodes.check_head(hub, applied, box)
     return Session(fleet, hub, target, memory, applied)
 
 
@@ -89,32 +95,14 @@ def has_lock(args: Namespace, box: Toolbox) -> bool:
 
 
 def inputs(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> "Inputs":
-    from holdfast.planning import images
-    from holdfast.planning.plan import Inputs
+    from holdfast.cli import plan_inputs
 
-    wanted = images.asked_for(session.fleet)
-    answers = box.files.registry().resolve(wanted) if wanted and not getattr(args, "offline", False) else {}
-    seen = session.hub.observations() if session.hub is not None else {}
-    found = Inputs(seen, answers, only=only)
-    return _with_identities(found, session, box)
-
-
-def _with_identities(found: "Inputs", session: Session, box: Toolbox) -> "Inputs":
-    """Only a running hub knows nodes; before the first revision there is no trust to verify them with."""
-    if session.applied is None or not isinstance(session.hub, FleetReader):
-        return found
-    from holdfast.cli.nodes import issuers  # it verifies signatures: an offline plan need not load it
-    from holdfast.trust import reports
-
-    known = reports.verify(session.hub.nodes(), session.applied, box.clock.now_s()).identities
-    known = issuers.fit_only(known, session.applied, box.files.certificate, box.clock.now_s())
-    for doubt in known.doubts:
-        box.terminal.warn(doubt)
-    return replace(found, identities=known.proven, revoked=known.revoked, addresses=known.addresses)
+    return plan_inputs.inputs(session.fleet, session.hub, session.applied, args, box, only)[0]
 
 
 def make_plan(session: Session, args: Namespace, box: Toolbox, only: str | None = None) -> Plan:
     """Refuse keys without an effect that are new, before anything is asked of a registry or a node."""
+    from holdfast.cli import plan_inputs
     from holdfast.declared import without_effect
     from holdfast.planning.plan import plan
 
@@ -122,7 +110,10 @@ def make_plan(session: Session, args: Namespace, box: Toolbox, only: str | None 
     judged = without_effect.judge(session.fleet, session.applied)
     if judged.refused:
         raise without_effect.refusal(judged.refused, box.files.fleet(args.fleet))
-    found = plan(session.fleet, session.applied, inputs(session, args, box, only))
+    given, nodes = plan_inputs.inputs(session.fleet, session.hub, session.applied, args, box, only)
+    found = plan(session.fleet, session.applied, given)
+    if nodes is not None and session.applied is not None:
+        found = known_nodes.with_data(found, session.applied, nodes)
     return replace(found, warnings=(*found.warnings, *judged.warnings()))
 
 

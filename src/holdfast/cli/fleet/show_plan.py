@@ -11,19 +11,20 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct
 
-from holdfast.cli.terminal import Terminal, harmless
+from holdfast.cli.terminal import Terminal
+from holdfast.cli.text import Block, block, harmless
 from holdfast.model.plan import Change, FieldChange, Plan
 from holdfast.model.revision import Candidate, decode_header, digest_of
 
-SIGN = {"create": "+", "update": "~", "move": ">", "retire": "-", "destroy": "!"}
-STYLE = {"create": "green", "update": "yellow", "move": "blue", "retire": "red", "destroy": "red"}
+SIGN = {"create": "+", "update": "~", "move": ">", "retire": "-"}
+STYLE = {"create": "green", "update": "yellow", "move": "blue", "retire": "red"}
 VALUE_CHARS = 72
 
 
 # ---- for people -----------------------------------------------------------------------------------------------------
 
 
-def text(plan: Plan, terminal: Terminal, verbose: bool = False, allowed: int | None = None) -> str:
+def text(plan: Plan, terminal: Terminal, verbose: bool = False, allowed: int | None = None) -> Block:
     lines: list[str] = []
     if not plan.changes:
         lines.append(f"No changes: the fleet directory matches the applied revision {plan.base.number}.")
@@ -36,11 +37,11 @@ def text(plan: Plan, terminal: Terminal, verbose: bool = False, allowed: int | N
             lines += _change_lines(change, terminal, width, details, verbose)
         lines += ["", summary(plan), *_demands(plan, terminal, allowed)]
     lines += [terminal.paint("yellow", "Warning: ") + _line(warning) for warning in plan.warnings]
-    return "\n".join(lines)
+    return block(lines)
 
 
 def _change_lines(change: Change, terminal: Terminal, width: int, details: "_Details", verbose: bool) -> list[str]:
-    mark = terminal.paint(STYLE[change.kind], SIGN[change.kind])
+    mark = terminal.paint(STYLE[_verb(change)], SIGN[_verb(change)])
     why = terminal.paint("dim", f"  ({_line(change.why)})") if change.why else ""
     lines = [f"  {mark} {_line(change.address):<{width}}  {_verb(change)}{_where(change)}{why}"]
     if change.kind == "create":
@@ -58,7 +59,7 @@ def _change_lines(change: Change, terminal: Terminal, width: int, details: "_Det
 
 
 def _verb(change: Change) -> str:
-    """The kind `destroy` means that data is detached. An apply deletes none, so the text does not say "destroy"."""
+    """The kind `destroy` means that a storage target is detached. An apply deletes nothing: no text says "destroy"."""
     if change.kind != "destroy":
         return change.kind
     return "retire" if change.removes else "update"
@@ -133,8 +134,8 @@ def _value(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    """Without control characters and line breaks, so that a value cannot imitate a line of the plan."""
-    return harmless(text).replace("\n", "\\n")
+    """Measured and cut as it is printed: without control characters and line breaks."""
+    return harmless(text)
 
 
 def _names(names: Sequence[str]) -> str:

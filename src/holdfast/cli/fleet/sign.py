@@ -50,7 +50,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.disk.replace(args.file, saved_plan.with_signature(opened.saved, candidate, armoured), 0o600)
     count = len({*candidate.signatures, armoured})
     if args.json:
-        box.terminal.say(msgspec.json.encode({"file": args.file, "signatures": count}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"file": args.file, "signatures": count}).decode())
     else:
         box.terminal.say(f"Signed: {args.file} has {count} signature{'s' * (count != 1)} now.")
     return 0

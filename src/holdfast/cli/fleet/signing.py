@@ -11,9 +11,9 @@ from holdfast.errors import Corrupt, SignatureRequired
 from holdfast.model import ssh_key
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Grade, Operator
-from holdfast.model.plan import Plan
+from holdfast.model.plan import Plan, covered
 from holdfast.model.revision import NAMESPACE, Candidate, decode_header
-from holdfast.model.trust import Trust, may_sign, outside_scope, threshold
+from holdfast.model.trust import Trust, may_sign, needs_touch, outside_scope, threshold, too_low
 from holdfast.ports.signer import Signer, UnknownSigner
 
 
@@ -58,7 +58,7 @@ def check_threshold(plan: Plan, applied: Applied | None, candidate: Candidate, a
     from holdfast.trust.approval import approve
 
     current, incoming = trusts(plan, applied)
-    addresses = tuple(change.address for change in plan.changes)
+    addresses = covered(plan.changes)
     try:
         approve(candidate.header, candidate.signatures, plan.grade, addresses, current, incoming)
     except SignatureRequired as trouble:
@@ -80,9 +80,14 @@ def refuse_if_hopeless(plan: Plan, applied: Applied | None, args: Namespace, box
         reason = "your key is only in the new [[operators]], and an operator of the applied revision must sign"
     if reason is None and incoming is not None and threshold(incoming, "root") > 1:
         reason = f"the new [trust] needs {threshold(incoming, 'root')} signatures of grade root"
+    count = max(threshold(current, plan.grade), threshold(incoming, "root") if incoming else 1)
+    plain = not ssh_key.needs_touch(ssh_key.line(signer.public_key))
+    if reason is None and incoming is not None and needs_touch(incoming, "root") and plain:
+        touch = _able("root", incoming)
+        reason = f"the new [trust] needs a security key as well, of one of: {touch}; yours needs no touch"
+        count += 1
     if reason is not None:
         both = " by the old and the new trust" if incoming else ""
-        count = max(threshold(current, plan.grade), threshold(incoming, "root") if incoming else 1)
         able = _able(plan.grade, current)
         raise SignatureRequired(f"{reason}; operators who can sign{both}: {able}", remedy=commands(count, args))
 
@@ -93,11 +98,11 @@ def _lacking(plan: Plan, trust: Trust, operator: Operator | None) -> str | None:
     because = f" ({'; '.join(reasons[:3])})" if reasons else ""
     if operator is None:
         return None  # sign() explains it
-    outside = outside_scope(operator, (change.address for change in plan.changes))
+    outside = outside_scope(operator, covered(plan.changes))
     if outside is not None:
         return f"{operator.name} may sign for {', '.join(operator.scope)} only, not for {outside}"
-    if not may_sign(operator, grade):
-        return f"this plan needs grade {grade}{because}; {operator.name} has grade {operator.grade}"
+    if not may_sign(trust, operator, grade):
+        return f"this plan needs grade {grade}{because}; {too_low(operator, grade)}"
     if threshold(trust, grade) > 1:
         return f"grade {grade} needs {threshold(trust, grade)} signatures in this fleet"
     return None
@@ -108,7 +113,7 @@ def _is_in(trust: Trust, blob: bytes) -> bool:
 
 
 def _able(grade: Grade, trust: Trust) -> str:
-    return ", ".join(sorted(o.name for o in trust.operators if may_sign(o, grade))) or "no operator"
+    return ", ".join(sorted(o.name for o in trust.operators if may_sign(trust, o, grade))) or "no operator"
 
 
 def commands(signatures: int, args: Namespace) -> str:

@@ -52,7 +52,7 @@ def run(args: Namespace, box: Toolbox) -> int:
             **counts,
             "warnings": list(warnings),
         }
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     for warning in warnings:
         box.terminal.warn(warning)

@@ -55,7 +55,7 @@ def _show(args: Namespace, keeper: FleetKeeper, box: Toolbox) -> int:
     lines = [line for page in _pages(keeper, args.node, max(0, newest - args.limit)) for line in page]
     entries = [_read(line) for line in lines[-args.limit :]]
     if args.json:
-        box.terminal.say(msgspec.json.encode({"entries": [_document(entry) for entry in entries]}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"entries": [_document(entry) for entry in entries]}).decode())
         return 0
     if not entries:
         box.terminal.remark("The audit log is empty.")
@@ -111,7 +111,7 @@ def _verify(args: Namespace, view: FleetView, keeper: FleetKeeper, box: Toolbox)
         told: dict[str, Any] = {"verified": True, "entries": head.number, "lines": count, "head": head.digest}
         if args.node:
             told["signed"] = signed.number if signed is not None else 0
-        box.terminal.say(msgspec.json.encode(told).decode())
+        box.terminal.say_raw(msgspec.json.encode(told).decode())
     else:
         box.terminal.say(
             f"Sound: {count} line{'s' * (count != 1)} up to entry {head.number}, head {head.digest[:12]}…{against}"

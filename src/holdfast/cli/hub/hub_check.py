@@ -42,7 +42,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     verdict = _examine(state_dir, box)
     hub_key = _hub_key(state_dir, box)
     if args.json:
-        box.terminal.say(msgspec.json.encode(_document(verdict) | {"hub_key": hub_key}).decode())
+        box.terminal.say_raw(msgspec.json.encode(_document(verdict) | {"hub_key": hub_key}).decode())
         return 0 if verdict.sound else Corrupt.exit_code
     for finding in verdict.findings:
         box.terminal.say(show_finding.text(finding, box.terminal))

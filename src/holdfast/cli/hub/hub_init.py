@@ -2,18 +2,19 @@
 
 import re
 from argparse import Namespace
+from shlex import quote
 
 import msgspec
 
 from holdfast.cli.flags import Parser
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Conflict, Invalid
+from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.hub.ledger import reading
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.ids import DIGEST_PATTERN
 from holdfast.model.record import Pin
-from holdfast.ports.ledger_store import LedgerStore, Transaction
+from holdfast.ports.ledger_store import Transaction
 
 DETAILS = """\
 FINGERPRINT is the fleet id, the digest of the fleet's first trust; `holdfast init` and `holdfast validate` print it.
@@ -61,31 +62,41 @@ def run(args: Namespace, box: Toolbox) -> int:
             remedy="`holdfast validate` prints the fleet id: 64 hexadecimal digits",
             code="invalid_argument",
         )
+    is_new = not _is_pinned(state_dir, args.trust, box)  # first: a refused command changes neither key nor names
     hub_key = box.keys.hub(state_dir)
     box.keys.name_hub(state_dir, args.name)
-    store = box.ledgers.store(state_dir, create=True)
-    try:
-        is_new = not _is_pinned(store, state_dir, args.trust)
-        if is_new:
+    if is_new:
+        store = box.ledgers.store(state_dir, create=True)
+        try:
             pin = canonical.encode(Pin(keys.FORMAT, args.trust))
             store.commit(Transaction(expect={keys.PIN: 0}, put={keys.PIN: pin}))
-    finally:
-        store.close()
+        finally:
+            store.close()
     if args.json:
         made = {"state_dir": state_dir, "fleet": args.trust, "hub_key": hub_key}
-        box.terminal.say(msgspec.json.encode(made).decode())
+        box.terminal.say_raw(msgspec.json.encode(made).decode())
     else:
         what = "Created an empty ledger" if is_new else "The ledger already exists"
         box.terminal.say(f"{what} in {state_dir}, pinned to fleet {args.trust[:12]}…")
-        box.terminal.say(f'The hub\'s key, for [fleet] in fleet.toml:\n  hub_key = "{hub_key}"')
-        box.terminal.say(f"Next: holdfast hub run --state-dir {state_dir}")
+        box.terminal.say("The hub's key, for [fleet] in fleet.toml:")
+        box.terminal.say(f'  hub_key = "{hub_key}"')
+        box.terminal.say(f"Next: holdfast hub run --state-dir {quote(state_dir)}")
     return 0
 
 
-def _is_pinned(store: LedgerStore, state_dir: str, fleet: str) -> bool:
-    """False for a fresh ledger; one of another fleet is refused."""
-    pinned = reading.pin(store)
-    if pinned is None and store.get(keys.HEAD) is None:
+def _is_pinned(state_dir: str, fleet: str, box: Toolbox) -> bool:
+    """False for a fresh ledger, or none; one of another fleet is refused."""
+    try:
+        store = box.ledgers.reader(state_dir)
+    except HoldfastError as trouble:
+        if trouble.code != "ledger_missing":
+            raise
+        return False
+    try:
+        pinned, is_empty = reading.pin(store), store.get(keys.HEAD) is None
+    finally:
+        store.close()
+    if pinned is None and is_empty:
         return False
     if pinned is not None and pinned.fleet == fleet:
         return True

@@ -19,7 +19,8 @@ named by its fleet.toml, instead of a ledger.
 
 The hub speaks TLS 1.3 only, with a certificate of its own key (90 days, renewed while it runs), and answers only
 operators, nodes and holders of tokens; docs/reference/permissions.md lists who may do what. --alert-command is run for
-every alert, in addition to [[alerts]] of the fleet, with the alert as JSON on its standard input.
+every alert, in addition to [[alerts]] of the fleet, with the alert as JSON on its standard input. Alerts of the fleet
+go to no loopback, link-local or overlay address, unless --alert-network names it: only this command line can.
 
 examples:
   holdfast hub run --state-dir /var/lib/holdfast/hub --listen 0.0.0.0:9555 --name hub.example.com
@@ -39,6 +40,13 @@ def declare(parser: Parser) -> None:
         help="fast: nodes check in every second and are unhealthy after five, for labs (default: normal)",
     )
     parser.add_argument("--alert-command", metavar="CMD", default="", help="run this command for every alert")
+    parser.add_argument(
+        "--alert-network",
+        metavar="NETWORK",
+        action="append",
+        default=[],
+        help="alerts may go to this network, although it is loopback, link-local or the overlay (repeatable)",
+    )
     parser.add_argument(
         "--hub-key",
         metavar="FILE",
@@ -61,8 +69,17 @@ def run(args: Namespace, box: Toolbox) -> int:
     else:
         hub = box.ledgers.booted(state_dir or STATE_DIR, args.strict)
     for finding in hub.status().findings:
-        box.terminal.warn(show_finding.line(finding))
-    serving = Serving(host, port, state_dir, tuple(args.name), args.pace == "fast", args.alert_command, args.hub_key)
+        box.terminal.warn(show_finding.line(finding, box.terminal))
+    serving = Serving(
+        host,
+        port,
+        state_dir,
+        tuple(args.name),
+        args.pace == "fast",
+        args.alert_command,
+        args.hub_key,
+        tuple(network(text) for text in args.alert_network),
+    )
 
     def ready(chosen: int, hub_key: str) -> None:
         box.terminal.remark(f"serving on https://{url_host(host)}:{chosen}")
@@ -70,6 +87,18 @@ def run(args: Namespace, box: Toolbox) -> int:
 
     box.hubs.serve(hub, serving, ready)
     return 0
+
+
+def network(text: str) -> str:
+    from ipaddress import ip_network
+
+    try:
+        return str(ip_network(text))
+    except ValueError as trouble:
+        raise Invalid(
+            f"--alert-network {text} is not a network: {trouble}",
+            remedy="write a network such as 192.0.2.0/24 or one address: --alert-network 100.64.0.1",
+        ) from None
 
 
 def address(listen: str) -> tuple[str, int]:

@@ -81,7 +81,7 @@ def _say(restored: Restored, state_dir: str, args: Namespace, box: Toolbox) -> i
             "from_directory": list(restored.guessed),
             "not_restored": ["revocations", "spent invites"],
         }
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     box.terminal.say(
         f"Rebuilt revision {restored.head.number} ({restored.head.digest[:12]}…): "

@@ -1,8 +1,9 @@
-"""A finding as text: code, address, message, and the remedy below; control characters are removed."""
+"""A finding as text: code, address and message in one line, and the remedy below."""
 
 from typing import Protocol
 
-from holdfast.cli.terminal import Terminal, harmless
+from holdfast.cli.terminal import Terminal
+from holdfast.cli.text import Block, block
 
 
 class Shown(Protocol):
@@ -18,10 +19,13 @@ class Shown(Protocol):
     def address(self) -> str: ...
 
 
-def text(finding: Shown, terminal: Terminal, since: str = "") -> str:
+def text(finding: Shown, terminal: Terminal, since: str = "", lead: str = "", by: str = "") -> Block:
+    """`lead` indents it. `by`: whose words these are, if not our own (X20)."""
     style = "yellow" if finding.level == "warning" else "red"
-    remedy = harmless(for_pasting(finding.remedy, terminal))
-    return f"{terminal.paint(style, harmless(finding.code))} {_what(finding)}{since}\n  remedy: {remedy}"
+    says, suggests = (f"{by} says: ", f"{by} suggests") if by else ("", "remedy")
+    remedy = for_pasting(finding.remedy, terminal)
+    what = f"{lead}{terminal.paint(style, finding.code)} {says}{_what(finding)}{since}"
+    return block((what, f"{lead}  {suggests}: {remedy}"))
 
 
 def for_pasting(remedy: str, terminal: Terminal) -> str:
@@ -33,9 +37,10 @@ def for_pasting(remedy: str, terminal: Terminal) -> str:
     return remedies.for_pasting(remedy, terminal.argv)
 
 
-def line(finding: Shown) -> str:
-    return f"{harmless(finding.code)} {_what(finding)}; {harmless(finding.remedy)}"
+def line(finding: Shown, terminal: Terminal, by: str = "") -> str:
+    says, suggests = (f"{by} says: ", f"{by} suggests: ") if by else ("", "")
+    return f"{finding.code} {says}{_what(finding)}; {suggests}{for_pasting(finding.remedy, terminal)}"
 
 
 def _what(finding: Shown) -> str:
-    return harmless(f"{finding.address}: {finding.message}" if finding.address else finding.message)
+    return f"{finding.address}: {finding.message}" if finding.address else finding.message

@@ -9,7 +9,6 @@ from holdfast.cli.fleet import session
 from holdfast.cli.hub import show_finding, show_status
 from holdfast.cli.hub.show_status import Shown
 from holdfast.cli.nodes import fleet_view
-from holdfast.cli.terminal import harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import HoldfastError
@@ -19,6 +18,7 @@ from holdfast.model.verified_report import VerifiedReport
 from holdfast.ports.hub_link import FleetReader, HubReader
 from holdfast.status import nodes as node_findings
 from holdfast.trust import reports
+from holdfast.wire.faults import HUB
 
 DETAILS = """\
 Shows the applied revision, quarantined resources, the health of the nodes, the number of public hostnames, every
@@ -50,12 +50,13 @@ def run(args: Namespace, box: Toolbox) -> int:
     findings = node_findings.merged(found.findings, own)
     shown = Shown(found, applied, nodes, ready)
     if args.json:
-        box.terminal.say(msgspec.json.encode(show_status.document(shown, findings)).decode())
+        box.terminal.say_raw(msgspec.json.encode(show_status.document(shown, findings)).decode())
         return 0
     for line in show_status.lines(shown, isinstance(hub, FleetReader)):
-        box.terminal.say(harmless(line))
+        box.terminal.say(line)
     for finding in findings:
-        box.terminal.say(show_finding.text(finding, box.terminal, show_status.since(finding)))
+        by = HUB if isinstance(hub, FleetReader) and finding not in own else ""
+        box.terminal.say(show_finding.text(finding, box.terminal, show_status.since(finding), by=by))
     return 0
 
 

@@ -8,6 +8,7 @@ import msgspec
 from holdfast.cli import tables
 from holdfast.cli.flags import Command, Parser, declare_nothing
 from holdfast.cli.fleet import session
+from holdfast.cli.text import block
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
@@ -38,7 +39,7 @@ def _create(args: Namespace, box: Toolbox) -> int:
         )
     made = box.hubs.tokens(session.found_target(args, box)).create_token(args.name, expires_in_s)
     if args.json:
-        box.terminal.say(msgspec.json.encode({"token": _shown(made.token), "text": made.text}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"token": _shown(made.token), "text": made.text}).decode())
         return 0
     box.terminal.remark(
         f"Token {made.token.id} is valid until {rfc3339(made.token.expires_s)}. It is shown only once; revoke it with: "
@@ -60,7 +61,7 @@ examples:
 def _list(args: Namespace, box: Toolbox) -> int:
     found = box.hubs.tokens(session.found_target(args, box)).tokens()
     if args.json:
-        box.terminal.say(msgspec.json.encode({"tokens": [_shown(token) for token in found]}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"tokens": [_shown(token) for token in found]}).decode())
         return 0
     if not found:
         box.terminal.remark("There are no tokens; holdfast token create creates one.")
@@ -88,9 +89,9 @@ def _revoke(args: Namespace, box: Toolbox) -> int:
         raise Invalid("this is not the id of a token", remedy="`holdfast token list` shows ids: 16 hexadecimal digits")
     ended = box.hubs.tokens(session.found_target(args, box)).revoke_token(args.id)
     if args.json:
-        box.terminal.say(msgspec.json.encode({"token": _shown(ended)}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"token": _shown(ended)}).decode())
     else:
-        box.terminal.say("\n".join(tables.lines([_cells(ended)], box.terminal)))
+        box.terminal.say(block(tables.lines([_cells(ended)], box.terminal)))
     return 0
 
 

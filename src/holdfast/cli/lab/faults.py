@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from holdfast.cli.flags import Command, Parser
-from holdfast.cli.lab.lab import declare_dir, lab_at
+from holdfast.cli.lab.lab import declare_dir, lab_at, repeated_dir
 from holdfast.cli.tools import Toolbox
 
 _CUT = """\
@@ -24,7 +24,8 @@ def _declare_cut(parser: Parser) -> None:
 def _cut(args: Namespace, box: Toolbox) -> int:
     lab_at(args, box).cut(args.node, args.other)
     box.terminal.remark(
-        f"{args.node} is cut from {args.other or 'all nodes and the host'}; holdfast lab heal ends all cuts"
+        f"{args.node} is cut from {args.other or 'all nodes and the host'}; "
+        f"`holdfast lab heal{repeated_dir(args)}` ends all cuts"
     )
     return 0
 
@@ -61,7 +62,7 @@ def _declare_kill(parser: Parser) -> None:
 def _kill(args: Namespace, box: Toolbox) -> int:
     lab_at(args, box).kill(args.target, args.agent)
     what = f"the agent of {args.target}" if args.agent else args.target
-    box.terminal.remark(f"Killed {what}; holdfast lab start {args.target} starts it again")
+    box.terminal.remark(f"Killed {what}; `holdfast lab start {args.target}{repeated_dir(args)}` starts it again")
     return 0
 
 

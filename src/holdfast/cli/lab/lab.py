@@ -24,6 +24,11 @@ def lab_at(args: Namespace, box: Toolbox) -> Lab:
     return box.labs.at(args.dir or box.environ.get("HOLDFAST_LAB") or DEFAULT)
 
 
+def repeated_dir(args: Namespace) -> str:
+    """The flag as given, to append to a command in advice."""
+    return f" --dir {quote(args.dir)}" if args.dir else ""
+
+
 _UP = f"""\
 Each node has its own namespaces, address in 100.64.0.0/10, podman store and agent; a registry with example images is on
 the bridge between them. Returns once every node has joined and is healthy. D/fleet is the fleet directory, D/operator
@@ -45,8 +50,7 @@ def _declare_up(parser: Parser) -> None:
 def _up(args: Namespace, box: Toolbox) -> int:
     lab = lab_at(args, box)
     lab.up(args.nodes, args.bare)
-    flag = f" --dir {args.dir}" if args.dir else ""
-    box.terminal.remark(f'Next: eval "$(holdfast lab env{flag})" && holdfast node list')
+    box.terminal.remark(f'Next: eval "$(holdfast lab env{repeated_dir(args)})" && holdfast node list')
     return 0
 
 
@@ -77,7 +81,7 @@ def _status(args: Namespace, box: Toolbox) -> int:
     lab = lab_at(args, box)
     status = lab.status()
     if args.json:
-        box.terminal.say(msgspec.json.encode(status).decode())
+        box.terminal.say_raw(msgspec.json.encode(status).decode())
         return 0
     for node in status.nodes:
         box.terminal.say(_status_line(node))
@@ -101,7 +105,7 @@ examples:
 def _env(args: Namespace, box: Toolbox) -> int:
     variables = lab_at(args, box).variables()
     if args.json:
-        box.terminal.say(msgspec.json.encode(variables).decode())
+        box.terminal.say_raw(msgspec.json.encode(variables).decode())
         return 0
     for name, value in variables.items():
         box.terminal.say(f"export {name}={quote(value)}")
@@ -126,10 +130,20 @@ def _declare_exec(parser: Parser) -> None:
 
 
 def _exec(args: Namespace, box: Toolbox) -> int:
-    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    command = _command(args)
     if not command:
         raise Invalid("no command was given", remedy=f"holdfast lab exec {args.node} -- CMD", code="usage")
     return lab_at(args, box).run_inside(args.node, command)
+
+
+def _command(args: Namespace) -> list[str]:
+    """argparse gives everything after NODE to the command, also --dir before the two dashes."""
+    words: list[str] = args.command
+    if words[:1] == ["--dir"]:
+        args.dir, words = words[1] if words[1:] else None, words[2:]
+    elif words and words[0].startswith("--dir="):
+        args.dir, words = words[0].partition("=")[2], words[1:]
+    return words[1:] if words[:1] == ["--"] else words
 
 
 _CURL = """\
@@ -179,7 +193,7 @@ def _image(args: Namespace, box: Toolbox) -> int:
     loads = args.action == "load"
     names = lab.load_image(args.source) if loads else lab.build_image(args.source, args.name)
     if args.json:
-        box.terminal.say(msgspec.json.encode({"images": names}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"images": names}).decode())
         return 0
     for name in names:
         box.terminal.say(name)

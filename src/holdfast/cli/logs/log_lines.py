@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.cli.terminal import Terminal, harmless
+from holdfast.cli.terminal import Terminal
+from holdfast.cli.text import harmless
 from holdfast.model.stream import StreamedLine
 
 STYLES = ("cyan", "green", "yellow", "blue")

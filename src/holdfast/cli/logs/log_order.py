@@ -9,10 +9,12 @@ from holdfast.cli.fleet.signing import operator_signer
 from holdfast.cli.logs import log_sources
 from holdfast.cli.logs.log_call import Call, Inbox
 from holdfast.cli.nodes.fleet_view import FleetView
-from holdfast.cli.orders import order_fleet
+from holdfast.cli.orders import order_basis
 from holdfast.cli.tools import Toolbox
+from holdfast.errors import SignatureRequired
 from holdfast.model.order import NAMESPACE, SignedOrder
 from holdfast.model.stream import LogsWanted
+from holdfast.model.trust import threshold
 from holdfast.ports.hub_link import OrderDesk
 from holdfast.ports.stream_link import CallerStreams, Pinned
 from holdfast.trust import orders
@@ -41,15 +43,30 @@ class Ordering(Struct, frozen=True):
         return id, Call(self.streams, id, key, pinned, inbox)
 
     def _signed(self, node: str, wanted: LogsWanted, leap: int) -> tuple[SignedOrder, str]:
-        applied, now_s = self.view.applied, self.box.clock.now_s()
-        counter = order_fleet.next_counter(self.desk, applied, node, self.args, now_s) + leap
-        id, nonce = self.box.keys.random_hex(16), self.box.keys.random_hex(16)
-        said = wire.arguments(wanted)
-        target = f"service.{self.service}"
-        content, spoken = orders.draft(
-            applied.fleet_id, node, target, "logs", said, counter, nonce, id, now_s, now_s + EXPIRES_S
+        applied = self.view.applied
+        drafted, id = order_basis.drafted(
+            "logs",
+            f"service.{self.service}",
+            node,
+            wire.arguments(wanted),
+            self.desk,
+            applied,
+            self.args,
+            self.box,
+            EXPIRES_S,
+            leap,
         )
         signer = operator_signer(applied.trust.operators, self.args, self.box)
-        signed = SignedOrder(content, spoken, (signer.sign(content, NAMESPACE),))
-        orders.verify(signed, applied.fleet_id, node, applied.trust, now_s)  # do not send what the node would refuse
+        signed = replace(drafted, signatures=(signer.sign(drafted.order, NAMESPACE),))
+        now_s = self.box.clock.now_s()
+        try:  # do not send what the node would refuse
+            orders.verify(signed, applied.fleet_id, node, applied.trust, now_s)
+        except SignatureRequired as trouble:
+            raise SignatureRequired(trouble.message, remedy=self._instead(node)) from trouble
         return signed, id
+
+    def _instead(self, node: str) -> str:
+        """This order cannot be signed in a file: the command that gives it listens."""
+        if threshold(self.view.applied.trust, "apply") == 1:
+            return "sign with the key of an operator who may: --key FILE"
+        return f"a stream has one signature; read the logs on {node}, whose containers this lists: podman ps --all"

@@ -13,13 +13,13 @@ from holdfast.cli.logs.log_lines import LogLines, Manner
 from holdfast.cli.logs.log_order import Ordering
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.orders import order_fleet
-from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import INTERRUPTED, Failed, HoldfastError, Invalid, NotPermitted, Unreachable
 from holdfast.model import duration
 from holdfast.model.ids import is_name
 from holdfast.model.order_view import OrderView
 from holdfast.model.stream import LogsWanted
+from holdfast.wire import faults
 
 DETAILS = """\
 Shows the output of the containers, oldest first, each line with its node, component and replica. With -f it continues
@@ -89,7 +89,7 @@ def _ended(left: dict[str, HoldfastError | None], box: Toolbox) -> int:
     troubles = sorted((why for why in left.values() if why is not None), key=lambda why: why.exit_code)
     is_told = len(troubles) < len(left) and all(why.code == NOT_RUNNING for why in troubles)
     for why in troubles if is_told else troubles[:-1]:
-        box.terminal.warn(harmless(f"{why.message} ({why.remedy})"))
+        box.terminal.warn(f"{why.message} ({why.remedy})")
     if troubles and not is_told:
         raise troubles[-1]
     return 0
@@ -171,7 +171,7 @@ class Listening:
             is_over = len(inbox.left) == len(self._names)  # read before taking lines: a node that left has sent all
             found = inbox.take(BATCH, 0.2)
             if found:
-                self._box.terminal.say("\n".join(self._lines.text(node, said) for node, said in found))
+                self._box.terminal.say_raw("\n".join(self._lines.text(node, said) for node, said in found))
                 self._box.terminal.flush()
             elif is_over:
                 return
@@ -197,7 +197,7 @@ class Listening:
         call.drop()
         result = view.result
         tries = self._tries[node] = self._tries.get(node, 1) + 1
-        if result is not None and result.code == "replayed" and tries <= TRIES:
+        if result is not None and result.code in ("replayed", "other_life") and tries <= TRIES:
             leap = int(self._box.keys.random_hex(1), 16) % 32  # the other command may use the next counter too
             self._calls[node] = self._ordering.call(node, self.inbox, leap)
             self._calls[node][1].start()
@@ -220,10 +220,9 @@ def _words(view: OrderView) -> HoldfastError:
             f"{view.node} did not fetch the order in time", remedy=f"holdfast node show {view.node}", code="expired"
         )
     family = Failed if view.state == "failed" else NotPermitted
-    remedy = result.remedy or f"holdfast node show {view.node}"
-    return family(
-        f"{view.node} refused to open a log stream: {result.message}", remedy=remedy, code=result.code or view.state
-    )
+    text = f"{view.node} refused to open a log stream: {result.message}"
+    remedy = f"holdfast node show {view.node}"
+    return faults.passed_on(family, text, result.remedy, remedy=remedy, code=result.code or view.state)
 
 
 def _silent(node: str, args: Namespace) -> Unreachable:

@@ -10,7 +10,6 @@ from msgspec import UNSET, Struct
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet import session
 from holdfast.cli.nodes.issuers import Read, reported, unfit
-from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model import canonical
@@ -66,11 +65,11 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.output:
         box.disk.replace(os.path.abspath(args.output), text.encode("ascii"), 0o644)
     if args.json:
-        box.terminal.say(msgspec.json.encode(found).decode())
+        box.terminal.say_raw(msgspec.json.encode(found).decode())
     elif not args.output and text:
-        box.terminal.say(text.rstrip("\n"))
+        box.terminal.say_raw(text.rstrip("\n"))
     for one in found.left_out:
-        box.terminal.warn(harmless(f"left out: node.{one.node}: {one.why}"))
+        box.terminal.warn(f"left out: node.{one.node}: {one.why}")
     if not found.certificates:
         box.terminal.remark("No issuing certificate is pinned yet; holdfast apply pins those of joined nodes.")
     return 0

@@ -5,7 +5,7 @@ from argparse import Namespace
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import SignatureRequired
 from holdfast.model import ssh_key
-from holdfast.model.trust import Trust, may_sign, outside_scope, threshold
+from holdfast.model.trust import Trust, may_sign, outside_scope, threshold, too_low
 from holdfast.ports.signer import UnknownSigner
 
 
@@ -14,14 +14,15 @@ def sign(content: bytes, namespace: str, address: str, trust: Trust, remedy: str
     operators = {ssh_key.parse(operator.key).blob: operator for operator in trust.operators}
     signer = box.keys.signer(args.key, lambda blob: blob in operators)
     operator = operators.get(signer.public_key.blob)
-    able = ", ".join(sorted(o.name for o in trust.operators if may_sign(o, "destroy"))) or "no operator"
+    able = ", ".join(sorted(o.name for o in trust.operators if may_sign(trust, o, "destroy"))) or "no operator"
     if operator is None:
         raise UnknownSigner(signer.public_key, f"sign with the key of one of: {able} (--key FILE)")
     outside = outside_scope(operator, (address,))
-    if outside is not None or not may_sign(operator, "destroy"):
-        what = f"may not sign for {outside}" if outside is not None else f"has grade {operator.grade}"
+    if outside is not None or not may_sign(trust, operator, "destroy"):
+        scope = f"{operator.name} may not sign for {outside}"
+        what = scope if outside is not None else too_low(operator, "destroy")
         raise SignatureRequired(
-            f"this needs grade destroy, and {operator.name} {what}; operators who can sign: {able}",
+            f"this needs grade destroy, and {what}; operators who can sign: {able}",
             remedy="run the same command with --key FILE and the key of one of them",
         )
     if threshold(trust, "destroy") > 1:

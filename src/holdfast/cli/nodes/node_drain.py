@@ -36,7 +36,7 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    current = session.begin(args, box)
+    current = session.begin(args, box, drafts=True)
     if current.applied is None or current.hub is None:
         raise session.nothing_applied(current.target)
     name = args.node.removeprefix("node.")
@@ -54,7 +54,7 @@ def _save(found: Plan, applied: Applied, args: Namespace, box: Toolbox) -> int:
     if args.json:
         document = show_plan.document(found)
         document["saved"] = args.out
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
     else:
         box.terminal.say(show_plan.text(found, box.terminal, args.verbose))
         box.terminal.remark(f"Saved to {args.out}. Apply it with: holdfast apply {quote(args.out)}{repeated(args)}")

@@ -75,7 +75,7 @@ def run(args: Namespace, box: Toolbox) -> int:
             "expires_at": rfc3339(invite.expires_s),
             "replaces": invite.replaces,
         }
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     box.terminal.say(token)
     box.terminal.remark(

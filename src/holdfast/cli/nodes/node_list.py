@@ -40,7 +40,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     found = [view.nodes[name] for name in sorted(view.nodes)]
     if args.json:
         document = {"nodes": [describe(one, view.applied) for one in found], "ready": view.ready}
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     if not found:
         box.terminal.remark("There are no nodes. Add [[nodes]] to fleet.toml, then: holdfast apply")

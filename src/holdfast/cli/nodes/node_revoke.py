@@ -56,7 +56,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     )
     keeper.revoke(SignedRevocation(content, (signature,)))
     if args.json:
-        box.terminal.say(msgspec.json.encode({"node": args.name, "key": key, "revoked": True}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"node": args.name, "key": key, "revoked": True}).decode())
     else:
         box.terminal.say(f"Revoked: the hub refuses {args.name} ({shown}) from now on.")
         box.terminal.remark(

@@ -1,22 +1,25 @@
 """`holdfast node show`: everything that one node reported, with the age of its signed report."""
 
 from argparse import Namespace
+from collections.abc import Container
 from typing import Any
 
 import msgspec
 
-from holdfast.cli.flags import Parser
+from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.hub import show_finding
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.node_list import describe, is_drained
 from holdfast.cli.nodes.show_report import origin
-from holdfast.cli.terminal import Terminal, harmless
+from holdfast.cli.terminal import Terminal
 from holdfast.cli.tools import Toolbox
+from holdfast.errors import Unreachable
 from holdfast.model import ssh_key
 from holdfast.model.applied import Applied
 from holdfast.model.duration import aged
 from holdfast.model.report import Report, clamped
 from holdfast.model.verified_report import VerifiedReport
+from holdfast.status.edges import findings as edge_findings
 
 DETAILS = """\
 Shows the node's key, address and accepted revision, its proxy and DNS server, the changes it parked because they need a
@@ -30,18 +33,34 @@ examples:
 
 def declare(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", help="name of the node")
+    parser.add_argument(
+        "--pulse", action="store_true", help="print only its newest signed pulse, for `order sign --pulse` elsewhere"
+    )
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     view = fleet_view.look(args, box)
     one = fleet_view.node(view, args.name, args)
+    if args.pulse:
+        box.terminal.say(_pulse(one, args))
+        return 0
     if args.json:
         document = describe(one, view.applied) | _details(one)
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     for line in _lines(one, view.applied, box.clock.now_s(), box.terminal):
-        box.terminal.say(harmless(line))
+        box.terminal.say(line)
     return 0
+
+
+def _pulse(one: VerifiedReport, args: Namespace) -> str:
+    if one.pulse is None:
+        raise Unreachable(
+            f"no pulse of {args.name} is proven: {one.doubt}",
+            remedy=f"holdfast node show {args.name}{repeated(args)}",
+            code="not_heard",
+        )
+    return msgspec.json.encode(one.view.pulse).decode()
 
 
 def _details(one: VerifiedReport) -> dict[str, Any]:
@@ -57,6 +76,7 @@ def _details(one: VerifiedReport) -> dict[str, Any]:
         "edge": msgspec.to_builtins(report.edge) if report else [],
         "certificates": msgspec.to_builtins(report.certificates) if report else [],
         "names": msgspec.to_builtins(report.names) if report and report.names is not None else None,
+        "life": one.pulse.life if one.pulse is not None else "",
         "audit": {"entries": report.audit_entries, "head": report.audit_head} if report else None,
         "doubt": one.doubt,
     }
@@ -81,7 +101,7 @@ def _lines(one: VerifiedReport, applied: Applied, now_s: float, terminal: Termin
         )
     if report is not None:
         lines.append(f"  agent     {report.version} {report.arch}, {report.state}, {report.health}, {report.mode}")
-        lines += _traffic(report)
+        lines += _traffic(report, edge_findings.wanted_of(view.name, applied))
         lines += [f"  running   {operation}" for operation in report.operations]
         for parked in report.parked:
             lines.append(f"  parked    {parked.address}, {aged(max(0.0, now_s - parked.since_s))}: {parked.reason}")
@@ -92,9 +112,12 @@ def _lines(one: VerifiedReport, applied: Applied, now_s: float, terminal: Termin
     return lines
 
 
-def _traffic(report: Report) -> list[str]:
+def _traffic(report: Report, wanted: Container[tuple[str, str]]) -> list[str]:
+    """`wanted`: the hostnames that the applied revision gives to this node."""
     lines = [f"  proxy     {report.proxy}"] if report.proxy else []
-    lines += [f"  public    {state.hostname}: {state.phase}" for state in report.edge]
+    for state in report.edge:
+        doubt = "" if (state.hostname, state.service) in wanted else " (not applied here)"
+        lines.append(f"  public    {state.hostname}: {state.phase}{doubt}")
     if report.names is not None:
         server = report.names.server or "no DNS server answers"
         trouble = f"; {report.names.trouble}" if report.names.trouble else ""

@@ -3,22 +3,23 @@
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet.signing import operator_signer
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
-from holdfast.cli.orders import order_fleet, order_results, order_sign, order_submit
+from holdfast.cli.orders import order_basis, order_fleet, order_results, order_sign, order_submit
 from holdfast.cli.orders.order_results import Ended, Given
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import SignatureRequired, TryLater
+from holdfast.errors import HoldfastError, SignatureRequired, TryLater
 from holdfast.model import ssh_key
-from holdfast.model.order import ACTIONS, EXPIRY_S, NAMESPACE, SignedOrder
+from holdfast.model.order import NAMESPACE
 from holdfast.ports.hub_link import OrderDesk
 from holdfast.ports.signer import Signer
-from holdfast.trust import orders
-from holdfast.trust.approval import missing
 
 WAIT = "2m"
+NONE: Mapping[str, str] = {}
 
 
 def declare_shared(parser: Parser) -> None:
@@ -30,8 +31,16 @@ def declare_shared(parser: Parser) -> None:
     )
 
 
-def carry_out(action: str, target: str, nodes: Sequence[str], view: FleetView, args: Namespace, box: Toolbox) -> int:
-    given = ordered(action, target, nodes, {}, view, args, box)
+def carry_out(
+    action: str,
+    target: str,
+    nodes: Sequence[str],
+    view: FleetView,
+    args: Namespace,
+    box: Toolbox,
+    arguments: Mapping[str, str] = NONE,
+) -> int:
+    given = ordered(action, target, nodes, arguments, view, args, box)
     if args.detach:
         return order_results.show_detached(action, target, given, args, box)
     return order_results.show(action, target, ended(given, view, args, box), args, box)
@@ -51,8 +60,16 @@ def ordered(
     order_sign.seconds(args.timeout, "--timeout")  # refused before anything is signed
     desk = order_fleet.desk(view.hub, args, box)
     signer = operator_signer(view.applied.trust.operators, args, box)
-    refuse_if_hopeless(action, target, nodes[0], signer, view, args)
-    return [_submit(action, target, node, arguments, desk, signer, view, args, box) for node in nodes]
+    refuse_if_hopeless(action, target, nodes, arguments, signer, view, args)
+    given: list[Given] = []
+    for node in nodes:
+        try:
+            given.append(_submit(action, target, node, arguments, desk, signer, view, args, box))
+        except HoldfastError as trouble:
+            if given:
+                trouble.message += f"; {', '.join(one.node for one in given)} has got the order already and may run it"
+            raise
+    return given
 
 
 def ended(given: Sequence[Given], view: FleetView, args: Namespace, box: Toolbox) -> list[Ended]:
@@ -61,15 +78,26 @@ def ended(given: Sequence[Given], view: FleetView, args: Namespace, box: Toolbox
     return [_end(desk, one, view, until_s - box.clock.monotonic_s(), box) for one in given]
 
 
-def refuse_if_hopeless(action: str, target: str, node: str, signer: Signer, view: FleetView, args: Namespace) -> None:
+def refuse_if_hopeless(
+    action: str,
+    target: str,
+    nodes: Sequence[str],
+    arguments: Mapping[str, str],
+    signer: Signer,
+    view: FleetView,
+    args: Namespace,
+) -> None:
     """Fail before asking or signing if one signature of this operator cannot be enough."""
-    grade, key = ACTIONS[action].grade, ssh_key.line(signer.public_key)
-    lacking = missing(view.applied.trust, (key,), grade, (orders.scope_address(target),))
+    lacking = order_basis.lacking(action, target, ssh_key.line(signer.public_key), view.applied.trust)
     if lacking is None:
         return
+    first, *others = nodes
     raise SignatureRequired(
         f"your signature alone cannot {action} {target}: {lacking}",
-        remedy=order_sign.commands(action, target, node, view.applied.trust, args),
+        remedy=order_sign.commands(action, target, first, arguments, view.applied.trust, args)
+        + "".join(
+            f" && {order_sign.commands(action, target, node, arguments, view.applied.trust, args)}" for node in others
+        ),
     )
 
 
@@ -84,13 +112,9 @@ def _submit(
     args: Namespace,
     box: Toolbox,
 ) -> Given:
-    now_s = box.clock.now_s()
-    counter = order_fleet.next_counter(desk, view.applied, node, args, now_s)
-    nonce, id = box.keys.random_hex(16), box.keys.random_hex(16)
-    content, spoken = orders.draft(
-        view.applied.fleet_id, node, target, action, arguments, counter, nonce, id, now_s, now_s + EXPIRY_S
-    )
-    return Given(node, desk.submit(SignedOrder(content, spoken, (signer.sign(content, NAMESPACE),))))
+    drafted, _ = order_basis.drafted(action, target, node, arguments, desk, view.applied, args, box)
+    signature = signer.sign(drafted.order, NAMESPACE)
+    return Given(node, desk.submit(replace(drafted, signatures=(signature,))))
 
 
 def _end(desk: OrderDesk, given: Given, view: FleetView, wait_s: float, box: Toolbox) -> Ended:

@@ -8,12 +8,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.cli.text import Block, block
 from holdfast.cli.timestamps import rfc3339
 from holdfast.errors import Corrupt, Invalid
 from holdfast.model import canonical
 from holdfast.model.order import ACTIONS, Order, SignedOrder, decode_order
 from holdfast.model.trust import Trust
 from holdfast.ports.disk import Disk
+from holdfast.trust import lives
 
 FORMAT = "holdfast-order-1"
 BYTES_MAX = 4 * 1024 * 1024
@@ -76,7 +78,7 @@ def with_signature(file: OrderFile, armoured: str) -> OrderFile:
     return replace(file, signed=replace(file.signed, signatures=(*file.signed.signatures, armoured)))
 
 
-def text(file: OrderFile) -> str:
+def text(file: OrderFile) -> Block:
     """What a person reads before signing; all of it comes from the signed bytes."""
     order = file.order
     rule = ACTIONS[order.action]
@@ -85,6 +87,17 @@ def text(file: OrderFile) -> str:
         f"{order.action} {order.target} on {order.node}: {rule.about} (grade {rule.grade})",
         *(f"  {name} = {value}" for name, value in sorted(said.items())),
         f"  valid once, from {rfc3339(order.not_before_s)} until {rfc3339(order.expires_s)}, counter {order.counter}",
+        _life(order),
         f"  fleet {order.fleet[:12]}…, order {order.id}",
     ]
-    return "\n".join(lines)
+    return block(lines)
+
+
+def _life(order: Order) -> str:
+    """Which start of the agent it is for. The first signer and the node verify the pulse."""
+    if order.pulse is None:
+        return "  signed by an earlier release: its node asks for a new signature"
+    seen = rfc3339(lives.read(order.pulse, order.fleet, order.node).at_s)
+    if order.after_restart:
+        return f"  may run after a restart of the agent, and again if the node's state is put back; pulse of {seen}"
+    return f"  not after a restart of the agent; pulse of {seen}"

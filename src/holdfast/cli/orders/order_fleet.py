@@ -4,7 +4,6 @@ from argparse import Namespace
 
 from msgspec import Struct
 
-from holdfast.cli.flags import repeated
 from holdfast.cli.fleet import session
 from holdfast.cli.orders.order_file import OrderFile
 from holdfast.cli.tools import Toolbox
@@ -110,27 +109,3 @@ def of_file(file: OrderFile, args: Namespace, box: Toolbox) -> OrderFleet:
         )
     believed = canonical.decode(file.trust, Trust, "the trust beside the order")
     return OrderFleet(order.fleet, believed, frozenset({order.node}))
-
-
-def next_counter(hub: OrderDesk, applied: Applied, node: str, args: Namespace, now_s: float) -> int:
-    """One more than the counter in the node's signed pulse and in every waiting order. If the hub hides an order, the
-    node refuses the new one as a replay; nothing else happens."""
-    waiting = max((view.counter for view in hub.orders(node, ORDERS_SEEN)), default=0)
-    return max(_used(hub, applied, node, args, now_s), waiting) + 1
-
-
-def _used(hub: OrderDesk, applied: Applied, node: str, args: Namespace, now_s: float) -> int:
-    if not isinstance(hub, FleetReader):
-        return 0
-    from holdfast.trust import reports
-
-    found = reports.verify(hub.nodes(), applied, now_s).nodes.get(node)
-    if found is None or found.view.pulse is None or not found.key:
-        return 0  # it has not joined yet, so it has used no counter
-    if found.pulse is None:
-        raise Conflict(
-            f"the newest pulse of {node} is not proven ({found.doubt}), so its next counter is not known",
-            remedy=f"holdfast node show {node}{repeated(args)}; or give the counter: --counter N",
-            code="counter_unknown",
-        )
-    return found.pulse.counter

@@ -15,7 +15,8 @@ from holdfast.model.order_view import OrderView
 DETAILS = """\
 Newest first. A result is "signed by NODE" if the node's own signed report contains it, and "unverified" if only the
 hub reports it. A node's report has only its newest results; older ones are in `holdfast audit --node NODE`. The message
-beside a result is not signed: the hub passes it on.
+beside a result is not signed: the hub passes it on. "sign again": the node did not run the order, because its agent
+restarted since, its state was put back, or an earlier release signed it; it runs only with a new signature.
 
 examples:
   holdfast order list
@@ -38,7 +39,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     results = order_fleet.signed_results(hub, applied, box)  # read after the orders: not older than they
     if args.json:
         told = [document(view, order_fleet.is_verified(view, results)) for view in found]
-        box.terminal.say(msgspec.json.encode({"orders": told}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"orders": told}).decode())
         return 0
     if not found:
         box.terminal.remark("There are no orders; holdfast order sign creates one.")
@@ -58,6 +59,7 @@ def document(view: OrderView, verified: bool) -> dict[str, Any]:
         "state": view.state,
         "by": view.by,
         "counter": view.counter,
+        "sign_again": view.sign_again,
         "attempt": view.attempt,
         "submitted_at": rfc3339(view.submitted_s),
         "expires_at": rfc3339(view.expires_s),
@@ -78,7 +80,8 @@ def _cells(view: OrderView, verified: bool) -> tuple[str, ...]:
     message = view.result.message if view.result is not None else ""
     origin = f"({whose(view, verified)})" if view.result is not None else ""
     when, what = rfc3339(view.submitted_s), f"{view.action} {view.target}"
-    return view.id[:12], when, view.state, view.node, what, f"by {view.by}", f"{message}  {origin}".strip()
+    state = "sign again" if view.sign_again else view.state
+    return view.id[:12], when, state, view.node, what, f"by {view.by}", f"{message}  {origin}".strip()
 
 
 def whose(view: OrderView, verified: bool) -> str:

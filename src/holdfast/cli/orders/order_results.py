@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from holdfast.cli.flags import repeated
 from holdfast.cli.orders import order_list
-from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed, HoldfastError, TryLater, Unreachable
 from holdfast.model.order_view import OrderView
+from holdfast.wire import faults
 
 
 class Given(Struct, frozen=True):
@@ -47,7 +47,7 @@ def show(action: str, target: str, ended: Sequence[Ended], args: Namespace, box:
         _say({"action": action, "target": target, "orders": [_document(one) for one in ended]}, box)
     for one in ended:
         if not args.json:
-            box.terminal.say(harmless(_line(action, target, one)))
+            box.terminal.say(_line(action, target, one))
         if one.view is not None and one.view.result is not None and not one.verified:
             box.terminal.warn(f"unverified: no signed report of {one.given.node} has this result; only the hub does")
     trouble = trouble_of(action, target, ended)
@@ -57,7 +57,7 @@ def show(action: str, target: str, ended: Sequence[Ended], args: Namespace, box:
 
 
 def _say(document: Mapping[str, Any], box: Toolbox) -> None:
-    box.terminal.say(msgspec.json.encode(document).decode())
+    box.terminal.say_raw(msgspec.json.encode(document).decode())
 
 
 def _document(one: Ended) -> dict[str, Any]:
@@ -82,9 +82,11 @@ def trouble_of(action: str, target: str, ended: Sequence[Ended]) -> HoldfastErro
         result = bad[0].view.result if bad[0].view is not None else None
         why = result.message if result is not None else "no reason was given"
         names = ", ".join(f"{one.given.node} {one.view.state}" for one in bad if one.view is not None)
-        return Failed(
+        return faults.passed_on(
+            Failed,
             f"{action} {target} failed ({names}): {why}",
-            remedy=(result.remedy if result is not None else "") or "`holdfast order list` shows every order",
+            result.remedy if result is not None else "",
+            remedy="`holdfast order list` shows every order",
             code=(result.code if result is not None else "") or "failed",
         )
     late = [one.given.node for one in ended if one.view is None or one.view.state != "done"]

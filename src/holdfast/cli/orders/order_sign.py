@@ -2,19 +2,21 @@
 
 import re
 from argparse import Namespace
+from collections.abc import Mapping
+from shlex import quote
 
 import msgspec
 
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.fleet.signing import operator_signer
-from holdfast.cli.orders import order_file, order_fleet, order_submit
+from holdfast.cli.orders import order_basis, order_file, order_fleet, order_submit
+from holdfast.cli.orders.order_basis import Basis
 from holdfast.cli.orders.order_fleet import OrderFleet
-from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model import duration, stream
 from holdfast.model.nearest import hint
-from holdfast.model.order import ACTIONS, EXPIRY_S_MAX, NAMESPACE, SignedOrder
+from holdfast.model.order import ACTIONS, EXPIRY_S, EXPIRY_S_MAX, NAMESPACE, SignedOrder
 from holdfast.model.trust import Trust, threshold
 from holdfast.trust import orders
 
@@ -23,8 +25,12 @@ An order names one action for one node. Its signature is valid only for that nod
 once. Actions that destroy need operators of grade destroy. Without --submit the order is written to a file, which other
 operators sign with `holdfast sign FILE` and any operator submits with `holdfast order submit FILE`.
 
-Without a hub: give --counter (one more than `holdfast node show NODE` shows) and sign on a machine that has the fleet
-directory with its fleet.lock.
+An order names the newest signed report (pulse) of its node and runs only until the agent there restarts; after that it
+needs a new signature. With --expires, an order of grade apply may run after a restart too; if the state of the node is
+put back meanwhile, such an order may run again.
+
+Without a hub: give --counter (one more than `holdfast node show NODE` shows) and --pulse FILE (`holdfast node show NODE
+--pulse > FILE`), and sign on a machine that has the fleet directory with its fleet.lock.
 
 actions:
 """
@@ -48,8 +54,13 @@ def declare(parser: Parser) -> None:
         "--target", metavar="TARGET", help="what the action is for: data.NAME, service.NAME (default: the node)"
     )
     parser.add_argument("--arg", metavar="KEY=VALUE", action="append", default=[], help="an argument; may be repeated")
-    parser.add_argument("--expires", metavar="TIME", default="15m", help="validity, up to 7d (default 15m)")
+    parser.add_argument("--expires", metavar="TIME", help="validity, up to 7d (default 15m)")
     parser.add_argument("--counter", metavar="N", type=int, help="sign offline with this counter, without a hub")
+    parser.add_argument(
+        "--pulse",
+        metavar="FILE",
+        help="with --counter: a pulse that `node show --pulse` printed (default: the newest this machine has seen)",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default: NODE-ACTION-N.order)")
     parser.add_argument("--add", metavar="FILE", help="sign the order in this file instead of a new one")
     parser.add_argument("--submit", action="store_true", help="submit the order at once")
@@ -88,19 +99,19 @@ def add(path: str, file: order_file.OrderFile, args: Namespace, box: Toolbox) ->
 
 
 def _drafted(args: Namespace, box: Toolbox) -> tuple[order_file.OrderFile, OrderFleet]:
-    expires_in_s = seconds(args.expires, "--expires")
+    expires_in_s = seconds(args.expires, "--expires") if args.expires else EXPIRY_S
     arguments = _arguments(args.arg)
     if args.counter is None:
         hub = order_fleet.reached(args, box)
         applied = order_fleet.applied_of(hub, args, box)
         fleet = order_fleet.of(applied)
         fleet.check_node(args.node)
-        counter = order_fleet.next_counter(
-            order_fleet.desk(hub, args, box), applied, args.node, args, box.clock.now_s()
-        )
+        desk = order_fleet.desk(hub, args, box)
+        basis = order_basis.of(desk, applied, args.node, args, box, resync=args.action == "resync")
     else:
-        fleet, counter = order_fleet.offline(args, box), args.counter
+        fleet = order_fleet.offline(args, box)
         fleet.check_node(args.node)
+        basis = Basis(args.counter, order_basis.offline_pulse(fleet.fleet, args.node, args.pulse or "", box))
     now_s = box.clock.now_s()
     content, spoken = orders.draft(
         fleet.fleet,
@@ -108,11 +119,13 @@ def _drafted(args: Namespace, box: Toolbox) -> tuple[order_file.OrderFile, Order
         args.target or f"node.{args.node}",
         args.action,
         arguments,
-        counter,
+        basis.counter,
         box.keys.random_hex(16),
         box.keys.random_hex(16),
         now_s,
         now_s + expires_in_s,
+        basis.pulse,
+        after_restart=bool(args.expires) and ACTIONS[args.action].grade == "apply",
     )
     return order_file.of(SignedOrder(content, spoken, ()), fleet.trust), fleet
 
@@ -120,7 +133,7 @@ def _drafted(args: Namespace, box: Toolbox) -> tuple[order_file.OrderFile, Order
 def _signed(file: order_file.OrderFile, fleet: OrderFleet, args: Namespace, box: Toolbox) -> order_file.OrderFile:
     signer = operator_signer(fleet.trust.operators, args, box)
     if not args.json:
-        box.terminal.say(harmless(order_file.text(file)))
+        box.terminal.say(order_file.text(file))
     # Asks only for actions that cannot be undone, so not for a ping.
     if ACTIONS[file.order.action].grade != "apply":
         box.terminal.confirm("Sign this order?", "not signed")
@@ -131,10 +144,10 @@ def _tell(path: str, file: order_file.OrderFile, args: Namespace, box: Toolbox) 
     count = len(file.signed.signatures)
     if args.json:
         told = {"file": path, "id": file.order.id, "counter": file.order.counter, "signatures": count}
-        box.terminal.say(msgspec.json.encode(told).decode())
+        box.terminal.say_raw(msgspec.json.encode(told).decode())
         return
     box.terminal.say(f"Signed: {path} has {count} signature{'s' * (count != 1)} now.")
-    box.terminal.remark(f"Next: holdfast order submit {path}{repeated(args)}")
+    box.terminal.remark(f"Next: holdfast order submit {quote(path)}{repeated(args)}")
 
 
 def _name(file: order_file.OrderFile) -> str:
@@ -142,13 +155,14 @@ def _name(file: order_file.OrderFile) -> str:
     return f"{order.node}-{order.action}-{order.counter}.order"
 
 
-def commands(action: str, target: str, node: str, trust: Trust, args: Namespace) -> str:
+def commands(action: str, target: str, node: str, arguments: Mapping[str, str], trust: Trust, args: Namespace) -> str:
     """The commands that collect the signatures; each KEY is the key file of an operator who can sign."""
     file, where = f"{node}-{action}.order", repeated(args)
+    said = "".join(f" --arg {quote(f'{name}={value}')}" for name, value in arguments.items())
     count = threshold(trust, ACTIONS[action].grade)
     others = "".join(f"holdfast sign {file} --key KEY{number} && " for number in range(2, count + 1))
     return (
-        f"holdfast order sign --node {node} --action {action} --target {target} --expires 1d -o {file}{where} "
+        f"holdfast order sign --node {node} --action {action} --target {target}{said} --expires 1d -o {file}{where} "
         f"--key KEY && {others}holdfast order submit {file} --wait{where}"
     )
 

@@ -8,13 +8,13 @@ import msgspec
 
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.orders import order_file, order_fleet, order_list
-from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Failed, NotPermitted, SignatureRequired, Unreachable
 from holdfast.model.applied import Applied
 from holdfast.model.order_view import OrderView
 from holdfast.ports.hub_link import OrderDesk
 from holdfast.trust import orders
+from holdfast.wire import faults
 
 DETAILS = """\
 Checks the order as its node will, then submits it to the hub, where it waits until the node fetches it or it expires.
@@ -71,13 +71,13 @@ def submit(file: order_file.OrderFile, args: Namespace, box: Toolbox, save_as: s
             "order": view,
             "verified": verified,
         }
-        box.terminal.say(msgspec.json.encode(told).decode())
+        box.terminal.say_raw(msgspec.json.encode(told).decode())
     elif view is None:
         box.terminal.say(f"Submitted: order {taken} waits for {order.node}.")
         box.terminal.remark(f"Next: holdfast order list --node {order.node}{repeated(args)}")
     else:
         by = f" ({order_list.whose(view, verified)})" if view.result else ""
-        box.terminal.say(harmless(f"{view.state}: {view.result.message if view.result else taken}{by}"))
+        box.terminal.say(f"{view.state}: {view.result.message if view.result else taken}{by}")
     if view is not None:
         _refuse_bad_end(view)
         if not verified:
@@ -120,9 +120,11 @@ def _found(views: Sequence[OrderView], order: str) -> OrderView | None:
 def _refuse_bad_end(view: OrderView) -> None:
     result = view.result
     message = result.message if result else f"order {view.id} expired before the node fetched it"
-    remedy = (result.remedy if result else "") or "`holdfast order list` shows every order with its result"
+    theirs, remedy = result.remedy if result else "", "`holdfast order list` shows every order with its result"
     code = result.code if result else ""
     if view.state == "failed":
-        raise Failed(f"the order failed on {view.node}: {message}", remedy=remedy, code=code or "failed")
+        text = f"the order failed on {view.node}: {message}"
+        raise faults.passed_on(Failed, text, theirs, remedy=remedy, code=code or "failed")
     if view.state in ("refused", "expired"):
-        raise NotPermitted(f"{view.node} did not run the order: {message}", remedy=remedy, code=code or view.state)
+        text = f"{view.node} did not run the order: {message}"
+        raise faults.passed_on(NotPermitted, text, theirs, remedy=remedy, code=code or view.state)

@@ -39,7 +39,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     found = [one for one in schedule_view.views(view) if not wanted or one.service in wanted]
     if args.json:
         document = {"schedules": [schedule_view.document(one) for one in found]}
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     if not found:
         box.terminal.remark("No schedule is applied. Add [[schedule]] to a service file, then: holdfast apply")

@@ -7,7 +7,6 @@ import msgspec
 from holdfast.cli.flags import Parser
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.schedules import schedule_view
-from holdfast.cli.terminal import harmless
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict
@@ -40,11 +39,11 @@ def run(args: Namespace, box: Toolbox) -> int:
         )
     if args.json:
         body = {**schedule_view.document(one), "lines": list(last.lines)}
-        box.terminal.say(msgspec.json.encode(body).decode())
+        box.terminal.say_raw(msgspec.json.encode(body).decode())
         return 0
     code = f", exit code {last.exit_code}" if last.exit_code is not None else ""
     tries = f", {last.attempts} attempts" if last.attempts > 1 else ""
     box.terminal.remark(f"{rfc3339(last.started_s)}: {last.outcome} after {last.duration_s:g} s{code}{tries}")
     for line in last.lines:
-        box.terminal.say(harmless(line))
+        box.terminal.say(line)
     return 0

@@ -8,7 +8,6 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.orders import order_and_wait, order_results, order_sign
 from holdfast.cli.schedules import schedule_view
 from holdfast.cli.schedules.schedule_view import ScheduleView
-from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.cli.waiting.report_poll import ReportPoll
 from holdfast.errors import Failed, Unreachable
@@ -75,10 +74,10 @@ def _told(one: ScheduleView, last: RunResult, args: Namespace, box: Toolbox) -> 
             "last": schedule_view.run_document(last),
             "lines": list(last.lines),
         }
-        box.terminal.say(msgspec.json.encode(body).decode())
+        box.terminal.say_raw(msgspec.json.encode(body).decode())
     else:
         for line in last.lines:
-            box.terminal.say(harmless(line))
+            box.terminal.say(line)
         box.terminal.remark(f"{last.outcome} after {last.duration_s:g} s.")
     if last.outcome != "done":
         raise Failed(

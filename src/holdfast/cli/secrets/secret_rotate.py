@@ -5,16 +5,20 @@ from argparse import Namespace
 import msgspec
 
 from holdfast.cli.flags import Parser, repeated
-from holdfast.cli.secrets import secret_value, secret_view
+from holdfast.cli.secrets import purposes, secret_sealing, secret_value, secret_view
 from holdfast.cli.secrets.identity_file import identity_path
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Invalid, NotPermitted
+from holdfast.errors import Conflict, Invalid, NotPermitted
+from holdfast.model.purpose import Opened, Purpose, opened
 from holdfast.ports.sealing import CannotOpen
 
 DETAILS = """\
 Replaces secrets/NAME.age. The new value comes from the same sources as in `secret set`. With --keep the value stays: it
 is opened with your own age identity and sealed again to the present operators and nodes. Use it after a node joined, a
 service moved, or an operator came or left. An operator who left may have kept the old value: then set a new one.
+
+Inside the seal are the services that may have it: those that use it now, or those that --for names. Services that no
+longer use it may not have the new file; addresses that this directory does not declare stay.
 
 The next apply deploys the services that use the secret again, each component with its usual update strategy.
 
@@ -34,6 +38,7 @@ def declare(parser: Parser) -> None:
         metavar="FILE",
         help="your age identity for --keep (default: $HOLDFAST_IDENTITY, else ~/.config/holdfast/identity.age)",
     )
+    secret_sealing.declare_addresses(parser)
     secret_value.declare(parser)
 
 
@@ -52,16 +57,33 @@ def run(args: Namespace, box: Toolbox) -> int:
             remedy=f"holdfast secret set {name}{repeated(args)}",
             code="not_found",
         )
-    to = secret_view.recipients(view, name)
-    value = _kept(view.fleet.secrets[name], name, args, box) if args.keep else secret_value.read(args, box, name)
-    secret_view.write(view, name, value, to, box)
-    return _say(view, name, to, args, box)
+    sealed = view.fleet.secrets[name]
+    kept = _kept(sealed, name, args, box) if args.keep else None
+    before = kept.purpose if kept else purposes.known({name: sealed}, box).get(name)
+    if kept and not args.addresses:
+        _refuse_renamed(name, before, view)
+    goal = secret_sealing.purpose(view, name, args.addresses, before)
+    to = secret_sealing.recipients(view, goal)
+    secret_sealing.write(view, goal, kept.value if kept else secret_value.read(args, box, name), to, box)
+    return _say(view, goal, to, args, box)
 
 
-def _kept(sealed: bytes, name: str, args: Namespace, box: Toolbox) -> bytes:
+def _refuse_renamed(name: str, before: Purpose | None, view: secret_view.View) -> None:
+    """A file of another secret under a new name: its value is given only to services that the operator types."""
+    if before is None or before.name == name:
+        return
+    raise Conflict(
+        f"{secret_view.file_of(view, name)} is the secret {before.name}, sealed for "
+        f"{', '.join(before.addresses) or 'no service'}, under another name",
+        remedy=f"if a service may have it, name that service: holdfast secret rotate {name} --keep --for ADDRESS",
+        code="secret_renamed",
+    )
+
+
+def _kept(sealed: bytes, name: str, args: Namespace, box: Toolbox) -> Opened:
     path = args.identity or identity_path(box.environ)
     try:
-        return box.keys.opener(path).open(sealed)
+        return opened(box.keys.opener(path).open(sealed))
     except CannotOpen:
         raise NotPermitted(
             f"the identity in {path} cannot open {name}: {name} is not sealed to it",
@@ -71,15 +93,18 @@ def _kept(sealed: bytes, name: str, args: Namespace, box: Toolbox) -> bytes:
         ) from None
 
 
-def _say(view: secret_view.View, name: str, to: secret_view.Recipients, args: Namespace, box: Toolbox) -> int:
+def _say(view: secret_view.View, goal: Purpose, to: secret_sealing.Recipients, args: Namespace, box: Toolbox) -> int:
+    name = goal.name
     used_by, restarts = secret_view.users(view, name), secret_view.services(view, name)
     path = secret_view.file_of(view, name)
     if args.json:
-        document = {**secret_view.document(name, path, to, used_by), "kept": args.keep, "restarts": list(restarts)}
-        box.terminal.say(msgspec.json.encode(document).decode())
+        document = {**secret_sealing.document(goal, path, to, used_by), "kept": args.keep, "restarts": list(restarts)}
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
     else:
-        box.terminal.say(f"Sealed {'the same value of ' if args.keep else ''}{path} again, to {secret_view.whom(to)}.")
+        box.terminal.say(
+            f"Sealed {'the same value of ' if args.keep else ''}{path} again, to {secret_sealing.whom(goal, to)}."
+        )
         if restarts:
             box.terminal.say(f"The next apply deploys again: {', '.join(restarts)}")
-    secret_view.tell(name, to, used_by, box)
+    secret_sealing.tell(view, goal, to, used_by, box)
     return 0

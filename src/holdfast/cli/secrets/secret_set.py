@@ -6,13 +6,16 @@ from argparse import Namespace
 import msgspec
 
 from holdfast.cli.flags import Parser, repeated
-from holdfast.cli.secrets import secret_value, secret_view
+from holdfast.cli.secrets import secret_sealing, secret_value, secret_view
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict
 
 DETAILS = """\
 Writes secrets/NAME.age, sealed (age) to every operator's recipient and to the keys of the nodes where services that use
 it run or may run. Only these can open it; the hub cannot. Commit the file with the rest of the directory.
+
+The services that use it are named inside the seal: a node gives the value to no other service, whatever a revision
+says. --for names them instead, and then exactly these may have it.
 
 The value comes from a pipe (one final line break is dropped), from a hidden prompt, from --file or from --generate. It
 is never given on the command line, where other users could see it.
@@ -21,11 +24,13 @@ examples:
   holdfast secret set db-password --generate
   pass show work/api-key | holdfast secret set api-key
   holdfast secret set tls --file server.pem
+  holdfast secret set db-password --generate --for service.db --for service.web
 """
 
 
 def declare(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", help="the name that components use")
+    secret_sealing.declare_addresses(parser)
     secret_value.declare(parser)
 
 
@@ -39,13 +44,14 @@ def run(args: Namespace, box: Toolbox) -> int:
             remedy=f"set a new value: holdfast secret rotate {name}{repeated(args)}",
             code="already_exists",
         )
-    to = secret_view.recipients(view, name)
-    secret_view.write(view, name, secret_value.read(args, box, name), to, box)
+    goal = secret_sealing.purpose(view, name, args.addresses)
+    to = secret_sealing.recipients(view, goal)
+    secret_sealing.write(view, goal, secret_value.read(args, box, name), to, box)
     used_by = secret_view.users(view, name)
     if args.json:
-        document = secret_view.document(name, path, to, used_by)
-        box.terminal.say(msgspec.json.encode(document).decode())
+        document = secret_sealing.document(goal, path, to, used_by)
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
     else:
-        box.terminal.say(f"Sealed {path} to {secret_view.whom(to)}.")
-    secret_view.tell(name, to, used_by, box)
+        box.terminal.say(f"Sealed {path} to {secret_sealing.whom(goal, to)}.")
+    secret_sealing.tell(view, goal, to, used_by, box)
     return 0

@@ -2,6 +2,7 @@
 
 import os
 from argparse import Namespace
+from collections.abc import Mapping
 
 from msgspec import UNSET, Struct
 
@@ -9,10 +10,9 @@ from holdfast.cli.fleet import session
 from holdfast.cli.tools import Toolbox
 from holdfast.declared.secrets import path_of
 from holdfast.errors import Invalid
-from holdfast.model import sealed
 from holdfast.model.applied import head_of, table_of
 from holdfast.model.fleet import Fleet
-from holdfast.model.ids import is_name
+from holdfast.model.ids import TRUST, is_name
 from holdfast.model.revision import Table
 from holdfast.model.secret import refs_of
 from holdfast.planning.kinds.every import documents
@@ -25,13 +25,8 @@ class View(Struct, frozen=True):
     fleet: Fleet
     table: Table
     directory: str
-
-
-class Recipients(Struct, frozen=True):
-    operators: tuple[str, ...]
-    nodes: tuple[str, ...]
-    waiting: tuple[str, ...]  # nodes that need it and have no key yet
-    lines: tuple[str, ...]  # what it is sealed to
+    fleet_id: str
+    formats: Mapping[str, int]  # node → the newest format that its verified pulse names
 
 
 def look(args: Namespace, box: Toolbox) -> View:
@@ -49,7 +44,8 @@ def look(args: Namespace, box: Toolbox) -> View:
         known.identities,
         known.revoked,
     )
-    return View(current.fleet, drafted.table, args.fleet)
+    fleet_id = current.applied.fleet_id if current.applied else drafted.table.entries[TRUST].digest
+    return View(current.fleet, drafted.table, args.fleet, fleet_id, known.uses.formats)
 
 
 def checked_name(name: str) -> str:
@@ -81,10 +77,10 @@ def services(view: View, name: str) -> tuple[str, ...]:
     return tuple(sorted({user.partition("/")[0] for user in users(view, name)}))
 
 
-def nodes(view: View, name: str) -> tuple[str, ...]:
-    """Where services that use it are placed or may fail over to."""
+def nodes(view: View, name: str, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Where services that use it are placed or may fail over to; `extra` are addresses that may have it."""
     found: set[str] = set()
-    for address in services(view, name):
+    for address in {*services(view, name), *(a for a in extra if a in view.table.entries)}:
         entry = view.table.entries[address]
         found |= {str(entry.node), *view.fleet.services[address[8:]].failover}
     return tuple(sorted(found))
@@ -93,61 +89,3 @@ def nodes(view: View, name: str) -> tuple[str, ...]:
 def key_of(view: View, node: str) -> str | None:
     entry = view.table.entries.get(f"node.{node}")
     return None if entry is None or entry.identity is UNSET else entry.identity.key
-
-
-def recipients(view: View, name: str) -> Recipients:
-    people = [(o.name, o.recipient) for o in view.fleet.operators if o.recipient is not UNSET]
-    wanted = nodes(view, name)
-    keys = {node: key for node in wanted if (key := key_of(view, node)) is not None}
-    lines = (*(str(recipient) for _, recipient in people), *keys.values())
-    if not lines:
-        raise Invalid(
-            f"{name} has no recipient: no operator has one in fleet.toml, and no node that needs it has joined",
-            remedy='add recipient = "age1…" to your [[operators]] in fleet.toml (age-keygen creates one)',
-            code="no_recipients",
-        )
-    return Recipients(tuple(n for n, _ in people), tuple(keys), tuple(n for n in wanted if n not in keys), lines)
-
-
-def write(view: View, name: str, value: bytes, to: Recipients, box: Toolbox) -> None:
-    content = sealed.armoured(box.keys.sealer().seal(value, to.lines))
-    if len(content) > sealed.FILE_BYTES_MAX:
-        raise Invalid(
-            f"sealed to {len(to.lines)} recipients, the secret is longer than {sealed.FILE_BYTES_MAX:,} bytes",
-            remedy="make the value shorter",
-        )
-    path = file_of(view, name)
-    box.disk.make_directory(os.path.dirname(path), 0o755)
-    box.disk.replace(path, content, 0o644)
-
-
-def whom(to: Recipients) -> str:
-    return ", ".join((*(f"operator {name}" for name in to.operators), *(f"node {name}" for name in to.nodes)))
-
-
-def tell(name: str, to: Recipients, used_by: tuple[str, ...], box: Toolbox) -> None:
-    """Remarks and warnings about the sealed secret, to stderr."""
-    if not used_by:
-        box.terminal.remark(
-            f"No component uses {name} yet, so only operators can open it. Use it in a service, then: "
-            f"holdfast secret rotate {name} --keep"
-        )
-    for node in to.waiting:
-        box.terminal.warn(
-            f"{node} has not joined yet, so it cannot open {name}; once it has: holdfast secret rotate {name} --keep"
-        )
-    if not to.operators:
-        box.terminal.warn(
-            "no operator has a recipient (age1…) in fleet.toml, so no operator can open it to seal it to other nodes"
-        )
-
-
-def document(name: str, path: str, to: Recipients, used_by: tuple[str, ...]) -> dict[str, object]:
-    return {
-        "name": name,
-        "path": path,
-        "operators": list(to.operators),
-        "nodes": list(to.nodes),
-        "waiting": list(to.waiting),
-        "used_by": list(used_by),
-    }

@@ -44,4 +44,5 @@ def _retired(node: str, report: Report, applied: Applied) -> list[Copy]:
     return [
         Copy(data.name, node, grave.epoch if (grave := graves.get(f"service.{data.name}")) else 0, "retired")
         for data in report.retired
+        if not data.purge
     ]

@@ -56,7 +56,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         row["urls"] = [f"https://{one.hostname}/" for one in mine if one.is_public]
         row["not_public"] = {one.hostname: one.missing_step for one in mine if not one.is_public}
     if args.json:
-        box.terminal.say(msgspec.json.encode({"services": rows}).decode())
+        box.terminal.say_raw(msgspec.json.encode({"services": rows}).decode())
         return 0
     if not rows:
         box.terminal.remark("No service is applied. Add services/NAME.toml, then: holdfast apply")

@@ -6,18 +6,21 @@ from typing import Any
 import msgspec
 
 from holdfast.cli import tables
+from holdfast.cli.checkpoints import checkpoint_view
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.nodes.show_report import origin
 from holdfast.cli.sizes import counted, size
-from holdfast.cli.terminal import harmless
+from holdfast.cli.text import block
+from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
 from holdfast.model.report import RetiredData
 
 DETAILS = """\
-The data of a removed service stays on its node. It is destroyed only by an order that is signed for that directory on
-that node; the list shows the command that signs one.
+The data of a removed service stays on its node. It is purged only by an order that is signed for that directory on that
+node; the list shows the command that signs one. Purged data is kept aside for 7 days and is listed with the earliest
+time of its deletion, and with the command that brings it back.
 
 examples:
   holdfast retired
@@ -36,20 +39,24 @@ def run(args: Namespace, box: Toolbox) -> int:
     rows = retired(view, args)
     if args.json:
         document = {"retired": rows, "unknown": silent(view)}
-        box.terminal.say(msgspec.json.encode(document).decode())
+        box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     if not rows:
         box.terminal.remark("No node reports data of a removed service.")
     for row, line in zip(rows, tables.lines([_cells(row) for row in rows], box.terminal, tail=True), strict=True):
-        box.terminal.say(f"{line}\n  purge: {harmless(row['purge'])}")
+        shown = f"restore: {row['restore']}" if row["restore"] else f"purge: {row['purge']}"
+        box.terminal.say(block((line, f"  {shown}")))
     for name in silent(view):
-        box.terminal.remark(harmless(f"Unknown for {name}: {origin(view.nodes[name])}"))
+        box.terminal.remark(f"Unknown for {name}: {origin(view.nodes[name])}")
     return 0
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     since = f"removed in revision {row['removed_in']}" if row["removed_in"] else "removed at an unknown time"
-    return row["name"], row["node"], f"{size(row['size_bytes'])}, {counted(row['files'], 'file')}", since, row["path"]
+    since = f"purged; kept until {row['until']}" if row["until"] else since
+    copies = f", {counted(row['checkpoints'], 'checkpoint')}" if row["checkpoints"] else ""
+    much = f"{size(row['size_bytes'])}, {counted(row['files'], 'file')}{copies}"
+    return row["name"], row["node"], much, since, row["path"]
 
 
 def retired(view: FleetView, args: Namespace) -> list[Row]:
@@ -67,6 +74,7 @@ def silent(view: FleetView) -> list[str]:
 
 
 def _row(node: str, data: RetiredData, view: FleetView, age_s: float, args: Namespace) -> Row:
+    copies = checkpoint_view.found(view, data.name, node) if not data.purge else []
     grave = view.applied.table.tombstones.get(f"service.{data.name}")
     return {
         "name": data.name,
@@ -76,5 +84,8 @@ def _row(node: str, data: RetiredData, view: FleetView, age_s: float, args: Name
         "files": data.files,
         "removed_in": data.removed_in or (grave.removed_in if grave is not None else 0),
         "age_s": round(age_s, 3),
-        "purge": f"holdfast purge {data.name} -n {node}{repeated(args)}",
+        "until": rfc3339(data.until_s) if data.purge else None,
+        "checkpoints": data.checkpoints or len(copies),
+        "purge": f"holdfast purge {data.name} -n {node}{' --now' if data.purge else ''}{repeated(args)}",
+        "restore": f"holdfast retired restore {data.name} -n {node}{repeated(args)}" if data.purge else None,
     }

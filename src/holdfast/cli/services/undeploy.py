@@ -31,7 +31,7 @@ def declare(parser: Parser) -> None:
 
 def run(args: Namespace, box: Toolbox) -> int:
     args.service = args.service.removeprefix("service.")
-    current = session.begin(args, box)
+    current = session.begin(args, box, drafts=True)
     found = plan_undeploy(address_of("service", args.service), current.applied)
     code = carry_out(found, current.applied, current.target, current.heads, args, box, len(found.removals))
     file = os.path.join(args.fleet, "services", args.service + ".toml")

@@ -9,9 +9,11 @@ from msgspec import Struct
 from holdfast.cli import flags
 from holdfast.cli.flags import Parser
 from holdfast.cli.shell.names import KINDS, names
+from holdfast.cli.text import block
 from holdfast.cli.tools import Toolbox
 from holdfast.cli.verbs import VERBS, nouns
 from holdfast.errors import HoldfastError, Invalid
+from holdfast.model.order import ACTIONS
 
 DETAILS = """\
 The scripts complete verbs, options, and the services, nodes, secrets and public hostnames that the fleet directory
@@ -53,6 +55,7 @@ class Row(Struct, frozen=True):
     has_files: bool = False
     valued: tuple[str, ...] = ()  # options with a value
     kinds: dict[str, str] = {}  # of the values of options
+    values: dict[str, tuple[str, ...]] = {}  # of options with a fixed set of them
 
 
 Table = Mapping[str, Row]
@@ -69,7 +72,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         _say_names(args, box)
     else:
         table = {verb: row(verb) for verb in VERBS}
-        box.terminal.say({"bash": bash, "zsh": zsh, "fish": fish}[args.shell](table))
+        box.terminal.say_raw({"bash": bash, "zsh": zsh, "fish": fish}[args.shell](table))
     return 0
 
 
@@ -80,7 +83,7 @@ def _say_names(args: Namespace, box: Toolbox) -> None:
     with suppress(HoldfastError, OSError):
         found = names(args.kind, box.files.fleet(args.fleet))
         if found:
-            box.terminal.say("\n".join(found))
+            box.terminal.say(block(found))
 
 
 def row(verb: str) -> Row:
@@ -98,12 +101,19 @@ def row(verb: str) -> Row:
         has_files=any(str(action.metavar) in FILES for action in plain),
         valued=tuple(option for action in valued for option in action.option_strings),
         kinds={option: kind for action in valued if (kind := _kind(verb, action)) for option in action.option_strings},
+        values={option: words for action in valued if (words := _words(action)) for option in action.option_strings},
     )
 
 
 def _kind(verb: str, action: Action) -> str:
     metavar = str(action.metavar)
     return BY_METAVAR.get(metavar) or BY_NOUN.get((verb.partition(" ")[0], metavar), "")
+
+
+def _words(action: Action) -> tuple[str, ...]:
+    if action.metavar == "ACTION":  # it has no choices: a wrong one gets the nearest by name
+        return tuple(name for name, rule in ACTIONS.items() if rule.built)
+    return tuple(map(str, action.choices or ()))
 
 
 def _firsts() -> list[str]:
@@ -222,11 +232,7 @@ def bash(table: Table) -> str:
         "COMMON": " ".join(_common(table)),
         "CASES": "\n".join(_bash_case(verb, one) for verb, one in table.items()),
         "SECONDS": "\n".join(f'    {noun}) words="{_seconds(noun)} $words" ;;' for noun in sorted(nouns())),
-        "VALUES": "\n".join(
-            f'    "{verb} {option}") kind={kind} ;;'
-            for verb, one in table.items()
-            for option, kind in one.kinds.items()
-        ),
+        "VALUES": "\n".join(line for verb, one in table.items() for line in _bash_values(verb, one)),
     }
     text = _BASH
     for name, part in parts.items():
@@ -239,6 +245,11 @@ def _bash_case(verb: str, one: Row) -> str:
     kind = f"kind={one.kind} most={one.most} " if one.kind else ""
     files = "files=1 " if one.has_files else ""
     return f'    "{verb}") {words}{kind}{files}options="{" ".join(one.options)}" ;;'
+
+
+def _bash_values(verb: str, one: Row) -> list[str]:
+    named = [f'    "{verb} {option}") kind={kind} ;;' for option, kind in one.kinds.items()]
+    return named + [f'    "{verb} {option}") words="{" ".join(words)}" ;;' for option, words in one.values.items()]
 
 
 def zsh(table: Table) -> str:
@@ -285,9 +296,12 @@ function __holdfast_values
     set -l words (commandline -opc)
     set -l fleet
     if set -l at (contains -i -- --fleet $words)
-        set fleet --fleet $words[(math $at + 1)]
+        set fleet $words[(math $at + 1)]
     else if set -l given (string replace -f -r -- '^--fleet=' '' $words)
-        set fleet --fleet (string replace -r '^~/' "$HOME/" $given[-1])
+        set fleet $given[-1]
+    end
+    if set -q fleet[1]
+        set fleet --fleet (string replace -r '^~(?=/|$)' "$HOME" -- $fleet)
     end
     holdfast completion values $argv[1] $fleet 2>/dev/null
 end"""
@@ -316,12 +330,13 @@ def fish(table: Table) -> str:
 
 
 def _fish(when: str, what: str, about: str = "") -> str:
-    said = " -d '{}'".format(about.replace("'", "")) if about else ""
+    said = " -d '{}'".format(about.replace("'", "\\'")) if about else ""
     return f"complete -c holdfast -n '{when}' {what}{said}"
 
 
 def _fish_option(when: str, option: str, one: Row) -> str:
     kind = one.kinds.get(option)
-    values = f" -x -a '(__holdfast_values {kind})'" if kind else " -r -F" if option in one.valued else ""
+    fixed = f"(__holdfast_values {kind})" if kind else " ".join(one.values.get(option, ()))
+    values = f" -x -a '{fixed}'" if fixed else " -r -F" if option in one.valued else ""
     letter = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
     return _fish(when, letter + values)

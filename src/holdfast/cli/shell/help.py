@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from textwrap import fill
 
-from holdfast.cli import flags
+from holdfast.cli import flags, text
 from holdfast.cli.flags import Parser
 from holdfast.cli.noun import ALIASES, LATER, LATER_PAIRS, Verb
 from holdfast.cli.tools import Toolbox
@@ -32,7 +32,7 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    box.terminal.say(page(args.words, flags.columns()))
+    box.terminal.say(text.page(page(args.words, flags.columns())))
     return 0
 
 

@@ -20,5 +20,8 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    box.terminal.say(msgspec.json.encode({"version": __version__}).decode() if args.json else f"holdfast {__version__}")
+    if args.json:
+        box.terminal.say_raw(msgspec.json.encode({"version": __version__}).decode())
+    else:
+        box.terminal.say(f"holdfast {__version__}")
     return 0

@@ -10,7 +10,6 @@ from holdfast.cli.nodes import fleet_view
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.orders import order_and_wait
 from holdfast.cli.sizes import counted, size
-from holdfast.cli.terminal import harmless
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model.report import Unattached, UnattachedVolumes
@@ -45,7 +44,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     fleet_view.node(view, node, args)
     found, target = _unattached(name, node, view), f"data.{name}"
     signer = operator_signer(view.applied.trust.operators, args, box)
-    order_and_wait.refuse_if_hopeless(ACTION, target, node, signer, view, args)
+    order_and_wait.refuse_if_hopeless(ACTION, target, (node,), {}, signer, view, args)
     _ask(name, node, found, args, box)
     return order_and_wait.carry_out(ACTION, target, (node,), view, args, box)
 
@@ -76,5 +75,5 @@ def _ask(name: str, node: str, found: list[Unattached], args: Namespace, box: To
     for one in found if not args.json else ():
         much = f"{size(one.size_bytes)} in {counted(one.files, 'file')}"
         more = ", …" if one.more else ""
-        box.terminal.say(harmless(f"{one.path} on {node}: {much}: {', '.join(one.names)}{more}"))
+        box.terminal.say(f"{one.path} on {node}: {much}: {', '.join(one.names)}{more}")
     box.terminal.confirm(f"May service.{name} read and change this data?", "not attached")

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from holdfast.cli.terminal import Terminal, harmless
+from holdfast.cli.terminal import Terminal
+from holdfast.cli.text import harmless
 from holdfast.cli.waiting.awaiter import Awaited
 from holdfast.model.deployment import StepResult
 from holdfast.status.blockers import Blocker
@@ -108,4 +109,4 @@ def _finished(one: Awaited) -> list[StepResult]:
 
 def _line(words: str) -> str:
     """One line without control characters, so that a text cannot imitate another step."""
-    return harmless(words.replace("\n", " "))
+    return harmless(words)

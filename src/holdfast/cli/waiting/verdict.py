@@ -121,7 +121,7 @@ def trouble(outcome: Outcome, head: Head | None) -> HoldfastError | None:
     parked = [one for one in outcome.services if one.phase == "parked"]
     if parked:
         first = parked[0]
-        text = f"{is_applied}{first.node} parked {first.service} until it is signed: {first.message}"
+        text = f"{is_applied}{first.node} parked {first.service} until an operator acts: {first.message}"
         return SignatureRequired(text, remedy=first.remedy, code="needs_operator")
     if outcome.receipts.missing:
         return _explained(receipts.missing(outcome.receipts, is_applied), outcome.hindrances)

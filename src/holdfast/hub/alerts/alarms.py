@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
+from holdfast.hub import settings
 from holdfast.ledger import keys
 from holdfast.model.alert import Alert
 from holdfast.model.applied import Applied, content
@@ -41,7 +42,7 @@ RECOVERY_OF: Mapping[str, str] = {
     **{recovery: alarm for alarm, recovery in OVER.items()},
 }
 
-Make = Callable[[AlertTarget], Notifier]
+Make = Callable[[AlertTarget, str], Notifier]  # of a target, and the network of the overlay
 
 
 class Outgoing(Struct, frozen=True):
@@ -77,30 +78,32 @@ class Alarms:
         self._clock = clock
         self._make = make
         self._lines: dict[str, Line] = {f"process.{notifier.name}": Line(notifier) for notifier in always}
-        self._targets: dict[str, str] = {}  # address → digest of the target a line was made from
+        self._targets: dict[str, str] = {}  # address → digest of the target a line was made from, and the overlay
         self._left: dict[str, int] = {}  # id → lines that still have it
 
     def committed(self, before: Applied | None, after: Applied) -> None:
         """Targets come from the applied revision; one that stays keeps its queue."""
-        found = {a: e.digest for a, e in after.table.entries.items() if a.startswith("alert.")}
+        overlay = settings.overlay(after)
+        found = {a: f"{e.digest} {overlay}" for a, e in after.table.entries.items() if a.startswith("alert.")}
         for address in [address for address in self._targets if address not in found]:
             _end(self._lines.pop(address, None))
             del self._targets[address]
-        for address, digest in found.items():
-            if self._targets.get(address) != digest and self._make is not None:
-                self._renew(address, digest, after)
+        for address, made_from in found.items():
+            if self._targets.get(address) != made_from and self._make is not None:
+                self._renew(address, made_from, after)
 
-    def _renew(self, address: str, digest: str, applied: Applied) -> None:
+    def _renew(self, address: str, made_from: str, applied: Applied) -> None:
+        digest, _, overlay = made_from.partition(" ")
         try:
             target = msgspec.json.decode(content(applied.contents, digest, address), type=AlertTarget)
             assert self._make is not None
             before = self._lines.get(address)
-            line = Line(self._make(target), target.on, before.queue if before is not None else ())
+            line = Line(self._make(target, overlay), target.on, before.queue if before is not None else ())
         except (HoldfastError, msgspec.DecodeError) as trouble:
             log.warning("%s cannot be used: %s", address, trouble)
             return
         _end(self._lines.pop(address, None))
-        self._lines[address], self._targets[address] = line, digest
+        self._lines[address], self._targets[address] = line, made_from
         self._start(line)
 
     # ---- sending

@@ -10,6 +10,7 @@ from msgspec import Struct
 from holdfast.model.applied import EMPTY_TABLE, content
 from holdfast.model.record import Link
 from holdfast.model.revision import NO_HEAD, Head, Table, decode_table
+from holdfast.model.rules import RulesSince
 from holdfast.planning.header import check_header
 from holdfast.planning.succession import judge
 from holdfast.trust.chain import Anchor, anchor, check_signatures, step, trust_of
@@ -31,17 +32,17 @@ def from_seen(fleet: str, seen: Head, link: Link, contents: Mapping[str, bytes])
     return Followed(anchor(fleet, seen, link), table_of(link, contents))
 
 
-def follow(so_far: Followed, link: Link, contents: Mapping[str, bytes]) -> Followed:
-    """One revision further, judged as the hub judged it when it was committed."""
+def follow(so_far: Followed, link: Link, contents: Mapping[str, bytes], since: RulesSince) -> Followed:
+    """One revision further, judged by the rules that hold for its number since the verifier met them."""
     reached = step(so_far.at, link)  # an operator with that right signed it: only now read its content
     table = table_of(link, contents)
     check_header(link.header, table)
-    judged = judge(so_far.table, table, contents, contents, link.header.number)
+    number = link.header.number
+    judged = judge(so_far.table, table, contents, contents, number, rules=since.of(number))
     trust = trust_of(link)
     current = so_far.at.trust or trust
     incoming = trust if so_far.at.trust is not None and trust != so_far.at.trust else None
-    addresses = tuple(change.address for change in judged.changes)
-    check_signatures(link, judged.grade, addresses, current, incoming)
+    check_signatures(link, judged.grade, judged.covers, current, incoming)
     return Followed(reached, table)
 
 

@@ -69,9 +69,8 @@ def _preview(store: Reading, loaded: reading.Loaded, candidate: Candidate) -> Pr
     manifests = check_header(header, table)
     judged = judge(table_of(applied), table, reading.Contents(store), known, header.number)
     _check_complete(store, table, table_of(applied), blobs)
-    addresses = tuple(change.address for change in judged.changes)
     incoming = trust if applied and applied.trust != trust else None
-    approved = approve_keys(keys_signed, judged.grade, addresses, current, incoming)
+    approved = approve_keys(keys_signed, judged.grade, judged.covers, current, incoming)
     head = Head(header.number, digest_of(candidate.header))
     stored = {head.digest: candidate.header, **_wanted(blobs, header, table), **_fresh(manifests, applied)}
     return Preview(head, header, table, trust, judged, approved, stored, candidate.message)

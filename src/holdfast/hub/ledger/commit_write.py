@@ -11,6 +11,7 @@ from holdfast.hub.ledger.recoveries import settle
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.record import Approval, Pin, Recovery, RevisionRecord
+from holdfast.model.rules import met_at
 from holdfast.ports.clock import Clock
 from holdfast.ports.ledger_store import LedgerStore, Moved, Transaction
 from holdfast.ports.random_source import RandomSource
@@ -37,16 +38,19 @@ def write(
         blobs=ready.blobs,
     )
     if head_version == 0 and store.get(keys.PIN) is None:
-        final = msgspec.structs.replace(
-            final,
-            put={**final.put, keys.PIN: _json(Pin(keys.FORMAT, ready.header.fleet))},
-            expect={**final.expect, keys.PIN: 0},
-        )
+        final = _noting(final, keys.PIN, Pin(keys.FORMAT, ready.header.fleet))
+    if store.get(keys.RULES) is None:  # this revision is the first of this ledger that the newest rules judge
+        final = _noting(final, keys.RULES, met_at(ready.head.number - 1))
     large = len(ready.blobs) > STAGED_ABOVE_BLOBS or sum(map(len, ready.blobs.values())) > STAGED_ABOVE_BYTES
     try:
         return _staged(store, final, ready, clock, random) if large else store.commit(final)
     except Moved as trouble:  # another commit came between the preview and here
         raise stale(ready.header, reading.head_of(store)) from trouble
+
+
+def _noting(of: Transaction, key: str, value: object) -> Transaction:
+    """The same with a note that is written once."""
+    return msgspec.structs.replace(of, put={**of.put, key: _json(value)}, expect={**of.expect, key: 0})
 
 
 def _staged(store: LedgerStore, final: Transaction, ready: Preview, clock: Clock, random: RandomSource) -> int:

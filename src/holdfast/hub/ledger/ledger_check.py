@@ -55,12 +55,13 @@ def _history(store: LedgerReader, head: Head) -> Iterator[int]:
     """
     contents = reading.Contents(store)
     pinned = reading.pin(store)
-    first = reading.kept_from(store)
+    first, since = reading.kept_from(store), reading.rules_since(store)
     so_far = from_the_start(pinned.fleet if pinned else reading.link_of(store, 1).header.fleet)
     for number in range(1, head.number + 1):
         link = reading.link_of(store, number)
         known = number > first or first == 1
-        so_far = follow(so_far, link, contents) if known else pass_over(so_far, link, contents, number == first)
+        has_table = number == first
+        so_far = follow(so_far, link, contents, since) if known else pass_over(so_far, link, contents, has_table)
         yield len(link.signatures)
     if so_far.at.head != head:
         raise _broken(head.number, "head is not the end of the chain")

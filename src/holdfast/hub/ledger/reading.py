@@ -15,6 +15,7 @@ from holdfast.model.ids import TRUST
 from holdfast.model.observation import NodeObservation
 from holdfast.model.record import Link, Pin, Rebuilt, Recovery, RevisionRecord
 from holdfast.model.revision import Head, decode_header, decode_table
+from holdfast.model.rules import RulesSince, met_at
 from holdfast.model.trust import Trust
 from holdfast.ports.ledger_store import LedgerReader, Reading
 
@@ -68,6 +69,14 @@ def kept_from(store: Reading) -> int:
     """The first revision whose table this ledger has: 1, unless it was rebuilt from what nodes held."""
     record = store.get(keys.REBUILT)
     return _decode(record.value, Rebuilt, "the ledger's note of its rebuilding").first if record else 1
+
+
+def rules_since(store: Reading) -> RulesSince:
+    """Noted by the first commit of a release that has the rules; before it, every revision is of a release before."""
+    record = store.get(keys.RULES)
+    if record is None:
+        return met_at(head_of(store).number)
+    return _decode(record.value, RulesSince, "the ledger's note of its rules")
 
 
 def load(store: LedgerReader) -> Loaded:

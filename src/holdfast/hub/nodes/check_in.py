@@ -108,6 +108,8 @@ class CheckInHandler:
                 return True
         if message.pulse is not None and node_reports.wants_report(member):
             return True
+        if member.to_return is not None:
+            return True
         if _differ(self._fleet.hints(member.name), member.answered.hints):
             return True
         if message.seen == applied.head or message.seen.number >= applied.head.number:
@@ -131,6 +133,7 @@ class CheckInHandler:
         now_s = self._time.now_s()
         answered.hints = hints = self._fleet.hints(member.name)
         by_field: dict[str, Any] = dict(hints)
+        own_pulse, member.to_return = member.to_return, None
         return CheckInAnswer(
             head,
             now_s,
@@ -141,6 +144,7 @@ class CheckInHandler:
             node_reports.wants_report(member),
             cadence=self._registry.cadence,
             audit_seen=member.audit.number,
+            own_pulse=own_pulse,
             **by_field,
         )
 

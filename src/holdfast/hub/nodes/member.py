@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from holdfast.hub.nodes.health import Condition
 from holdfast.hub.nodes.long_poll import LongPoll
 from holdfast.model.audit import AuditHead
-from holdfast.model.report import Facts, Pulse
+from holdfast.model.report import Facts, Pulse, SignedPulse
 from holdfast.model.revision import Head
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.hub.nodes.registry import EnrolmentRecord
     from holdfast.hub.orders.queue import Waiting
     from holdfast.model.invite import SignedRevocation
-    from holdfast.model.report import Report, SignedPulse
+    from holdfast.model.report import Report
 
 NO_PULSE = Pulse("", "", 0, 0.0)
 
@@ -35,6 +37,15 @@ class AuditCopy:
     @property
     def number(self) -> int:
         return self.head.number if self.head is not None else 0
+
+
+class Foremost(Struct, frozen=True):
+    """The pulse of a node with the highest order counter, and the newest of those; an earlier life may have sent it."""
+
+    signed: SignedPulse
+    life: str
+    counter: int
+    key: str
 
 
 class Answered:
@@ -63,6 +74,7 @@ class Member:
         "clock_refused_s",
         "condition",
         "entry_digest",
+        "foremost",
         "heard_before",
         "heard_s",
         "heartbeat_s",
@@ -80,6 +92,7 @@ class Member:
         "revocation",
         "roles",
         "skew_s",
+        "to_return",
         "turn_s",
     )
 
@@ -107,6 +120,8 @@ class Member:
         # last report
         self.pulse: SignedPulse | None = None
         self.newest = NO_PULSE  # the content of `pulse`; its facts are claims of the node, clamped
+        self.foremost: Foremost | None = None
+        self.to_return: SignedPulse | None = None  # a pulse of its own that the next answer has
         self.report: Report | None = None
         self.report_bytes = b""
         self.report_digest = ""

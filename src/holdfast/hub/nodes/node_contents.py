@@ -1,6 +1,7 @@
 """What of the ledger one node may fetch: its manifests and the contents they name, nothing else (D8).
 
-Its manifests of earlier revisions too: a node that slept judges every revision it missed by that one's signatures.
+Its manifests of earlier revisions too: a node that slept judges every revision it missed by that one's signatures, and
+one that lost its state starts with the revision that was vouched for, however long ago that was (X14).
 """
 
 import threading
@@ -13,6 +14,8 @@ from holdfast.model.record import Link
 
 REVISIONS_BACK = 100  # as far as an agent asks back
 MANIFESTS_KEPT = 1024
+STARTED_OVER_MAX = 8  # nodes whose old manifests are kept in memory
+PAGE = 100
 
 Links = Callable[[int, int], Sequence[Link]]
 Blob = Callable[[str], bytes | None]
@@ -27,13 +30,46 @@ class Belongings:
         self._named: dict[str, frozenset[str]] = {}
         self._manifests: dict[str, dict[str, int]] = {}  # node → its manifests, newest last → revision
         self._read = 0  # the newest revision whose header was looked at
+        self._old: dict[str, tuple[int, set[str]]] = {}  # node → the revision it was searched up to, its manifests
+        self._asked: dict[str, list[str]] = {}  # node → old manifests that it fetched lately
         self._turn = threading.Lock()  # asked by several threads
+        self._search = threading.Lock()  # a search takes long, and no other node waits for it
 
     def has(self, applied: Applied, node: str, digest: str) -> bool:
         with self._turn:
             self._follow(applied)
             mine = self._of(applied, node)
-            return any(digest == manifest or digest in self._contents(manifest) for manifest in mine)
+            if any(digest == manifest or digest in self._contents(manifest) for manifest in mine):
+                return True
+        return self._is_old(applied.head.number - REVISIONS_BACK, node, digest)
+
+    def _is_old(self, last: int, node: str, digest: str) -> bool:
+        """Of a manifest of an older revision, or of one that the node fetched just before."""
+        if last < 1:
+            return False
+        with self._search:
+            asked = self._asked.get(node, [])
+            with self._turn:
+                if any(digest in self._contents(manifest) for manifest in asked):
+                    return True
+            if digest not in self._old_manifests(node, last):
+                return False
+            if digest not in asked:
+                self._asked[node] = [*asked, digest][-REVISIONS_BACK:]
+            return True
+
+    def _old_manifests(self, node: str, last: int) -> set[str]:
+        until, found = self._old.pop(node, (0, set()))
+        for first in range(until + 1, last + 1, PAGE):
+            for link in self._links(first, min(first + PAGE - 1, last)):
+                if (manifest := link.header.manifests.get(node)) is not None:
+                    found.add(manifest)
+        self._old[node] = (max(until, last), found)
+        while len(self._old) > STARTED_OVER_MAX:
+            gone = next(iter(self._old))
+            del self._old[gone]
+            self._asked.pop(gone, None)
+        return found
 
     def _of(self, applied: Applied, node: str) -> Iterator[str]:
         """Newest first; those that are too old by now are forgotten on the way."""

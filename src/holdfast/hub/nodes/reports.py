@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.errors import Corrupt, HoldfastError, Invalid, NotPermitted
-from holdfast.hub.nodes.member import Member
+from holdfast.hub.nodes.member import Foremost, Member
 from holdfast.ledger import keys
 from holdfast.model import audit, canonical
 from holdfast.model.audit import NO_ENTRIES, AuditHead
@@ -83,6 +83,11 @@ def take_pulse(member: Member, signed: SignedPulse, fleet: str) -> None:
 
 
 def _note_pulse(member: Member, signed: SignedPulse, pulse: Pulse) -> None:
+    foremost = member.foremost if member.foremost is not None and member.foremost.key in ("", member.key) else None
+    if foremost is not None and (foremost.life != pulse.life or foremost.counter > pulse.counter):
+        member.to_return = foremost.signed  # the node learns from its own signature that its state was put back (X05)
+    if foremost is None or pulse.counter >= foremost.counter:
+        member.foremost = Foremost(signed, pulse.life, pulse.counter, member.key)
     member.pulse = signed
     member.newest = replace(pulse, facts=clamped(pulse.facts))
 

@@ -11,6 +11,7 @@ from holdfast.ledger import keys
 from holdfast.model.applied import Applied
 from holdfast.model.checkin import ORDERS_MAX
 from holdfast.model.order import (
+    OLD_FORMAT,
     Delivered,
     HubOrder,
     Order,
@@ -18,7 +19,7 @@ from holdfast.model.order import (
     SignedOrder,
     decode_order,
 )
-from holdfast.model.order_view import OrderRecord, OrderState, OrderView
+from holdfast.model.order_view import SIGN_AGAIN, OrderRecord, OrderState, OrderView
 from holdfast.ports.ledger_store import LedgerStore, Reading, Transaction
 from holdfast.trust import orders as signed_orders
 
@@ -235,4 +236,5 @@ def _view(order: Order, stored: OrderRecord, attempt: int) -> OrderView:
         attempt,
         stored.result,
         order.counter,
+        order.format == OLD_FORMAT if stored.result is None else stored.result.code in SIGN_AGAIN,
     )

@@ -143,7 +143,7 @@ def _own(member: Member, applied: Applied, at: Moment) -> Iterator[StatusFinding
         yield _finding("node_degraded", member, f"{member.name} reports that it is degraded", 0.0)
     for parked in report.parked:
         age_s = round(max(0.0, at.now_s - parked.since_s), 3)
-        text = f"{member.name} parked this until it is signed: {parked.reason}"
+        text = f"{member.name} parked this until an operator acts: {parked.reason}"
         yield StatusFinding("needs_operator", "warning", text, parked.remedy, parked.address, age_s)
     for own in report.findings:
         age_s = round(max(0.0, at.now_s - own.since_s), 3) if own.since_s else 0.0

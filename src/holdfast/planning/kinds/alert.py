@@ -15,6 +15,7 @@ from holdfast.planning.kinds.kind import (
     Proposal,
     Step,
     check_name,
+    destroy,
     nothing_to_say,
     plain_entry,
     to_no_node,
@@ -34,8 +35,9 @@ def check(proposal: Proposal) -> None:
 
 
 def demands(step: Step) -> Iterator[Demand]:
-    """None: the target of alerts neither protects nor endangers data."""
-    return iter(())
+    """X04: the hub sends requests to a target, and a target that goes leaves trouble untold."""
+    if step.rules != "first" and (step.before is None or step.after is None or step.is_other_content):
+        yield destroy("changes where the hub sends alerts")
 
 
 def fields(step: Step) -> Iterator[FieldChange]:

@@ -6,7 +6,7 @@ from holdfast.model import canonical, duration
 from holdfast.model.fleet import Fleet, FleetDocument, Settings
 from holdfast.model.ids import FLEET
 from holdfast.model.plan import Demand
-from holdfast.planning import infrastructure
+from holdfast.planning import harmless, infrastructure
 from holdfast.planning.kinds.kind import (
     Kind,
     PlainEntry,
@@ -32,7 +32,9 @@ def check(proposal: Proposal) -> None:
 
 def demands(step: Step) -> Iterator[Demand]:
     if step.is_other_content:
-        yield from fleet_demands(*step.documents(FleetDocument))
+        before, after = step.documents(FleetDocument)
+        found = tuple(fleet_demands(before, after))
+        yield from found or (harmless.demands("", before, after) if step.rules != "first" else ())
 
 
 def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Demand]:
@@ -52,7 +54,7 @@ def fleet_demands(before: FleetDocument, after: FleetDocument) -> Iterator[Deman
 
 
 def settings_demands(before: Settings, after: Settings) -> Iterator[Demand]:
-    """The reasons are in docs/adr/0015. Not here, so grade apply: name, nodes_max, parallel, and what only narrows."""
+    """The reasons are in docs/adr/0015. By the newest rules other keys need destroy as well (harmless.py)."""
     if after.hub_key != before.hub_key:  # agents and operators take the owner of that key for the hub
         yield destroy("pins another key of the hub" if before.hub_key else "pins the key of the hub")
     elif after.hub != before.hub and not after.hub_key:  # with a pinned key a wrong address only fails

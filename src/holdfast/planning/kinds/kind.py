@@ -11,6 +11,7 @@ from holdfast.model.fleet import Fleet, FleetDocument
 from holdfast.model.ids import FLEET
 from holdfast.model.plan import Demand, FieldChange
 from holdfast.model.revision import Entry, NodeIdentity, Table
+from holdfast.model.rules import NEWEST, Rules
 from holdfast.planning.complaint import Complaint
 from holdfast.planning.edges import Edges
 from holdfast.planning.fields import differences
@@ -78,6 +79,7 @@ class Step(Struct, frozen=True):
     content_before: Callable[[], bytes]
     content_after: Callable[[], bytes]
     buried: Callable[[], bytes] | None = None
+    rules: Rules = NEWEST
 
     @property
     def name(self) -> str:

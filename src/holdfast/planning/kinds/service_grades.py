@@ -1,9 +1,10 @@
 """The grade that must sign a change of a service: design.md §2 as rules. Pure."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 
 from msgspec import UNSET
 
+from holdfast.errors import Corrupt
 from holdfast.model.fleet import Service, Snapshot, Volume
 from holdfast.model.plan import Demand
 from holdfast.planning.kinds.kind import Step, decode, destroy
@@ -15,7 +16,7 @@ def demands(step: Step) -> Iterator[Demand]:
     if before is None:
         created = decode(step.content_after(), Service)
         if step.buried is not None:
-            yield from service_demands(decode(step.buried(), Service), created, step.name)
+            yield from _again(step.buried, created, step.name)
         else:
             yield from host_paths(created, step.name)
     elif after is not None:
@@ -25,7 +26,21 @@ def demands(step: Step) -> Iterator[Demand]:
             yield from service_demands(*step.documents(Service), step.name)
 
 
-def volumes(service: Service) -> dict[tuple[str, str], Volume | str]:
+Volumes = dict[tuple[str, str], Volume | str]
+
+
+def _again(buried: Callable[[], bytes], created: Service, name: str) -> Iterator[Demand]:
+    """No file can bring lost content of a removed service back: then the highest grade that it could need is enough."""
+    try:
+        before = decode(buried(), Service)
+    except Corrupt:
+        yield destroy("what it was before its removal is lost, and its data may still exist")
+        yield from host_paths(created, name)
+    else:
+        yield from service_demands(before, created, name)
+
+
+def volumes(service: Service) -> Volumes:
     """By (component, volume): a v1 string volume is identified by the string itself."""
     return {
         (component.name, volume if isinstance(volume, str) else volume.name): volume
@@ -44,18 +59,27 @@ def service_demands(before: Service, after: Service, name: str = "") -> Iterator
     old_volumes, new_volumes = volumes(before), volumes(after)
     for key, old in old_volumes.items():
         yield from volume_demands(f"volume {key[1]} of component {key[0]}", old, new_volumes.get(key))
+    yield from checkpoint_demands(old_volumes, new_volumes)
     yield from host_paths(after, name, known={v for v in old_volumes.values() if isinstance(v, str)})
     yield from snapshot_demands(before, after)
 
 
 def volume_demands(label: str, old: Volume | str, new: Volume | str | None) -> Iterator[Demand]:
     if new is None:
-        yield destroy(f"detaches {label}; its data stays on the node", gives_up_data=True)
+        yield destroy(f"detaches {label}; its data stays on the node")
     elif isinstance(old, Volume) and isinstance(new, Volume):
         if old.path != new.path:
             yield destroy(f"moves {label} to another path ({old.path} → {new.path})")
         if old.protect != new.protect and new.protect != "backup":
             yield destroy(f"weakens the protection of {label} ({old.protect} → {new.protect})")
+
+
+def checkpoint_demands(before: Volumes, after: Volumes) -> Iterator[Demand]:
+    """By directory, not by component: two components may have the same one."""
+    kept = {one.name for one in before.values() if isinstance(one, Volume) and one.checkpoint == "auto"}
+    off = {one.name for one in after.values() if isinstance(one, Volume) and one.checkpoint == "off"}
+    for name in sorted(off & kept):
+        yield destroy(f"makes no checkpoints of volume {name} any more (checkpoint auto → off)")
 
 
 def snapshot_demands(before: Service, after: Service) -> Iterator[Demand]:

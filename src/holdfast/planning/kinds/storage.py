@@ -6,6 +6,7 @@ from holdfast.model import canonical
 from holdfast.model.fleet import Fleet, Storage
 from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry, Table
+from holdfast.planning import harmless
 from holdfast.planning.kinds.kind import (
     EVERY_NODE,
     Kind,
@@ -33,7 +34,11 @@ def demands(step: Step) -> Iterator[Demand]:
     if step.before is not None and step.after is None:
         yield destroy("detaches a storage target", gives_up_data=True)
     elif step.is_other_content:
-        yield from storage_demands(*step.documents(Storage))
+        before, after = step.documents(Storage)
+        found = tuple(storage_demands(before, after))
+        yield from found or (harmless.demands("storage", before, after) if step.rules != "first" else ())
+    elif step.before is None and step.rules != "first":
+        yield destroy("adds a storage target, which will hold data")
 
 
 def storage_demands(before: Storage, after: Storage) -> Iterator[Demand]:

@@ -37,9 +37,10 @@ def check(proposal: Proposal) -> None:
     if len(keys) != len(found.operators):
         raise Unsound("two operators have the same key")
     for grade in trust.GRADES:
-        able = sum(trust.may_sign(operator, grade) for operator in found.operators)
+        able = sum(trust.may_sign(found, operator, grade) for operator in found.operators)
         if able < trust.threshold(found, grade):
-            raise Unsound(f"only {able} operators could sign for grade {grade}")
+            touch = ' with a security key (destroy_requires = "touch")' if trust.needs_touch(found, grade) else ""
+            raise Unsound(f"only {able} operators could sign for grade {grade}{touch}")
 
 
 def demands(step: Step) -> Iterator[Demand]:

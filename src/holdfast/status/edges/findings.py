@@ -43,11 +43,20 @@ def findings(node: str, report: Report, applied: Applied, now_s: float, has_acce
             text = f"{node} does not answer for {hostname}"
             yield _finding("edge_route_missing", node, hostname, service, text, 0.0)
     for (hostname, service), state in sorted(states.items()):
-        if (hostname, service) not in wanted and has_accepted:
+        if (hostname, service) not in wanted and has_accepted and may_leave(node, state, applied):
             text = f"{node} still answers for {hostname}, which is not applied any more"
             yield _finding("edge_route_leaving", node, hostname, service, text, _age_s(state, now_s))
     for certificate in report.certificates:
         yield from _of_certificate(node, certificate, report, "", now_s)
+
+
+def may_leave(node: str, state: EdgeState, applied: Applied) -> bool:
+    """A hostname that this edge must not carry may be one that it had before. A node that is no edge cannot have had
+    one that is applied on an edge: its report forges it (X09)."""
+    entry = applied.table.entries.get(f"node.{node}")
+    if entry is not None and entry.proxy == "public":
+        return True
+    return not any(state.hostname in carried(other) for other in applied.table.entries.values() if other.public)
 
 
 def wanted_of(node: str, applied: Applied) -> dict[tuple[str, str], Entry]:

@@ -45,7 +45,9 @@ class EdgeView(Struct, frozen=True):
             return "unknown"
         if self.state is None:
             return "missing" if self.has_accepted else "waiting"
-        if self.state.phase != "live" or self.entry is None:
+        if self.entry is None:
+            return "leaving"  # whatever it claims: the applied revision gives the hostname to no edge, or to another
+        if self.state.phase != "live":
             return self.state.phase
         if leads_there(self.state, self.node, self.entry.epoch, self.route.backend):
             return "unreachable" if self.state.backend_trouble else "live"
@@ -98,12 +100,13 @@ def _tried(state: EdgeState, step: str, trouble: str) -> bool | None:
 
 
 def views(applied: Applied, nodes: dict[str, VerifiedReport]) -> list[EdgeView]:
-    """Also of hostnames that an edge still serves although they are not applied any more."""
+    """Also of hostnames that an edge still serves although they are not applied any more. About a hostname that is
+    applied, only its own edge counts, and another edge, which may have had it before (X09)."""
     found = [_view(applied, nodes, *row) for row in _applied(applied)]
     known = {(view.edge, view.hostname, view.service) for view in found}
     for name, verified in sorted(nodes.items()):
         for state in verified.report.edge if verified.report is not None and is_heard(verified) else ():
-            if (name, state.hostname, state.service) not in known:
+            if (name, state.hostname, state.service) not in known and edge_findings.may_leave(name, state, applied):
                 route = PublicRoute(state.component, "", name, state.backend)
                 found.append(_leaving(name, state, route, verified))
     return sorted(found, key=lambda view: (view.hostname, view.edge))

@@ -124,7 +124,8 @@ def _deployed(one: ServiceAwaited, state: ServiceState | None, report: Report) -
         waits = _parked(one, report)
         step = _under_way(state)
         return waits or _seen(one, state, step)
-    return replace(_seen(one, state, state.step or _failed_step(state)), serves=serving(state))
+    seen = replace(_seen(one, state, state.step or _failed_step(state)), serves=serving(state))
+    return replace(seen, phase="parked") if seen.code == "needs_operator" else seen
 
 
 def _seen(one: ServiceAwaited, state: ServiceState, step: str) -> Observed:

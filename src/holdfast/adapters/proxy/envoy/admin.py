@@ -1,11 +1,13 @@
 """Queries to Envoy's admin socket: loaded versions, gauges, server state. Each has a time limit."""
 
 import asyncio
-import json
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
 
 from holdfast.adapters.proxy.envoy.names import digest
 from holdfast.errors import TryLater
@@ -19,33 +21,54 @@ def socket_of(directory: str, run_dir: str) -> str:
     return os.path.join(os.path.abspath(run_dir), f"envoy-{digest(directory, 8)}.sock")
 
 
+class _About(Struct, frozen=True):
+    """The two fields of a long answer that are read."""
+
+    version: str = ""
+    state: str = ""
+
+
+class _Statistic(Struct, frozen=True):
+    name: str = ""
+    value: str | int = 0
+
+
+class _Statistics(Struct, frozen=True):
+    stats: tuple[_Statistic, ...] = ()
+
+
+Answer = TypeVar("Answer")
+_about = msgspec.json.Decoder(_About).decode
+_statistics = msgspec.json.Decoder(_Statistics).decode
+
+
 class Admin:
     def __init__(self, socket: str) -> None:
         self.socket = socket
 
     async def versions(self) -> Mapping[str, str]:
         """By statistic: the active version of each file."""
-        return {one["name"]: one["value"] for one in await self._statistics("TextReadouts", "version_text$")}
+        return {one.name: str(one.value) for one in await self._statistics("TextReadouts", "version_text$")}
 
     async def gauges(self, pattern: str) -> Mapping[str, int]:
-        return {one["name"]: int(one["value"]) for one in await self._statistics("Gauges", pattern)}
+        return {one.name: int(one.value) for one in await self._statistics("Gauges", pattern)}
 
     async def version(self) -> str:
         """Product and version; "" until it serves."""
-        about = json.loads(await self._asked("/server_info"))
-        words = str(about.get("version", "")).split("/")
-        return f"envoy {words[1]}" if about.get("state") == "LIVE" and len(words) > 1 else ""
+        about = await self._asked("/server_info", _about)
+        words = about.version.split("/")
+        return f"envoy {words[1]}" if about.state == "LIVE" and len(words) > 1 else ""
 
-    async def _statistics(self, kind: str, pattern: str) -> list[dict[str, Any]]:
-        body = await self._asked(f"/stats?format=json&type={kind}&filter={quote(pattern, safe='')}")
-        return [one for one in json.loads(body).get("stats", []) if "name" in one]
+    async def _statistics(self, kind: str, pattern: str) -> list[_Statistic]:
+        target = f"/stats?format=json&type={kind}&filter={quote(pattern, safe='')}"
+        return [one for one in (await self._asked(target, _statistics)).stats if one.name]
 
-    async def _asked(self, path: str) -> bytes:
+    async def _asked(self, path: str, decode: Callable[[bytes], Answer]) -> Answer:
         """One request per connection: no connection outlives a loop, an agent or an Envoy process."""
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await self._exchanged(path)
-        except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as trouble:
+                return decode(await self._exchanged(path))
+        except (OSError, TimeoutError, ValueError, msgspec.DecodeError, asyncio.IncompleteReadError) as trouble:
             raise down(f"it does not answer at {self.socket}: {str(trouble) or type(trouble).__name__}") from trouble
 
     async def _exchanged(self, path: str) -> bytes:

@@ -25,7 +25,7 @@ class EnvoyProcess:
         self._child: subprocess.Popen[bytes] | None = None
 
     def envoy(self) -> Process | None:
-        return kept.noted(self._path(supervisor.CHILD)) or known(supervisor.running(self._directory))
+        return known(supervisor.noted(self._path(supervisor.CHILD)) or supervisor.running(self._directory))
 
     def supervised(self) -> bool:
         try:

@@ -38,7 +38,7 @@ READY_S = 10.0
 READY_LOOK_S = 0.02
 SOCKET_S = 3.0  # a new process creates its socket within this time; it usually needs a tenth of it
 DRAINED_LOOK_S = 0.01
-CHANGED_LOOK_S = 1.0  # at files and the supervisor; the end of Envoy itself is noticed at once
+CHANGED_LOOK_S = 2.0  # at files and the supervisor; the end of Envoy itself is noticed at once
 # Worker threads learn of a switch a moment after the main thread acknowledges it: requests may still go the old way.
 SETTLE_S = 0.03
 SOCKET_BYTES_MAX = 100  # the kernel's limit is 107

@@ -48,13 +48,22 @@ def note(path: str, pid: int) -> None:
 
 
 def noted(path: str) -> int:
-    """The process of that file if it still lives, else 0."""
+    """The process of that file if it still lives, else 0. The file survives a boot: another program may have the same
+    pid and start time then."""
     try:
         with open(path, "rb") as file:
             pid, then = map(int, file.read().split())
     except (OSError, ValueError):
         return 0
-    return pid if then and started(pid) == then else 0
+    return pid if then and started(pid) == then and _is_of(pid, os.path.dirname(path)) else 0
+
+
+def _is_of(pid: int, directory: str) -> bool:
+    """An argument is this directory or inside it: of Envoy, of a supervisor, of a child that is about to be Envoy."""
+    inside = os.fsencode(os.path.join(directory, ""))
+    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        return any((word + b"/").startswith(inside) for word in file.read().split(b"\0"))
+    return False
 
 
 def running(directory: str) -> int:

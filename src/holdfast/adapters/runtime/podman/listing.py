@@ -51,6 +51,7 @@ class _Row(Struct, frozen=True, rename="pascal"):
     ports: list[_Port] | None = None
     started_at: int = 0
     exit_code: int = 0
+    exited_at: int = 0
 
 
 class _State(Struct, frozen=True, rename="pascal"):
@@ -58,6 +59,7 @@ class _State(Struct, frozen=True, rename="pascal"):
     pid: int = 0
     conmon_pid: int = 0
     started_at: str = ""
+    finished_at: str = ""
     exit_code: int = 0
 
 
@@ -223,6 +225,7 @@ class Listing:
             ports=ports,
             created_s=_seconds(row.created),
             started_s=float(max(0, row.started_at)),
+            ended_s=float(max(0, row.exited_at)) if phase == "exited" else 0.0,
             exit_code=UNKNOWN if found_dead else row.exit_code,
             restarts=life.restarts if life is not None else 0,
         )
@@ -246,7 +249,7 @@ def _row(details: Details) -> _Row:
     started_at = int(_seconds(state.started_at))
     return _Row(
         details.id, [details.name], state.status, details.created, details.config.labels, details.image_name,
-        state.pid, ports, started_at, state.exit_code,
+        state.pid, ports, started_at, state.exit_code, int(_seconds(state.finished_at)),
     )  # fmt: skip
 
 

@@ -19,6 +19,8 @@ from holdfast.adapters.runtime.podman.listing import Listing, inspect
 from holdfast.adapters.runtime.podman.service import Foreign, Service
 from holdfast.errors import Failed
 from holdfast.model.container import Container, is_same
+from holdfast.ports import runtime as port
+from holdfast.ports.allowed import Allowed, check
 from holdfast.ports.runtime import CreateContainer, Finished, LogLine, Progress, name_taken
 
 SHORT_S = 10.0
@@ -101,7 +103,8 @@ class Podman:
             if no.status != 409:
                 raise refusal.failed(f"cannot create the network {name}", no) from no
 
-    async def remove_network(self, name: str) -> None:
+    async def remove_network(self, name: str, allowed: Allowed) -> None:
+        check(allowed, port.REMOVES, name)
         try:
             await self._libpod.call("DELETE", f"networks/{name}")
         except Refused as no:
@@ -110,7 +113,11 @@ class Podman:
 
     # ---- a container's life -----------------------------------------------------------------------------------------
 
-    async def create(self, made: CreateContainer) -> str:
+    async def create(self, made: CreateContainer, allowed: Allowed) -> str:
+        check(allowed, port.CREATES, made.name)
+        return await self._made(made)
+
+    async def _made(self, made: CreateContainer) -> str:
         asked = creation.body(made, self._limits)
         if not made.secret_env:
             return await self._create(made, asked)
@@ -147,7 +154,11 @@ class Podman:
             raise name_taken(made.name)
         return details.id
 
-    async def start(self, id: str) -> None:
+    async def start(self, id: str, allowed: Allowed) -> None:
+        check(allowed, port.STARTS, id)
+        await self._start(id)
+
+    async def _start(self, id: str) -> None:
         for again in (True, False):
             try:
                 answer = await self._libpod.call("POST", f"containers/{id}/start")
@@ -158,10 +169,12 @@ class Podman:
             if answer.status != 304 or not again or not await self._ending.settled(id):
                 return
 
-    async def stop(self, id: str, grace_s: float) -> None:
+    async def stop(self, id: str, grace_s: float, allowed: Allowed) -> None:
+        check(allowed, port.STOPS, id)
         await self._ending.stop(id, grace_s)
 
-    async def remove(self, id: str) -> None:
+    async def remove(self, id: str, allowed: Allowed) -> None:
+        check(allowed, port.REMOVES, id)
         await self._ending.remove(id)
 
     async def _keep_secret(self, name: str, content: bytes) -> None:
@@ -177,7 +190,8 @@ class Podman:
 
     # ---- commands ---------------------------------------------------------------------------------------------------
 
-    async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished:
+    async def exec(self, id: str, command: Sequence[str], timeout_s: float, allowed: Allowed) -> Finished:
+        check(allowed, port.RUNS, id)
         details = await inspect(self._libpod, id)
         if details is None or details.process is None:
             raise Failed(
@@ -188,11 +202,12 @@ class Podman:
         sealed = sealed_env.is_sealed(details.config.labels or {})
         return await self._execution.run(id, sealed_env.wrapped(command) if sealed else command, timeout_s)
 
-    async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
+    async def run(self, made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
+        check(allowed, port.RUNS, made.name)
         once = msgspec.structs.replace(made, restart=False)
         id = await self._fresh(once)
         try:
-            await self.start(id)
+            await self._start(id)
             code = await self._ended(id, timeout_s)
             lines = [line.text async for line in self.logs(id, OUTPUT_LINES, 0.0, follow=False)]
         finally:
@@ -204,7 +219,7 @@ class Podman:
 
     async def _fresh(self, made: CreateContainer) -> str:
         """Remove our leftover container of an earlier run with that name, and create a new one."""
-        id = await self.create(made)
+        id = await self._made(made)
         details = await inspect(self._libpod, id)
         if details is None or details.state.status in ("created", "configured"):
             return id
@@ -215,7 +230,7 @@ class Podman:
                 code="foreign",
             )
         await self._gone(id)
-        return await self.create(made)
+        return await self._made(made)
 
     async def _ended(self, id: str, timeout_s: float) -> int | None:
         params = {"condition": "stopped", "interval": "50ms"}
@@ -231,8 +246,8 @@ class Podman:
         return int(answer.body)
 
     async def _gone(self, id: str) -> None:
-        await self.stop(id, 0.0)
-        await self.remove(id)
+        await self._ending.stop(id, 0.0)
+        await self._ending.remove(id)
 
     async def logs(self, id: str, tail: int | None, since_s: float, follow: bool) -> AsyncIterator[LogLine]:
         params = {"stdout": "true", "stderr": "true", "timestamps": "true", "follow": str(follow).lower()}

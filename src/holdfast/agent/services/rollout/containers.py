@@ -7,6 +7,7 @@ from typing import Protocol
 
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.services.data.volumes import ALONE, Admission, Volumes
+from holdfast.agent.services.door import REPLACE, START, STOP, Door, Ground
 from holdfast.agent.services.rollout.health_checks import HealthChecks
 from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.errors import HoldfastError
@@ -18,9 +19,8 @@ from holdfast.model.container import (
     ContainerSpec,
     Mount,
     Published,
-    SecretUse,
 )
-from holdfast.ports.runtime import CreateContainer, Finished, Runtime
+from holdfast.ports.runtime import CreateContainer, Finished
 
 GRACE_S = 10.0  # between asking a container to end and killing it
 TAIL_S = 5.0
@@ -34,9 +34,7 @@ Publish = tuple[tuple[int, str, int], ...]  # inside, address, outside
 class SecretDelivery(Protocol):
     """Opens secrets with this node's own key, for one container at a time."""
 
-    def prepare(
-        self, name: str, uses: tuple[SecretUse, ...]
-    ) -> tuple[tuple[Mount, ...], tuple[tuple[str, bytes], ...]]:
+    def prepare(self, name: str, spec: ContainerSpec) -> tuple[tuple[Mount, ...], tuple[tuple[str, bytes], ...]]:
         """Files to mount, and variables with their content. Again after a reboot: files do not survive one."""
         ...
 
@@ -55,7 +53,7 @@ class Containers:
     def __init__(
         self,
         *,
-        runtime: Runtime,
+        door: Door,
         inventory: ContainerInventory,
         health_checks: HealthChecks,
         secrets: SecretDelivery,
@@ -64,7 +62,7 @@ class Containers:
         lanes: Lanes,
         fleet: str,
     ) -> None:
-        self._runtime = runtime
+        self._door = door
         self._inventory = inventory
         self._health_checks = health_checks
         self._secrets = secrets
@@ -106,7 +104,7 @@ class Containers:
         found: list[str] = []
         with suppress(HoldfastError, TimeoutError, ValueError):
             async with asyncio.timeout(TAIL_S):
-                async for line in self._runtime.logs(id, TAIL_LINES, 0.0, False):
+                async for line in self._inventory.logs(id, TAIL_LINES):
                     found.append(line.text.rstrip()[:LINE_CHARS])
         return found[-TAIL_LINES:]
 
@@ -117,47 +115,53 @@ class Containers:
     ) -> None:
         """It is not started: what served before may still use the volumes."""
         self._volumes.prepare(spec, deployment)
-        id = await self._runtime.create(self._prepared(name, spec, labels, publish, restart=True))
+        id = await self._door.create(self._prepared(name, spec, labels, publish, restart=True))
         ports = tuple(Published(*port) for port in publish)
         self._inventory.add(Container(id, name, "created", labels=labels, image=spec.reference, ports=ports))
 
-    def prepared(self, name: str, spec: ContainerSpec, labels: dict[str, str]) -> CreateContainer:
-        """A container that runs once: it may use the volumes of its service, and its secrets are opened;
-        `forget_secrets` once it is gone."""
-        self._volumes.attach(spec)
+    def prepared(self, name: str, spec: ContainerSpec, labels: dict[str, str], deployment: str) -> CreateContainer:
+        """A container that runs once, for this deployment: it may use the volumes of its service, and its secrets are
+        opened; `forget_secrets` once it is gone."""
+        self._volumes.attach(spec, Admission(frozenset(), deployment))
         return self._prepared(name, spec, labels, (), restart=False)
 
     def _prepared(
         self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish, restart: bool
     ) -> CreateContainer:
         self._unseen.add(name)
-        mounts, secret_env = self._secrets.prepare(name, spec.secrets)
+        mounts, secret_env = self._secrets.prepare(name, spec)
         return CreateContainer(name, spec, labels, mounts, secret_env, publish, restart, self._dns())
 
-    async def start(self, container: Container, spec: ContainerSpec | None, admission: Admission = ALONE) -> None:
+    async def start(
+        self,
+        container: Container,
+        spec: ContainerSpec | None,
+        admission: Admission = ALONE,
+        ground: Ground = START,
+    ) -> None:
         """`spec` prepares mounts and secrets again: a service could have put a link where a mount was."""
         if spec is not None:
             self._volumes.attach(spec, admission)
-            self._secrets.prepare(container.name, spec.secrets)
-        await self._runtime.start(container.id)
+            self._secrets.prepare(container.name, spec)
+        await self._door.start(container, ground)
 
-    async def stop(self, container: Container) -> None:
+    async def stop(self, container: Container, ground: Ground = STOP) -> None:
         await self._lanes.alone(container.service)
-        await self._runtime.stop(container.id, GRACE_S)
+        await self._door.stop(container, GRACE_S, ground)
         self._health_checks.stopped(container.id)
         await self._inventory.refresh(container.id)
 
-    async def remove(self, container: Container) -> None:
-        await self._runtime.remove(container.id)
+    async def remove(self, container: Container, ground: Ground = REPLACE) -> None:
+        await self._door.remove(container, ground)
         self._health_checks.forget(container.id)
         self.forget_secrets(container.name)
         await self._inventory.refresh(container.id)
 
-    async def run_once(self, name: str, spec: ContainerSpec, at_most_s: float) -> Finished:
+    async def run_once(self, name: str, spec: ContainerSpec, deployment: str, at_most_s: float) -> Finished:
         """Until it ends; the container is gone afterwards."""
         labels = {LABEL_FLEET: self._fleet, LABEL_SERVICE: spec.service, LABEL_INFRASTRUCTURE: "hook"}
         try:
-            return await self._runtime.run(self.prepared(name, spec, labels), at_most_s)
+            return await self._door.run(self.prepared(name, spec, labels, deployment), at_most_s)
         finally:
             self.forget_secrets(name)
 

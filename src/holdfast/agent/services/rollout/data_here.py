@@ -26,4 +26,5 @@ class HereWithData:
         if target is None:
             return here
         runs = any(seen.may_run for seen in here.containers)
-        return replace(here, owed=self._volumes.owed(target, runs))
+        ahead = frozenset(progress.ahead if progress is not None else ())
+        return replace(here, owed=self._volumes.owed(target, runs), ahead=ahead)

@@ -16,7 +16,7 @@ from holdfast.agent.services.rollout.here import HOOKS
 from holdfast.agent.services.rollout.operations import Operations
 from holdfast.agent.services.rollout.outcomes import Outcomes
 from holdfast.agent.services.rollout.progress import Progress
-from holdfast.errors import Failed, HoldfastError, TryLater
+from holdfast.errors import Failed, HoldfastError, SignatureRequired, TryLater
 from holdfast.model.container import Guest, Part, name_of
 from holdfast.model.journal import Outcome
 from holdfast.reconcile import rollout, steps
@@ -92,7 +92,8 @@ class Rollouts:
             await perform(progress, step)
         except HoldfastError as trouble:
             progress.attempt.failed(trouble.message)
-            if progress.is_attempt and (isinstance(step, steps.Pull) or not isinstance(trouble, TryLater)):
+            waits = isinstance(trouble, TryLater) and not isinstance(step, steps.Pull)
+            if progress.is_attempt and not waits and not isinstance(trouble, SignatureRequired):
                 remedy = _and_then(trouble.remedy, progress.service)
                 self._fail(progress, step.name, trouble.code, trouble.message, remedy)
                 return

@@ -5,10 +5,12 @@ from collections.abc import Callable, Collection, Iterable
 
 from msgspec import UNSET, UnsetType
 
+from holdfast.errors import HoldfastError
 from holdfast.model.container import Container, Guest, Part
 from holdfast.model.fleet import Health
+from holdfast.ports.allowed import Allowed
 from holdfast.ports.clock import Clock
-from holdfast.ports.prober import Prober
+from holdfast.ports.prober import Prober, Verdict
 from holdfast.reconcile import healthy
 from holdfast.reconcile.healthy import Watch
 from holdfast.reconcile.here import Seen, Word
@@ -29,12 +31,18 @@ class Probed:
 
 class HealthChecks:
     """`felt` is called when the health of a container changed. No start period is longer than `start_s` answers,
-    unless that is 0.0."""
+    unless that is 0.0. `may_run` asks the gate whether a command may run inside a container."""
 
     def __init__(
-        self, prober: Prober, clock: Clock, felt: Callable[[], None], start_s: Callable[[], float] = lambda: 0.0
+        self,
+        prober: Prober,
+        clock: Clock,
+        may_run: Callable[[Container], Allowed],
+        felt: Callable[[], None],
+        start_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._prober = prober
+        self._may_run = may_run
         self._clock = clock
         self._felt = felt
         self._patients: dict[str, Probed] = {}
@@ -133,13 +141,20 @@ class HealthChecks:
                 await asyncio.sleep(UNCHECKED_S)
                 continue
             life = patient.watch.started_s
-            verdict = await self._prober.probe(patient.container, patient.health)
+            verdict = await self._verdict(patient.container, patient.health)
             if patient.watch.started_s == life:  # else it answered for one that is gone
                 patient.watch = healthy.probed(patient.watch, verdict.ok)
                 patient.why = "" if verdict.ok else verdict.why
             await self._tell(patient)
             pause_s = healthy.pause_s(patient.watch, patient.health)
             await asyncio.sleep(healthy.in_step(pause_s, patient.health, self._clock.monotonic_s()))
+
+    async def _verdict(self, container: Container, health: Health) -> Verdict:
+        try:
+            allowed = self._may_run(container) if health.type == "exec" else None
+        except HoldfastError as trouble:
+            return Verdict(False, trouble.message)
+        return await self._prober.probe(container, health, allowed)
 
     async def _tell(self, patient: Probed) -> None:
         word = self._judge(patient)

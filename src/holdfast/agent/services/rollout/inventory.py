@@ -1,12 +1,11 @@
 """The containers of this machine as they were last seen, and which of them this agent made (W10, C-05)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 
+from holdfast.gate.containers import MADE
 from holdfast.model.container import LABEL_FLEET, Container
 from holdfast.ports.journal import Journal
-from holdfast.ports.runtime import Runtime
-
-MADE = "container:"  # in the journal, before the name
+from holdfast.ports.runtime import LogLine, Runtime
 
 
 class ContainerInventory:
@@ -64,6 +63,10 @@ class ContainerInventory:
                 if one.labels.get(LABEL_FLEET) == self._fleet:
                     self._labelled.setdefault(one.service, []).append(one)
             self._changed()
+
+    def logs(self, id: str, tail: int) -> AsyncIterator[LogLine]:
+        """The last lines that a container wrote."""
+        return self._runtime.logs(id, tail, 0.0, False)
 
     def all(self) -> tuple[Container, ...]:
         return self._sorted

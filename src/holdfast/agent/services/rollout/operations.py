@@ -6,9 +6,9 @@ from holdfast.agent.findings import Findings
 from holdfast.agent.keeper import Say
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.services.rollout.attempts import Attempt
-from holdfast.agent.services.rollout.inventory import MADE
 from holdfast.agent.time import NodeTime
 from holdfast.errors import HoldfastError
+from holdfast.gate.containers import MADE
 from holdfast.model.audit import Event
 from holdfast.model.journal import Operation, Outcome
 from holdfast.ports.audit_log import AuditLog

@@ -1,5 +1,6 @@
 """One service on its way to its target: what this rollout did so far. A crash may lose all of it."""
 
+from holdfast.agent.services.door import REPLACE, RETIRE, STOP, Ground
 from holdfast.agent.services.records import Record, Records
 from holdfast.agent.services.rollout.attempts import Attempt
 from holdfast.model.container import Container, Guest, Part
@@ -25,6 +26,7 @@ class Progress:
         self.operation: Operation | None = None
         self.tried: set[str] = set()  # containers that were started
         self.drained: set[str] = set()
+        self.ahead: set[str] = set()  # components whose data was copied while they ran
         self.removed: set[str] = set()  # networks
         self._records = records
 
@@ -41,6 +43,16 @@ class Progress:
         """The wanted deployment does not serve yet: a step that fails now fails the deployment."""
         target = self.target
         return target is not None and target is self.wanted and not rollout.is_settled(target, self.record.serving)
+
+    @property
+    def removes(self) -> Ground:
+        """Why a container of this service is removed."""
+        return RETIRE if self.wanted is None else REPLACE
+
+    @property
+    def stops(self) -> Ground:
+        is_off = self.wanted is not None and (self.record.held or not self.wanted.active)
+        return STOP if is_off else self.removes
 
     def begun(self, operation: Operation) -> None:
         self.operation = operation

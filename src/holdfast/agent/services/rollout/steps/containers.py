@@ -108,12 +108,13 @@ class ContainerSteps:
                     return
 
     async def _stop(self, progress: Progress, step: steps.Stop) -> None:
-        await self._containers.stop(step.container)
+        await self._containers.stop(step.container, progress.stops)
         progress.tried.discard(step.container.id)
 
     async def _remove(self, progress: Progress, step: steps.Remove) -> None:
-        await self._containers.remove(step.container)
+        await self._containers.remove(step.container, progress.removes)
 
 
 def _admission(progress: Progress, part: Part) -> Admission:
-    return Admission(writers_of(part), progress.target.deployment if progress.target is not None else "")
+    deployment = progress.target.deployment if progress.target is not None else ""
+    return Admission(writers_of(part), deployment, frozenset(part.off))

@@ -26,7 +26,8 @@ class HookSteps:
         command = part.pre_deploy if step.when == "pre_deploy" else part.post_deploy
         mounts = () if step.when == "pre_deploy" else part.spec.mounts
         spec = replace(part.spec, command=command, mounts=mounts, ports=())
-        finished = await self._containers.run_once(hook_name(part, step.when), spec, HOOK_S_MAX)
+        deployment = progress.target.deployment if progress.target is not None else ""
+        finished = await self._containers.run_once(hook_name(part, step.when), spec, deployment, HOOK_S_MAX)
         if finished.code == 0 or step.when == "post_deploy":  # run once only: what serves is not taken back for it
             note = f"{step.when} {part.spec.component}"
             self._records.keep(progress.service, replace(progress.record, hooks=(*progress.record.hooks, note)))

@@ -39,5 +39,5 @@ class ImageSteps:
         await self._networks.make(step.network, progress.service)
 
     async def _remove_network(self, progress: Progress, step: steps.RemoveNetwork) -> None:
-        await self._networks.remove(step.network)
+        await self._networks.remove(step.network, progress.service)
         progress.removed.add(step.network)

@@ -59,7 +59,7 @@ class RouteSteps:
             revision = record.applied_revision or progress.revision
             serves = replace(record, serving=target, serving_revision=revision, failure=None)
             self._records.keep(progress.service, serves)
-            self._volumes.proven(target)
+            self._volumes.proven(target, revision)
             self._outcomes.served(progress.service)
 
     async def _all_alive(self, service: str, target: Guest) -> bool:

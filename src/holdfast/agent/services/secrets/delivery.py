@@ -1,14 +1,19 @@
 """Secrets at the node's door: opened with this node's own key, for one container at a time. Keeps none in memory.
 
+Only the fleet, the name and the services that are named inside the seal get a value (X03). A file that names none is of
+an older release: it is given to the services that had it when this node's agent was upgraded, and to no other.
+
 What is sealed came with a signed revision; what is inside is written to the run directory for a bind mount, or handed
 to the runtime as a variable, and is named nowhere: not in a report, a log line or an error.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
+from holdfast.agent.services.secrets.unbound import Use
 from holdfast.errors import Failed
 from holdfast.model import canonical
-from holdfast.model.container import Mount, SecretUse
+from holdfast.model.container import ContainerSpec, Mount, SecretUse
+from holdfast.model.purpose import mismatch, opened, resealed
 from holdfast.model.secret import MOUNTED_AT
 from holdfast.ports.acceptance import Acceptance
 from holdfast.ports.sealing import CannotOpen, Opener
@@ -18,18 +23,24 @@ Prepared = tuple[tuple[Mount, ...], tuple[tuple[str, bytes], ...]]
 
 
 class Secrets:
-    def __init__(self, acceptance: Acceptance, opener: Opener, files: SecretFiles) -> None:
+    """`unbound`: uses of files without a purpose that were applied before the upgrade."""
+
+    def __init__(
+        self, acceptance: Acceptance, opener: Opener, files: SecretFiles, unbound: Set[Use] = frozenset()
+    ) -> None:
         self._acceptance = acceptance
         self._opener = opener
         self._files = files
+        self._unbound = unbound
 
-    def prepare(self, name: str, uses: tuple[SecretUse, ...]) -> Prepared:
+    def prepare(self, name: str, spec: ContainerSpec) -> Prepared:
         """Everything is opened before anything is written. The same again after a reboot: files do not survive one."""
+        uses = spec.secrets
         if not uses:
             return (), ()
-        opened = {use.digest: self._open(use) for use in uses}
-        files = {use.file: opened[use.digest] for use in uses if use.file}
-        variables = tuple((use.env, _as_variable(use, opened[use.digest])) for use in uses if use.env)
+        values = {(use.name, use.digest): self._value(use, spec) for use in uses}
+        files = {use.file: values[use.name, use.digest] for use in uses if use.file}
+        variables = tuple((use.env, _as_variable(use, values[use.name, use.digest])) for use in uses if use.env)
         paths = self._files.put(name, files) if files else {}
         mounts = tuple(Mount(paths[file], f"{MOUNTED_AT}/{file}", read_only=True) for file in sorted(paths))
         return mounts, tuple(sorted(variables))
@@ -42,6 +53,21 @@ class Secrets:
         for name in self._files.containers():
             if name not in names:
                 self._files.forget(name)
+
+    def _value(self, use: SecretUse, spec: ContainerSpec) -> bytes:
+        plain, address = self._open(use), f"service.{spec.service}"
+        found = opened(plain)
+        why = mismatch(found.purpose, spec.fleet, use.name, address)
+        if not why:
+            return found.value
+        if (address, use.digest) in self._unbound:
+            return plain
+        again = resealed(found.purpose, use.name, spec.service)
+        raise Failed(
+            f"the secret {use.name} {why}, so {address} does not get it",
+            remedy=f"if {address} may have it: `{again}`, then `holdfast apply`",
+            code="secret_not_for_it",
+        )
 
     def _open(self, use: SecretUse) -> bytes:
         sealed = self._acceptance.blob(use.digest)

@@ -1,0 +1,56 @@
+"""The door to paths that containers mount: the gate decides about each, then it is made ready."""
+
+from holdfast.agent.services.door import Vouch, permitted
+from holdfast.errors import NotPermitted
+from holdfast.gate.decide import Park
+from holdfast.gate.mounts import may_mount, may_reach
+from holdfast.model.report import Unattached
+from holdfast.ports.allowed import Allowed
+from holdfast.ports.storage import DataDirectory, Storage
+
+
+class Mounts:
+    """`refused` are directories that were refused to their services, by place."""
+
+    def __init__(self, storage: Storage, vouch: Vouch, node: str, data_dir: str) -> None:
+        self._storage = storage
+        self._vouch = vouch
+        self._node = node
+        self._data_dir = data_dir
+        self.refused: dict[str, Unattached] = {}
+
+    def may(self, service: str, place: str, made: bool) -> Allowed:
+        """A place in the directory of the service. `made`: a passport says that this agent made it; without one, the
+        disk says whether there is anything to lose."""
+        found = None if made else self._storage.content(place)
+        decision = may_mount(self._vouch(f"service.{service}"), f"{self._data_dir}/{place}", made, found, self._node)
+        if isinstance(decision, Park):
+            assert found is not None
+            raise self._foreign(service, place, found)
+        return decision
+
+    def make(self, service: str, place: str, allowed: Allowed) -> None:
+        if place.count("/") == 1:
+            self._storage.volume(service, place.partition("/")[2], allowed)
+        else:
+            self._storage.host_path(service, allowed.thing, allowed)
+
+    def reach(self, service: str, source: str) -> None:
+        """Any other path of the host, which signatures of grade destroy must have approved for this service."""
+        decision = may_reach(self._vouch(f"service.{service}"), source, self._data_dir, self._node)
+        self._storage.host_path(service, source, permitted(decision))
+
+    def forget_refused(self, service: str) -> None:
+        self.refused = {place: one for place, one in self.refused.items() if one.service != service}
+
+    def _foreign(self, service: str, place: str, found: DataDirectory) -> NotPermitted:
+        """No revision attaches data that this agent did not make: an order shows that an operator looked at it."""
+        self.refused[place] = Unattached(
+            service, found.path, found.files, found.size_bytes, found.names, len(found.names) < found.entries
+        )
+        return NotPermitted(
+            f"{found.path} has {found.entries} entries ({found.size_bytes} bytes) that this agent did not make, so "
+            f"{service} does not get it",
+            remedy=f"look at it, then attach it: `holdfast volume adopt {service} -n {self._node}`; or move it away",
+            code="data_not_made_here",
+        )

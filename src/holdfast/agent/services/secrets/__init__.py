@@ -1,0 +1,1 @@
+"""Secrets of the services of a node: opened for a container, and those of older releases."""

@@ -1,0 +1,1 @@
+"""Commands about the checkpoints of services."""

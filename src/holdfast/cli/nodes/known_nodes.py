@@ -1,0 +1,42 @@
+"""What a plan knows of the nodes: what they signed, as their hub shows it."""
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from holdfast.cli.nodes import accepted_heads
+from holdfast.cli.tools import Toolbox
+from holdfast.model.applied import Applied
+from holdfast.model.plan import Plan
+from holdfast.ports.hub_link import HubReader
+
+if TYPE_CHECKING:
+    from holdfast.trust.reports import Reports
+
+
+def look(hub: HubReader | None, applied: Applied | None, box: Toolbox) -> "Reports | None":
+    """Certificates that do not fit are left out, and what the hub claims and does not prove is a warning. None for a
+    ledger directory."""
+    found = accepted_heads.verified(hub, applied, box.clock.now_s())
+    if found is None or applied is None:
+        return None
+    from holdfast.cli.nodes import issuers
+
+    known = issuers.fit_only(found.identities, applied, box.files.certificate, box.clock.now_s())
+    for doubt in known.doubts:
+        box.terminal.warn(doubt)
+    return replace(found, identities=known)
+
+
+def check_head(hub: HubReader | None, applied: Applied | None, box: Toolbox) -> None:
+    """For a command that drafts a revision and needs nothing else of the nodes."""
+    accepted_heads.verified(hub, applied, box.clock.now_s())
+
+
+def with_data(plan: Plan, applied: Applied, found: "Reports") -> Plan:
+    """The plan, with what an update of a service with data costs."""
+    if not any(change.kind in ("update", "destroy") for change in plan.changes):
+        return plan
+    from holdfast.cli.volumes import data_notes
+
+    return data_notes.noted(plan, applied, found.nodes)

@@ -1,0 +1,74 @@
+"""`holdfast retired restore SVC`: bring back what a purge set aside, by a signed order."""
+
+from argparse import Namespace
+
+from holdfast.cli.flags import Parser, repeated
+from holdfast.cli.fleet.signing import operator_signer
+from holdfast.cli.nodes import fleet_view
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.orders import order_and_wait
+from holdfast.cli.services.purge import set_aside
+from holdfast.cli.sizes import counted, size
+from holdfast.cli.timestamps import rfc3339
+from holdfast.cli.tools import Toolbox
+from holdfast.errors import Conflict, Invalid
+from holdfast.model.report import RetiredData
+
+DETAILS = """\
+A purge keeps the data of a service and its checkpoints aside for 7 days. This command puts the newest of it back: it
+asks, signs an order of grade destroy and waits until the node has signed the result. `holdfast deploy` then uses the
+data again. The service must not be applied on the node meanwhile.
+
+Exit 0: done; 1: the node failed or refused; 2: no node reports such data; 4: another signature is needed; 5: several
+nodes have such data; 6: no answer in time.
+
+examples:
+  holdfast retired
+  holdfast retired restore old-web
+  holdfast retired restore old-web -n w1 --yes --json
+"""
+
+ACTION = "restore-retired"
+
+
+def declare(parser: Parser) -> None:
+    parser.add_argument("service", metavar="SVC", help="the service whose data was purged")
+    parser.add_argument("-n", "--node", metavar="NODE", help="the node that has the data")
+    order_and_wait.declare_shared(parser)
+
+
+def run(args: Namespace, box: Toolbox) -> int:
+    name = args.service.removeprefix("service.").removeprefix("data.")
+    view = order_and_wait.look(args, box)
+    node, found = _found(name, view, args)
+    target, arguments = f"data.{name}", {"purge": found.purge}
+    signer = operator_signer(view.applied.trust.operators, args, box)
+    order_and_wait.refuse_if_hopeless(ACTION, target, (node,), arguments, signer, view, args)
+    if not args.json:
+        copies = f", {counted(found.checkpoints, 'checkpoint')}" if found.checkpoints else ""
+        much = f"{size(found.size_bytes)} in {counted(found.files, 'file')}{copies}"
+        box.terminal.say(f"Data of {name} on {node}: {much}; kept until {rfc3339(found.until_s)}.")
+    box.terminal.confirm("Bring this data back?", "not brought back")
+    return order_and_wait.carry_out(ACTION, target, (node,), view, args, box, arguments)
+
+
+def _found(name: str, view: FleetView, args: Namespace) -> tuple[str, RetiredData]:
+    """The newest on its node; several nodes need -n."""
+    if args.node:
+        fleet_view.node(view, args.node, args)
+    nodes = [args.node] if args.node else sorted(view.nodes)
+    found = {node: rows[-1] for node in nodes if (rows := set_aside(node, name, view))}
+    if len(found) == 1:
+        return next(iter(found.items()))
+    if not found:
+        raise Invalid(
+            f"no node reports data of {name} that a purge set aside",
+            remedy="`holdfast retired` lists what can be brought back",
+            code="not_found",
+        )
+    again = f"holdfast retired restore {name} -n {next(iter(found))}{repeated(args)}"
+    raise Conflict(
+        f"several nodes have data of {name} that a purge set aside: {', '.join(found)}",
+        remedy=f"name the node: {again}",
+        code="ambiguous",
+    )

@@ -1,0 +1,22 @@
+"""Whether a container may mount a path of this machine. Pure."""
+
+from holdfast.gate.acts import Act, Data, Provenance
+from holdfast.gate.authority import by_revision
+from holdfast.gate.decide import Decision, Deed, decide
+from holdfast.gate.facts import NO_THING, Facts, data
+from holdfast.model.mounts import on_node
+from holdfast.model.proven_address import ProvenAddress
+from holdfast.ports.storage import DataDirectory
+
+
+def may_mount(proof: ProvenAddress, path: str, made: bool, found: DataDirectory | None, node: str) -> Decision:
+    """A path in the directory of the service. `made`: its passport says that this agent made it for this service, so
+    it is not measured. No revision attaches other data: its grade counts as apply."""
+    facts = Facts(Provenance.OWN_EARLIER, Data.MAYBE_ONLY_COPY) if made else Facts(Provenance.FOREIGN, data(found))
+    return decide(Deed(Act.MOUNT, proof.address, node, facts, by_revision(proof), path))
+
+
+def may_reach(proof: ProvenAddress, source: str, data_dir: str, node: str) -> Decision:
+    """Any other path, which must be one that signatures of grade destroy approved."""
+    approved = next((path for path in proof.approved if on_node(path, data_dir) == source), "")
+    return decide(Deed(Act.REACH_HOST, proof.address, node, NO_THING, by_revision(proof, approved), source))

@@ -1,0 +1,18 @@
+"""What a checkpoint is a copy of. Values only."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+
+class Taken(Struct, frozen=True, omit_defaults=True):
+    """Why a checkpoint was made, from this agent's journal. All empty: not known."""
+
+    deployment: str = ""  # that wrote the data
+    revision: int = 0  # that brought this deployment
+    images: tuple[str, ...] = ()  # of this deployment
+    before: str = ""  # the deployment that got the data next; "": a restore replaced the data
+    before_revision: int = 0
+    before_images: tuple[str, ...] = ()
+    mixed: bool = False  # a component of the next deployment may have written into it already
+    writers: Mapping[str, tuple[str, ...]] = {}  # by place: those that the passports admitted

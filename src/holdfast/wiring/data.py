@@ -1,0 +1,83 @@
+"""Build what keeps the data of services: reports about it, and the orders that change it."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from holdfast.agent.keeper import Act
+from holdfast.agent.orders.order_steps import OrderSteps
+from holdfast.agent.services.data.asides import Asides
+from holdfast.agent.services.data.attach import AttachData
+from holdfast.agent.services.data.checkpoints import Checkpoints
+from holdfast.agent.services.data.mounts import Mounts
+from holdfast.agent.services.data.passports import Passports
+from holdfast.agent.services.data.purge import Purge
+from holdfast.agent.services.data.restore import Restore
+from holdfast.agent.services.data.retired import Retired
+from holdfast.agent.services.data.users import DataUsers
+from holdfast.agent.services.data.volumes import Volumes
+from holdfast.agent.services.deployments import Deployments
+from holdfast.agent.services.door import Vouch
+from holdfast.agent.services.holds import Holds
+from holdfast.agent.services.orders import ServiceOrders
+from holdfast.agent.services.records import Records
+from holdfast.agent.services.wanted import Wanted
+from holdfast.wiring.agent_parts import Common, Ports
+
+
+class Kept(Struct, frozen=True):
+    passports: Passports
+    volumes: Volumes
+    checkpoints: Checkpoints
+    asides: Asides
+    retired: Retired
+
+
+def kept(ports: Ports, common: Common, vouch: Vouch, changed: Callable[[], None]) -> Kept:
+    storage, journal, node = ports.storage, ports.journal, common.member.node
+    passports = Passports(journal=journal, storage=storage, key=ports.key, fleet=common.member.fleet, node=node)
+    mounts = Mounts(storage, vouch, node, ports.data_dir)
+    volumes = Volumes(passports=passports, journal=journal, storage=storage, mounts=mounts, data_dir=ports.data_dir)
+    checkpoints = Checkpoints(storage=storage, passports=passports, journal=journal, node=node, changed=changed)
+    asides = Asides(storage=storage, journal=journal, clock=ports.clock, node=node)
+    retired = Retired(
+        storage=storage,
+        volumes=volumes,
+        checkpoints=checkpoints,
+        asides=asides,
+        clock=ports.clock,
+        changed=changed,
+    )
+    return Kept(passports, volumes, checkpoints, asides, retired)
+
+
+def acts(
+    ports: Ports,
+    common: Common,
+    kept: Kept,
+    orders: ServiceOrders,
+    wanted: Wanted,
+    deployments: Deployments,
+    records: Records,
+) -> Mapping[str, Act]:
+    users = DataUsers(ports.storage, ports.runtime, ports.journal, common.lanes)
+    steps = OrderSteps(ports.journal, ports.clock)
+    purge = Purge(
+        storage=ports.storage,
+        passports=kept.passports,
+        retired=kept.retired,
+        asides=kept.asides,
+        users=users,
+        steps=steps,
+    )
+    restore = Restore(
+        storage=ports.storage,
+        passports=kept.passports,
+        checkpoints=kept.checkpoints,
+        services=orders,
+        users=users,
+        holds=Holds(wanted.read, records, common.services),
+        steps=steps,
+    )
+    attach = AttachData(wanted.read, kept.volumes, deployments, common.services)
+    return {**purge.acts, **restore.acts, **kept.checkpoints.acts, **attach.acts}

@@ -1,0 +1,423 @@
+"""A copy that is made while the service runs, and what a checkpoint adds to it. N12"""
+
+import mmap
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.adapters.storage import blocks, checkpoints, copying, stamps
+from holdfast.adapters.storage.directory import DirectoryStorage
+from holdfast.errors import Failed, Invalid
+from holdfast.ports.storage import Ahead
+from tests.contracts.test_storage import Disk, discardable, disk, small  # noqa: F401 (fixtures)
+
+
+def quiet(moved_bytes: int) -> None:
+    pass
+
+
+# ---- both products
+
+
+def test_a_copy_ahead_is_no_checkpoint_and_the_checkpoint_has_what_came_later(disk: Disk) -> None:  # noqa: F811
+    disk.fill("web", {"a": b"1", "b": b"22"})
+    assert isinstance(disk.storage.copy_ahead("web", "c1", (), quiet), Ahead)
+    assert disk.storage.checkpoints() == []
+    disk.fill("web", {"a": b"changed", "b": b"22", "c": b"new"})
+    made = disk.storage.checkpoint("web", "c1", 5.0)
+    assert [disk.read("web", "c1", name) for name in ("a", "b", "c")] == [b"changed", b"22", b"new"]
+    assert (made.size_bytes, made.files) == (12, 3)
+
+
+def test_a_copy_ahead_may_be_dropped_and_no_checkpoint_goes_with_it(disk: Disk) -> None:  # noqa: F811
+    disk.fill("web", {"a": b"1"})
+    made = disk.storage.checkpoint("web", "c1", 5.0)
+    disk.storage.copy_ahead("web", "c2", (), quiet)
+    for _ in range(2):
+        disk.storage.drop_ahead("web")
+    disk.storage.drop_ahead("nothing")
+    assert disk.storage.checkpoints() == [made] and disk.read("web", "c1", "a") == b"1"
+
+
+def test_a_volume_that_is_off_is_not_copied(disk: Disk) -> None:  # noqa: F811
+    for name in ("cache", "files"):
+        disk.storage.volume("web", name)
+    disk.fill("web", {"cache/big": b"12345", "files/a": b"1"})
+    disk.storage.copy_ahead("web", "c1", ("cache",), quiet)
+    made = disk.storage.checkpoint("web", "c1", 5.0, ("cache",))
+    assert (made.size_bytes, made.off) == (1, ("cache",)) and disk.read("web", "c1", "files/a") == b"1"
+    with pytest.raises((KeyError, FileNotFoundError)):
+        disk.read("web", "c1", "cache/big")
+
+
+def test_what_a_checkpoint_needs_is_measured(disk: Disk) -> None:  # noqa: F811
+    assert disk.storage.need("web") is None
+    disk.fill("web", {"a": b"1" * 5000, "b": b"22"})
+    found = disk.storage.need("web")
+    assert found is not None and (found.size_bytes, found.files) == (5002, 2)
+    assert found.written_bytes > 0 and found.room_bytes > 0 and found.disk_bytes > 0
+    with pytest.raises(Invalid):
+        disk.storage.need("../etc")
+
+
+# ---- the real file system
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "srv" / "web").mkdir(parents=True)
+    yield tmp_path / "srv"
+
+
+def storage(root: Path) -> DirectoryStorage:
+    return DirectoryStorage(str(root), "w1")
+
+
+def settle() -> None:
+    """A file that is younger than the clock's tick has no stamp."""
+    time.sleep(2 * stamps.RECENT_NS / 1e9)
+
+
+def pictured(top: Path) -> dict[str, tuple[object, ...]]:
+    """Everything about every entry that a copy must have, hard links inside the tree among it."""
+    found: dict[str, tuple[object, ...]] = {}
+    numbers: dict[int, str] = {}
+    for path in [top, *sorted(top.rglob("*"))]:
+        about, name = path.lstat(), str(path.relative_to(top))
+        attributes = tuple(
+            (one, os.getxattr(path, one, follow_symlinks=False)) for one in os.listxattr(path, follow_symlinks=False)
+        )
+        content: object = None
+        if path.is_symlink():
+            content = os.readlink(path)
+        elif path.is_file():
+            content = path.read_bytes()
+        first = numbers.setdefault(about.st_ino, name) if path.is_file() and not path.is_symlink() else name
+        found[name] = (about.st_mode, about.st_uid, about.st_gid, about.st_mtime_ns, attributes, content, first)
+    return found
+
+
+def test_only_what_changed_is_written_while_nothing_runs(root: Path) -> None:
+    web = root / "web"
+    for number in range(300):
+        (web / f"f{number}").write_bytes(os.urandom(1000))
+    (web / "big").write_bytes(os.urandom(8 << 20))
+    settle()
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    with open(web / "big", "r+b") as file:
+        file.seek(3 << 20)
+        file.write(b"changed in place")
+    (web / "f7").write_bytes(b"other")
+    written: list[int] = []
+    moved = copying.update
+
+    def update(*given: object) -> object:
+        done = moved(*given)  # type: ignore[arg-type]
+        written.append(done[0].written_bytes)
+        return done
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(copying, "update", update)
+        made = storage(root).checkpoint("web", "c1", 5.0)
+    assert pictured(Path(made.path)) == pictured(web)
+    assert written[0] <= 2 * (64 << 10) + 5, "the big file is not written again"
+
+
+def test_a_file_that_may_change_in_the_tick_of_the_copy_has_no_stamp(root: Path) -> None:
+    """Older kernels take times from a clock that ticks: a file may change twice and keep the times of the first."""
+    file, shelf = root / "web" / "a", root / ".checkpoints" / "web"
+    file.write_bytes(b"one")
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    found = os.open(shelf, os.O_RDONLY)
+    try:
+        assert stamps.stamp("a", file.stat()) not in stamps.read(found, "c1")
+        settle()
+        storage(root).copy_ahead("web", "c1", (), quiet)
+        assert stamps.stamp("a", file.stat()) in stamps.read(found, "c1")
+    finally:
+        os.close(found)
+
+
+def test_a_page_that_a_program_has_mapped_is_not_missed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that is dirty already changes without a new time; the copy writes it back first, so that it gets one."""
+    path, real = root / "web" / "mapped", blocks.flush_all
+    path.write_bytes(b"\0" * 8192)
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 8192) as memory:
+
+        def flush_all(handle: int) -> None:
+            memory[0:3] = b"two"
+            real(handle)
+
+        memory[0:3] = b"one"
+        settle()
+        with monkeypatch.context() as patched:
+            patched.setattr(blocks, "flush_all", flush_all)
+            storage(root).copy_ahead("web", "c1", (), quiet)
+        made = storage(root).checkpoint("web", "c1", 1.0)
+    assert (Path(made.path) / "mapped").read_bytes()[:3] == b"two"
+
+
+def test_a_file_that_sets_its_times_back_is_seen(root: Path) -> None:
+    file = root / "web" / "a"
+    file.write_bytes(b"one")
+    os.utime(file, ns=(10**18, 10**18))
+    settle()
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    file.write_bytes(b"two")
+    os.utime(file, ns=(10**18, 10**18))
+    made = storage(root).checkpoint("web", "c1", 1.0)
+    assert (Path(made.path) / "a").read_bytes() == b"two"
+
+
+def test_checkpoints_share_files_with_each_other_and_never_with_the_data(root: Path) -> None:
+    web = root / "web"
+    for name in ("kept", "changed", "gone"):
+        (web / name).write_bytes(name.encode())
+    settle()
+    first = storage(root).checkpoint("web", "c1", 1.0)
+    (web / "changed").write_bytes(b"later")
+    (web / "gone").unlink()
+    need = storage(root).need("web")
+    assert need is not None and need.written_bytes <= 4096, "what is shared takes no space"
+    second = storage(root).checkpoint("web", "c2", 2.0)
+    one, two = Path(first.path), Path(second.path)
+    assert (one / "kept").samefile(two / "kept") and not (two / "kept").samefile(web / "kept")
+    assert (one / "changed").read_bytes() == b"changed" and (two / "changed").read_bytes() == b"later"
+    assert (one / "gone").exists() and not (two / "gone").exists()
+    (web / "kept").write_bytes(b"written by the service")
+    assert (one / "kept").read_bytes() == b"kept"
+    storage(root).discard(discardable(first))
+    assert pictured(two).keys() == {".", "kept", "changed"} and (two / "kept").read_bytes() == b"kept"
+
+
+def test_a_shared_file_that_changes_before_the_stop_is_not_written_over(root: Path) -> None:
+    """The copy ahead shares it with the checkpoint before: writing into it would change that one."""
+    file = root / "web" / "a"
+    file.write_bytes(b"x" * (2 << 20))
+    settle()
+    first = storage(root).checkpoint("web", "c1", 1.0)
+    storage(root).copy_ahead("web", "c2", (), quiet)
+    with open(file, "r+b") as opened:
+        opened.write(b"changed")
+    second = storage(root).checkpoint("web", "c2", 2.0)
+    assert (Path(first.path) / "a").read_bytes() == b"x" * (2 << 20)
+    assert (Path(second.path) / "a").read_bytes()[:8] == b"changedx"
+
+
+def test_a_big_young_file_is_not_shared_so_that_a_change_costs_its_blocks_only(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "SHARED_MAX_BYTES", 1 << 20)
+    file = root / "web" / "big"
+    file.write_bytes(os.urandom(4 << 20))
+    settle()
+    first = storage(root).checkpoint("web", "c1", 1.0)
+    second = storage(root).checkpoint("web", "c2", 2.0)
+    assert not (Path(first.path) / "big").samefile(Path(second.path) / "big")
+    monkeypatch.setattr(copying, "OLD_NS", 0)
+    third = storage(root).checkpoint("web", "c3", 3.0)
+    assert (Path(third.path) / "big").samefile(Path(second.path) / "big")
+
+
+def mutate(web: Path, dice: random.Random) -> None:
+    """Anything that programs do to files and directories."""
+    files = [path for path in sorted(web.rglob("*")) if path.is_file() and not path.is_symlink()]
+    folders = [web, *[path for path in sorted(web.rglob("*")) if path.is_dir() and not path.is_symlink()]]
+    name = dice.choice(folders) / f"n{dice.randrange(12)}"
+    file = dice.choice(files) if files else None
+    match dice.randrange(12):
+        case 0 | 1 if not name.is_dir() and not name.is_symlink():
+            name.write_bytes(dice.randbytes(dice.choice((0, 10, 70_000, 1_300_000))))
+        case 2 if not name.exists() and not name.is_symlink():
+            name.mkdir()
+        case 3 if file:
+            file.unlink()
+        case 4 if file and not name.exists() and not name.is_symlink():
+            os.link(file, name)
+        case 5 if not name.exists() and not name.is_symlink():
+            name.symlink_to(dice.choice(("nowhere", "/etc", "n1")))
+        case 6 if file:
+            with open(file, "r+b") as opened:
+                opened.seek(dice.randrange(1_000_000))
+                opened.write(dice.randbytes(50))
+        case 7 if file:
+            os.truncate(file, dice.choice((0, 5, 65_536, 2_000_000)))
+        case 8 if file:
+            os.chmod(file, dice.choice((0o600, 0o644, 0o4755)))
+            os.chown(file, dice.randrange(100), 7)
+        case 9 if file:
+            os.setxattr(file, "user.note", dice.randbytes(4))
+        case 10 if len(folders) > 1:
+            moved = dice.choice(folders[1:])
+            if not name.exists() and not name.is_symlink() and moved not in (name, *name.parents):
+                moved.rename(name)
+        case 11 if file and not name.is_dir() and not name.is_symlink():
+            file.rename(name)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_changes_between_the_passes_the_checkpoint_is_the_data(root: Path, seed: int) -> None:
+    """Files, directories, links, holes, owners, modes, attributes; checkpoints before it stay as they were."""
+    dice, web = random.Random(seed), root / "web"
+    before: dict[Path, dict[str, tuple[object, ...]]] = {}
+    for number in range(5):
+        for _ in range(25):
+            mutate(web, dice)
+        if dice.random() < 0.5:
+            settle()
+        for _ in range(dice.randrange(3)):
+            storage(root).copy_ahead("web", f"c{number}-{dice.randrange(9)}", (), quiet)
+            for _ in range(dice.randrange(12)):
+                mutate(web, dice)
+        made = storage(root).checkpoint("web", f"c{number}", float(number))
+        before[Path(made.path)] = pictured(web)
+        assert made.size_bytes == sum({p.stat().st_ino: p.stat().st_size for p in files(web)}.values())
+        for copy, picture in before.items():
+            assert pictured(copy) == picture
+        numbers = {path.stat().st_ino for path in files(web)}
+        assert not numbers & {path.stat().st_ino for copy in before for path in files(copy)}
+        left = [name for name in os.listdir(root / ".checkpoints" / "web") if name.startswith(".half")]
+        assert left == []
+
+
+def files(top: Path) -> list[Path]:
+    return [path for path in top.rglob("*") if path.is_file() and not path.is_symlink()]
+
+
+def test_a_service_that_writes_and_moves_files_meanwhile_is_copied_ahead(root: Path) -> None:
+    web, ended = root / "web", threading.Event()
+
+    def write() -> None:
+        dice = random.Random(1)
+        while not ended.is_set():
+            mutate(web, dice)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(15):
+            storage(root).copy_ahead("web", f"c{number}", (), quiet)
+    finally:
+        ended.set()
+        writer.join()
+    made = storage(root).checkpoint("web", "c1", 1.0)
+    assert pictured(Path(made.path)) == pictured(web)
+
+
+@pytest.mark.parametrize("where", ["copy", "update", "flush_all"])
+def test_killed_while_it_copies_ahead_the_next_attempt_continues(root: Path, where: str) -> None:
+    web = root / "web"
+    for number in range(20):
+        (web / f"f{number:02}").write_bytes(os.urandom(3000))
+    settle()
+    before = storage(root).checkpoint("web", "c1", 1.0)
+    picture = pictured(web)
+    (web / "big").write_bytes(os.urandom(2 << 20))
+    if where == "update":
+        storage(root).copy_ahead("web", "c2", (), quiet)
+    with open(web / "big", "r+b") as file:
+        file.write(b"changed")
+    for number in range(10):
+        (web / f"f{number:02}").write_bytes(b"changed")
+    script = f"""
+import os
+from holdfast.adapters.storage import blocks
+from holdfast.adapters.storage.directory import DirectoryStorage
+real, left = blocks.{where}, [{5 if where == "copy" else 0}]
+def killed(*given):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), 9)
+    return real(*given)
+blocks.{where} = killed
+DirectoryStorage({str(root)!r}, "w1").copy_ahead("web", "c2", (), lambda moved: None)
+"""
+    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == -9
+    assert storage(root).checkpoints() == [before] and pictured(Path(before.path)) == picture
+    made = storage(root).checkpoint("web", "c9", 3.0)
+    assert pictured(Path(made.path)) == pictured(web) and pictured(Path(before.path)) == picture
+    names = sorted(os.listdir(root / ".checkpoints" / "web"))
+    assert names == [".about-c1", ".about-c9", ".stamps-c1", ".stamps-c9", "c1", "c9"]
+
+
+def test_a_damaged_list_of_stamps_costs_time_and_no_file(root: Path) -> None:
+    (root / "web" / "a").write_bytes(b"1")
+    settle()
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    path = root / ".checkpoints" / "web" / ".stamps-c1"
+    text = path.read_bytes()
+    path.write_bytes(text[:-1] + bytes([text[-1] ^ 1]))
+    (root / "web" / "a").write_bytes(b"2")
+    made = storage(root).checkpoint("web", "c1", 1.0)
+    assert (Path(made.path) / "a").read_bytes() == b"2"
+
+
+def test_without_space_nothing_is_left_of_the_copy_ahead(small: Path) -> None:  # noqa: F811
+    (small / "web").mkdir()
+    (small / "web" / "a").write_bytes(os.urandom(2 << 20))
+    free = os.statvfs(small).f_bfree
+    with pytest.raises(Failed) as trouble:
+        storage(small).copy_ahead("web", "c1", (), quiet)
+    assert trouble.value.code == "no_space" and os.statvfs(small).f_bfree >= free - 3
+    assert os.listdir(small / ".checkpoints" / "web") == []
+
+
+def test_who_is_told_may_end_the_copy(root: Path) -> None:
+    class Ended(Exception):
+        pass
+
+    def tell(moved_bytes: int) -> None:
+        raise Ended
+
+    (root / "web" / "a").write_bytes(b"1")
+    with pytest.raises(Ended):
+        storage(root).copy_ahead("web", "c1", (), tell)
+    assert storage(root).checkpoint("web", "c1", 1.0).size_bytes == 1
+
+
+def test_a_file_system_with_reflinks_shares_blocks_and_needs_no_space(tmp_path: Path) -> None:
+    image, place = tmp_path / "image", tmp_path / "mounted"
+    place.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(256 << 20)
+    subprocess.run(["mkfs.btrfs", "-q", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
+    try:
+        (place / "web").mkdir()
+        (place / "web" / "big").write_bytes(os.urandom(90 << 20))
+        settle()
+        need = storage(place).need("web")
+        assert need is not None and (need.written_bytes, need.held_bytes) == (0, 0)
+        for number in range(4):
+            storage(place).copy_ahead("web", f"c{number}", (), quiet)
+            with open(place / "web" / "big", "r+b") as file:
+                file.write(bytes([number]))
+            made = storage(place).checkpoint("web", f"c{number}", float(number))
+            assert (Path(made.path) / "big").read_bytes() == (place / "web" / "big").read_bytes()
+        assert [(Path(one.path) / "big").read_bytes()[0] for one in storage(place).checkpoints()] == [0, 1, 2, 3]
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_passes_go_on_until_one_is_short(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "web" / "a").write_bytes(b"1")
+    passes: list[int] = []
+    real = blocks.flush_all
+
+    def flush_all(handle: int) -> None:
+        passes.append(1)
+        real(handle)
+
+    monkeypatch.setattr(blocks, "flush_all", flush_all)
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    assert len(passes) == 1
+    monkeypatch.setattr(checkpoints, "SHORT_S", 0.0)
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    assert len(passes) == 1 + checkpoints.PASSES_MAX

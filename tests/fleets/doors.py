@@ -1,0 +1,59 @@
+"""Runtimes and storages with a permission for each verb, for tests of the adapters themselves."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.ports.allowed import Allowed
+from holdfast.ports.runtime import CreateContainer, Finished, Runtime
+from holdfast.ports.storage import Storage
+
+
+class OpenRuntime:
+    """Gives each verb the permission that fits."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.inner = runtime
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def remove_network(self, name: str) -> None:
+        await self.inner.remove_network(name, Allowed("CLEAN_UP", name))
+
+    async def create(self, made: CreateContainer) -> str:
+        return await self.inner.create(made, Allowed("CREATE", made.name))
+
+    async def start(self, id: str) -> None:
+        await self.inner.start(id, Allowed("START", id))
+
+    async def stop(self, id: str, grace_s: float) -> None:
+        await self.inner.stop(id, grace_s, Allowed("STOP", id))
+
+    async def remove(self, id: str) -> None:
+        await self.inner.remove(id, Allowed("RETIRE", id))
+
+    async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished:
+        return await self.inner.exec(id, command, timeout_s, Allowed("EXEC", id))
+
+    async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
+        return await self.inner.run(made, timeout_s, Allowed("EXEC", made.name))
+
+
+class OpenStorage:
+    """`root` is where the data directories are."""
+
+    def __init__(self, storage: Storage, root: str) -> None:
+        self.inner = storage
+        self._root = root
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def volume(self, service: str, name: str) -> str:
+        return self.inner.volume(service, name, Allowed("MOUNT", f"{self._root}/{service}/{name}"))
+
+    def host_path(self, service: str, path: str) -> str:
+        return self.inner.host_path(service, path, Allowed("REACH_HOST", path))
+
+    def set_aside(self, name: str) -> str:
+        return self.inner.set_aside(name, Allowed("SET_ASIDE", f"data.{name}"))

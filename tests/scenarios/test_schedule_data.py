@@ -1,0 +1,242 @@
+"""Runs of services with data, in virtual time: a run is one of the writers that the passport of the data admits."""
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from holdfast.adapters.runtime.memory import Behaviour, Image
+from holdfast.agent.services.data.passports import PREFIX
+from holdfast.agent.services.data.volumes import Volumes
+from holdfast.errors import TryLater
+from holdfast.model.container import Guest
+from holdfast.model.fleet import Hooks, Service
+from holdfast.model.passport import Passport
+from holdfast.ports.prober import Verdict
+from holdfast.ports.storage import Checkpoint
+from holdfast.reconcile.schedule import LATE_S
+from tests.fleets.build import digest_pinned
+from tests.fleets.deploying import Scene, image, play
+from tests.scenarios.test_schedules import DATA, Runs, at_five, behaves, job, state, with_job
+from tests.scenarios.test_volumes import ordered
+
+OTHER = ("backup", "--more")
+BAD = Verdict(False, "answered 500")
+
+
+def with_data(version: int = 1, **changed: object) -> dict[str, Service]:
+    return with_job(volumes=DATA, version=version, **changed)
+
+
+def other(version: int = 1) -> dict[str, Service]:
+    return with_job(replace(job(), cmd=OTHER), volumes=DATA, version=version)
+
+
+def write(one: Scene) -> None:
+    one.machine.storage.contents["web"]["db/page"] = b"the only copy"
+
+
+def counted_ticks(one: Scene) -> list[float]:
+    assert one.agent is not None
+    keeper: Any = next(each for each in one.agent.keepers if each.name == "schedules")
+    tick, ticks = keeper._tick, list[float]()
+
+    def counted() -> float | None:
+        ticks.append(one.loop.time())
+        found: float | None = tick()
+        return found
+
+    keeper._tick = counted
+    return ticks
+
+
+def test_a_new_command_waits_for_its_deployment_and_does_not_hold_it_up() -> None:
+    """The version that serves with the new command is declared nowhere, and gets no data."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        one.machine.runtime.behaviours[OTHER] = Behaviour(exit_after_s=5.0)
+        await one.settled()
+        write(one)
+        one.machine.runtime.images[image(2)] = Image(pull_s=120.0)
+        await asyncio.sleep(at_five(one) - 60)
+        one.apply(other(2))
+        await asyncio.sleep(70)
+        assert Runs(one).containers() == [] and not state(one).running_s and "command" in state(one).idle
+        ticks = counted_ticks(one)
+        await asyncio.sleep(30)
+        assert len(ticks) < 5 and state(one).next_s > one.machine.clock.now_s(), "it is not asked again and again"
+        await one.settled(at_most_s=120)
+        await asyncio.sleep(30)
+        last = state(one).last
+        assert last is not None and last.outcome == "done" and last.due_s % 300 == 0 and state(one).missed == 0
+        assert len(Runs(one).started) == 1
+
+    play(with_data(), story)
+
+
+def test_minutes_of_a_command_whose_deployment_failed_are_missed_and_said_to_be() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        one.machine.runtime.behaviours[OTHER] = Behaviour(exit_after_s=5.0)
+        await one.settled()
+        write(one)
+        one.machine.prober.script(digest_pinned("web:2"), *[BAD] * 99)
+        one.apply(other(2))
+        await one.settled("failed")
+        await asyncio.sleep(at_five(one) + 620)
+        assert Runs(one).started == [] and "command" in state(one).idle
+        one.machine.runtime.behaviours[OTHER] = Behaviour(exit_after_s=60.0)
+        one.apply(other(3))
+        await one.settled()
+        await asyncio.sleep(20)
+        assert state(one).missed == 2 and len(Runs(one).started) == 1, "the newest one is not late yet"
+
+    play(with_data(), story)
+
+
+def test_runs_of_a_deployment_whose_agent_died_before_the_passports_were_written_begin() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        write(one)
+        await die_at_the_switch(one, with_data(2))
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 30)
+        last = state(one).last
+        assert last is not None and last.outcome == "done", last
+
+    play(with_data(), story)
+
+
+async def die_at_the_switch(one: Scene, services: dict[str, Service]) -> None:
+    proven, died = Volumes.proven, asyncio.Event()
+
+    def dies(self: Volumes, guest: Guest, revision: int) -> None:
+        died.set()
+        raise asyncio.CancelledError
+
+    Volumes.proven = dies  # type: ignore[method-assign]
+    try:
+        one.apply(services)
+        await asyncio.wait_for(died.wait(), 60)
+        await one.kill()
+    finally:
+        Volumes.proven = proven  # type: ignore[method-assign]
+    one.start()
+
+
+def test_a_hook_of_such_a_deployment_runs() -> None:
+    async def story(one: Scene) -> None:
+        await one.settled()
+        write(one)
+        await die_at_the_switch(one, with_data(2, hooks=Hooks(post_deploy=("index",))))
+        await one.settled()
+        ran = [call for call in one.machine.runtime.calls if call.verb == "run"]
+        assert len(ran) == 1
+
+    play(with_data(), story)
+
+
+def test_such_a_deployment_serves_again_when_the_next_one_fails() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        write(one)
+        await die_at_the_switch(one, with_data(2))
+        await one.settled()
+        one.machine.prober.script(digest_pinned("web:3"), *[BAD] * 99)
+        one.apply(with_data(3))
+        await one.settled("failed")
+        await asyncio.sleep(60)
+        assert one.one().running and one.one().image == image(2)
+        assert len(one.machine.storage.copies) <= 3 and "service_waits" not in one.findings()
+
+    play(with_data(), story)
+
+
+@pytest.mark.parametrize("how", ["deploy", "restart"])
+def test_a_run_that_owes_a_checkpoint_fails_at_once_and_lets_a_rollout_make_it(how: str) -> None:
+    """Of adopted data no writer is known; what makes the checkpoint must be alone in the lane of the service."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        write(one)
+        await one.kill()
+        one.machine.journal.set_aside(PREFIX + "web/db", msgspec.json.encode(Passport("web/db", "web", "order")))
+        one.start()
+        await asyncio.sleep(at_five(one) + 5)
+        last = state(one).last
+        assert last is not None and last.outcome == "failed" and "before a checkpoint is made" in last.message
+        if how == "deploy":
+            one.apply(with_data(2))
+        else:  # as the remedy says
+            assert (await ordered(one, "restart", "service.web")).outcome == "done"
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 30)
+        last = state(one).last
+        assert last is not None and last.outcome == "done"
+
+    play(with_data(), story)
+
+
+@pytest.mark.parametrize("how", ["the agent is killed", "the checkpoint fails"])
+def test_no_run_begins_between_stop_and_start_also_if_the_rollout_is_interrupted(how: str) -> None:
+    """The start would have to wait for it, up to its timeout."""
+
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=1000.0)
+        await one.settled()
+        write(one)
+        checkpoint, asked = one.machine.storage.checkpoint, list[float]()
+
+        def refused(service: str, id: str, at_s: float, off: Collection[str] = ()) -> Checkpoint:
+            asked.append(at_s)
+            raise TryLater("the disk is slow", remedy="wait", code="slow")
+
+        one.machine.storage.checkpoint = refused  # type: ignore[method-assign]
+        await asyncio.sleep(at_five(one) - 20)
+        one.apply(with_data(2))
+        while not asked:
+            await asyncio.sleep(0.1)
+        if how == "the agent is killed":
+            await one.kill()
+            await asyncio.sleep(at_five(one))
+            one.machine.storage.checkpoint = checkpoint  # type: ignore[method-assign]
+            one.start()
+        else:
+            await asyncio.sleep(at_five(one) + 5)
+            one.machine.storage.checkpoint = checkpoint  # type: ignore[method-assign]
+        await one.settled(at_most_s=200)
+        await asyncio.sleep(10)
+        begun = [call for call in one.machine.runtime.calls if call.verb == "start"]
+        assert len(Runs(one).started) == 1 and "_run-" in begun[-1].subject and state(one).missed == 0
+
+    play(with_data(), story)
+
+
+def test_a_run_that_waited_too_long_for_an_interrupted_rollout_is_missed() -> None:
+    """It does not begin however late, once the service is up again."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        write(one)
+        checkpoint = one.machine.storage.checkpoint
+
+        def refused(service: str, id: str, at_s: float, off: Collection[str] = ()) -> Checkpoint:
+            raise TryLater("the disk is slow", remedy="wait", code="slow")
+
+        one.machine.storage.checkpoint = refused  # type: ignore[method-assign]
+        await asyncio.sleep(at_five(one) - 20)
+        one.apply(with_data(2))
+        await asyncio.sleep(20 + 2 * LATE_S)
+        assert Runs(one).started == [] and state(one).missed == 1
+        one.machine.storage.checkpoint = checkpoint  # type: ignore[method-assign]
+        await one.settled(at_most_s=200)
+
+    play(with_data(), story)

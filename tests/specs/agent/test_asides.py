@@ -1,0 +1,90 @@
+"""Purged data is kept aside for seven days of time that this agent has observed, whatever a clock says."""
+
+import asyncio
+
+import pytest
+
+from holdfast.adapters.journal.memory import MemoryJournal
+from holdfast.adapters.storage.memory import MemoryStorage
+from holdfast.agent.services.data.asides import KEPT_S, LOOK_S, PREFIX, STEP_S_MAX, Aside, Asides
+
+PURGE = "a" * 32
+PATH = f"/memory/.purging-{PURGE}-web"
+
+
+class Hands:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.wall_s, self.running_s = 1e9, 50.0
+
+    def now_s(self) -> float:
+        return self.wall_s
+
+    def monotonic_s(self) -> float:
+        return self.running_s
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing waits")
+
+
+class Node:
+    def __init__(self) -> None:
+        self.clock, self.journal, self.storage = Hands(), MemoryJournal(), MemoryStorage("w1")
+        self.storage.contents = {f".purging-{PURGE}-web": {"a": b"1"}}
+        self.start()
+        self.asides.keep(Aside("web", PURGE, PATH, 1, 1), "op")
+
+    def start(self) -> None:
+        self.asides = Asides(storage=self.storage, journal=self.journal, clock=self.clock, node="w1")
+
+    def looks(self, times: int, every_s: float = LOOK_S) -> None:
+        for _ in range(times):
+            self.clock.running_s += every_s
+            asyncio.run(self.asides.look())
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self.storage.contents)
+
+
+WHOLE = int(KEPT_S / LOOK_S)
+
+
+def test_it_is_deleted_after_seven_days_and_not_before() -> None:
+    node = Node()
+    node.looks(WHOLE - 1)
+    assert node.is_there and len(node.asides.found) == 1
+    node.looks(1)
+    assert not node.is_there and node.asides.found == () and node.journal.facts(PREFIX) == {}
+    assert node.journal.made_by(PATH) is None
+
+
+@pytest.mark.parametrize("jump_s", [1e8, -1e8])
+def test_the_wall_clock_does_not_count(jump_s: float) -> None:
+    node = Node()
+    node.clock.wall_s += jump_s
+    node.looks(WHOLE - 1)
+    assert node.is_there
+    node.looks(1)
+    assert not node.is_there
+
+
+def test_a_leap_of_the_monotonic_clock_counts_as_one_long_step_and_a_restart_as_none() -> None:
+    node = Node()
+    node.looks(1, KEPT_S * 10)
+    assert node.is_there and node.asides.of("web", PURGE).waited_s == STEP_S_MAX
+    node.clock.running_s = 3.0  # another boot
+    node.start()
+    node.looks(WHOLE - 1 - int(STEP_S_MAX / LOOK_S))
+    assert node.is_there
+    node.looks(1)
+    assert not node.is_there
+
+
+def test_without_this_agents_own_mark_nothing_is_deleted() -> None:
+    """Only the gate lets it go, and the gate believes the journal alone."""
+    node = Node()
+    node.journal.forget_made(PATH)
+    node.looks(WHOLE + 10)
+    assert node.is_there

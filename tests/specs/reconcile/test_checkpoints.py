@@ -1,0 +1,45 @@
+"""Which checkpoints go, and when no other is made. N12"""
+
+from holdfast.ports.storage import Checkpoint, Need
+from holdfast.reconcile import checkpoints
+from holdfast.reconcile.checkpoints import COUNT_MAX, KEPT_S
+
+NOW_S = 100 * KEPT_S
+GIB = 1 << 30
+NEED = Need(3 * GIB, 10, 3 * GIB, 50 * GIB, 100 * GIB, 0)
+
+
+def made(id: str, age_s: float, size_bytes: int = 5, service: str = "web", files: int = 1) -> Checkpoint:
+    return Checkpoint(service, id, f"/srv/.checkpoints/{service}/{id}", size_bytes, NOW_S - age_s, files=files)
+
+
+def pruned(*found: Checkpoint) -> list[str]:
+    return [one.id for one in checkpoints.prunable(found, "web", NOW_S)]
+
+
+def test_only_checkpoints_that_are_seven_days_old_go_and_never_the_newest() -> None:
+    assert pruned(made("a", 3 * KEPT_S), made("b", KEPT_S), made("c", KEPT_S - 1), made("d", 5)) == ["a", "b"]
+    assert pruned(made("a", 9 * KEPT_S)) == []
+    assert pruned(made("a", -9 * KEPT_S), made("b", 2 * KEPT_S), made("c", KEPT_S)) == ["b", "c"]
+
+
+def test_the_last_one_with_content_stays_however_old_it_is() -> None:
+    """A bad version wiped the data: the checkpoints after that are empty."""
+    empty = made("c", 2 * KEPT_S, 0, files=0), made("d", 1, 0, files=0)
+    assert pruned(made("a", 9 * KEPT_S), made("b", 8 * KEPT_S), *empty) == ["a", "c"]
+
+
+def test_checkpoints_of_other_services_are_left_alone() -> None:
+    assert pruned(made("x", 9 * KEPT_S, service="db"), made("a", 9 * KEPT_S), made("b", 1)) == ["a"]
+
+
+def test_at_a_limit_no_checkpoint_is_made_and_the_reason_says_which() -> None:
+    few = [made(str(n), 1) for n in range(COUNT_MAX - 1)]
+    assert checkpoints.refusal(few, "web", NEED, 1) is None
+    assert "100 is the most" in str(checkpoints.refusal(few, "web", NEED, 2))
+    assert checkpoints.refusal([*few, made("x", 1, service="db")], "web", NEED, 1) is None
+    short = checkpoints.refusal([], "web", Need(3 * GIB, 1, 3 * GIB, 2 * GIB, 100 * GIB, 0), 1)
+    assert short == "a checkpoint of web takes 3.0 GiB, and its disk has 2.0 GiB for it"
+    full = checkpoints.refusal([], "web", Need(3 * GIB, 1, 3 * GIB, 50 * GIB, 100 * GIB, 48 * GIB), 1)
+    assert full is not None and "48.0 GiB of 100 GiB" in full and "more than half of the disk" in full
+    assert checkpoints.refusal([], "web", Need(3 * GIB, 1, 2 * GIB, 50 * GIB, 100 * GIB, 48 * GIB), 1) is None

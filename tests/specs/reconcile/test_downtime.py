@@ -1,0 +1,49 @@
+"""The plan says beforehand how long a service is down."""
+
+from holdfast.model.deployment import StepResult
+from holdfast.reconcile import downtime
+from holdfast.reconcile.downtime import STOP_S, Learned
+
+
+def step(name: str, at_s: float, took_s: float, outcome: str = "done") -> StepResult:
+    return StepResult(name, outcome, at_s, took_s)  # type: ignore[arg-type]
+
+
+UPDATE = (
+    step("copy db", 0.0, 90.0),
+    step("stop old db 0", 90.0, 0.4),
+    step("checkpoint db", 90.4, 0.7),
+    step("start db 0", 91.1, 0.3),
+    step("healthy db 0", 91.4, 1.0),
+    step("switch", 92.4, 0.1),
+    step("remove old db 0", 92.5, 0.1),
+)
+
+
+def test_the_last_update_says_how_long_its_stop_was_without_the_checkpoint() -> None:
+    assert downtime.learned(UPDATE, Learned()) == Learned(1.8)
+
+
+def test_the_first_deploy_says_how_long_it_takes_to_start() -> None:
+    first = (step("start db 0", 5.0, 0.3), step("healthy db 0", 5.3, 1.0), step("switch", 6.3, 0.2))
+    assert downtime.learned(first, Learned()) == Learned(round(1.5 + STOP_S, 2))
+
+
+def test_a_rollout_that_failed_or_changed_nothing_teaches_nothing() -> None:
+    failed = (*UPDATE[:4], step("healthy db 0", 91.4, 30.0, "failed"))
+    for steps in (failed, (), (step("switch", 1.0, 0.1),)):
+        assert downtime.learned(steps, Learned(7.0)) == Learned(7.0)
+
+
+def test_the_checkpoint_is_estimated_from_files_and_bytes() -> None:
+    known = Learned(1.0)
+    assert downtime.estimated_s(known, 0, 0) < 1.3
+    assert 0.2 < downtime.estimated_s(known, 0, 20_000) - downtime.estimated_s(known, 0, 0) < 0.6
+    assert 0.3 < downtime.estimated_s(known, 4 << 30, 1) - downtime.estimated_s(known, 0, 1) < 1.0
+
+
+def test_a_copy_without_its_checkpoint_is_abandoned() -> None:
+    assert not downtime.is_abandoned(UPDATE)
+    assert downtime.is_abandoned(UPDATE[:2])
+    assert downtime.is_abandoned((step("copy db", 0.0, 1.0, "failed"),))
+    assert downtime.is_abandoned((*UPDATE, step("copy log", 95.0, 1.0)))
