@@ -134,8 +134,10 @@ class ThrowAway:
         """Containers first, then whoever still lives in the namespaces, then the folder."""
         with suppress(subprocess.TimeoutExpired, OSError, AssertionError):
             self.podman("rm", "--all", "--force", "--time", "0")
-        space = os.readlink(f"/proc/{self.holder}/ns/mnt")
-        wait_until(lambda: not _kill(_members(space)), "every process of the node is gone")
+        # Held open: the kernel gives the number of a namespace that is gone to the next one, of another test perhaps.
+        with open(f"/proc/{self.holder}/ns/mnt", "rb") as held:
+            space = os.readlink(f"/proc/self/fd/{held.fileno()}")
+            wait_until(lambda: not _kill(_members(space)), "every process of the node is gone")
         events = self.root / "run" / "libpod" / "events" / "events.log"
         ids = set(_ID.findall(events.read_text())) if events.exists() else set()
         cgroups.remove(sorted(ids))  # the empty groups of those that lost their supervisor

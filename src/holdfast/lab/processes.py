@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from msgspec import Struct
 
@@ -68,8 +68,9 @@ def members(mark: str, node_mark: str | None, folder: str) -> list[int]:
     marked = {pid for pid in living if {mark, node_mark or mark} <= environment(pid)}
     inside = {pid for pid in marked if any(word.startswith(f"{NODE_MARK}=") for word in environment(pid))}
     inside |= _mounting(living, folder)
-    theirs = _spaces(inside)
-    return [pid for pid in living if pid in marked or any(namespace(pid, kind) in theirs for kind in KINDS)]
+    with ExitStack() as held:
+        theirs = spaces(inside, held)
+        return [pid for pid in living if pid in marked or any(namespace(pid, kind) in theirs for kind in KINDS)]
 
 
 def _mounting(living: list[int], folder: str) -> set[int]:
@@ -87,15 +88,28 @@ def _mounting(living: list[int], folder: str) -> set[int]:
     return found
 
 
-def _spaces(pids: Iterable[int]) -> set[str]:
-    """Namespaces of nodes. A pid namespace counts only by its first process: others may be in the host's."""
+def spaces(pids: Iterable[int], held: ExitStack) -> set[str]:
+    """Namespaces of nodes. A pid namespace counts only by its first process: others may be in the host's.
+
+    They stay open until `held` is closed: the kernel gives the number of a namespace that is gone to the next one,
+    and a process of another program in that next one must not be taken for a process of the node.
+    """
     here = {namespace(pid, kind) for pid in (os.getpid(), 1) for kind in KINDS}
-    found = set()
+    found: set[str] = set()
     for pid in pids:
-        found |= {namespace(pid, "net"), namespace(pid, "mnt")}
-        if _inner_pid(pid) == 1:
-            found.add(namespace(pid, "pid"))
-    return found - here - {""}
+        for kind in ("net", "mnt", "pid") if _inner_pid(pid) == 1 else ("net", "mnt"):
+            if namespace(pid, kind) not in found | here:
+                found |= _opened(pid, kind, held) - here
+    return found
+
+
+def _opened(pid: int, kind: str, held: ExitStack) -> set[str]:
+    try:
+        handle = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return set()
+    held.callback(os.close, handle)
+    return {os.readlink(f"/proc/self/fd/{handle}")}
 
 
 def host_pid(pid: int, init: int) -> int | None:
