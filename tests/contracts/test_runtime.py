@@ -357,6 +357,32 @@ def test_whoever_does_not_listen_is_killed_after_the_grace(scene: Scene) -> None
     scene.do(story())
 
 
+@pytest.mark.lab
+def test_a_container_that_runc_could_not_tell_to_begin_is_started_once_more() -> None:
+    with throw_away() as node:
+        told = node.root / "told"
+        wrapper = node.root / "runc-that-fails-once"
+        wrapper.write_text(
+            f'#!/bin/sh\ncase " $* " in *" start "*) [ -e {told} ] || {{ touch {told}; exit 1; }};; esac\n'
+            'exec runc "$@"\n'
+        )
+        wrapper.chmod(0o755)
+        settings = node.root / "containers.conf"
+        engine = f'runtime = "wrapped"\nruntimes = {{ wrapped = ["{wrapper}"] }}'
+        settings.write_text(settings.read_text().replace('runtime = "runc"', engine))
+        node.load_busybox()
+
+        async def story() -> None:
+            podman = await _podman(node)
+            try:
+                assert (await seen(OpenRuntime(podman), await started(OpenRuntime(podman), "one"))).running
+            finally:
+                await podman.close()
+
+        asyncio.run(story())
+        assert told.exists()
+
+
 def test_what_runs_is_not_removed(scene: Scene) -> None:
     async def story() -> None:
         id = await started(scene.runtime, "one")

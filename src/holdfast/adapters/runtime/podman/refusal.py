@@ -8,6 +8,7 @@ from holdfast.ports.runtime import CreateContainer, PortTaken
 
 _port = re.compile(r":(\d+): bind: address already in use")
 _port_loose = re.compile(r"[:.](\d{2,5})\b(?!.*[:.]\d{2,5}\b)")
+_runtime_start = re.compile(r"^`\S+ start [0-9a-f]{64}` failed: exit status \d+$")
 
 
 def failed(what: str, no: Refused) -> Failed:
@@ -22,6 +23,11 @@ def not_made(made: CreateContainer, no: Refused) -> Failed:
             code="image_missing",
         )
     return failed(f"cannot create {made.name}", no)
+
+
+def is_without_reason(no: Refused) -> bool:
+    """Whether runc could not tell a created container to begin. A wrong command, image or volume fails earlier."""
+    return _runtime_start.match(no.message) is not None
 
 
 def not_started(id: str, no: Refused) -> Exception:

@@ -163,6 +163,8 @@ class Podman:
             try:
                 answer = await self._libpod.call("POST", f"containers/{id}/start")
             except Refused as no:
+                if again and refusal.is_without_reason(no):
+                    continue  # its first process was ended before it was told to begin: podman makes it again
                 if again and no.cause == "container state improper" and await self._ending.settled(id):
                     continue
                 raise refusal.not_started(id, no) from no
