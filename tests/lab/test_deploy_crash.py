@@ -51,25 +51,26 @@ def scene(lab: DeployScene) -> Iterator[DeployScene]:
 class Work:
     """One thing an operator wants of the witness, and how one sees that it was done."""
 
-    def __init__(self, scene: DeployScene) -> None:
+    def __init__(self, scene: DeployScene, service: str = SERVICE) -> None:
         self.scene = scene
+        self.service = service
         self.mark = 0
 
     def change(self) -> Callable[[], bool]:
         """Deploy, or another one in place of it: the mark makes it a new container each time."""
         self.mark += 1
         mark = str(self.mark)
-        self.scene.witness(SERVICE, MARK=mark)
+        self.scene.witness(self.service, MARK=mark)
         self.scene.run("apply", "--yes", "--detach").ok()
         return lambda: self._is_one(mark)
 
     def remove(self) -> Callable[[], bool]:
-        self.scene.gone(SERVICE)
+        self.scene.gone(self.service)
         self.scene.run("apply", "--yes", "--allow-removals", "1", "--detach").ok()
-        return lambda: self.scene.containers(SERVICE) == []
+        return lambda: self.scene.containers(self.service) == []
 
     def _is_one(self, mark: str) -> bool:
-        found = self.scene.containers(SERVICE)
+        found = self.scene.containers(self.service)
         return len(found) == 1 and found[0].running and self._mark_of(found[0].id) == mark
 
     def _mark_of(self, id: str) -> str:
@@ -79,8 +80,9 @@ class Work:
         return next((line.partition("=")[2] for line in said.splitlines() if line.startswith("MARK=")), "")
 
 
-def killed(scene: DeployScene, fault: AbstractContextManager[Fault], wanted: Wanted, where: str) -> bool:
+def killed(work: Work, fault: AbstractContextManager[Fault], wanted: Wanted, where: str) -> bool:
     """Whether it was killed before the work was done; everything that must hold afterwards was looked at."""
+    scene = work.scene
     with fault as killer:
         done = wanted()
         give_up_s = time.monotonic() + SETTLE_S
@@ -91,8 +93,8 @@ def killed(scene: DeployScene, fault: AbstractContextManager[Fault], wanted: Wan
         scene.start_agent()
     took_s = wait_until(lambda: done() and is_quiet(scene), f"converged after {where}", CONVERGED_S_MAX)
     print(f"{where}: {'killed' if hit else 'not hit'}, {took_s:.1f} s")
-    assert scene.lost(SERVICE) == set()
-    assert scene.collector(SERVICE).interleaved() == []
+    assert scene.lost(work.service) == set()
+    assert scene.collector(work.service).interleaved() == []
     assert scene.foreign_untouched()
     return hit
 
@@ -100,17 +102,22 @@ def killed(scene: DeployScene, fault: AbstractContextManager[Fault], wanted: Wan
 def killed_everywhere(
     scene: DeployScene, fault: Callable[[int], AbstractContextManager[Fault]], name: str, positions: Sequence[int]
 ) -> dict[str, int]:
-    """There from nothing, changed, gone; each killed at position n of its own, for growing n until none is hit."""
-    work = Work(scene)
-    kinds: dict[str, Wanted] = {"deploy": work.change, "change": work.change, "remove": work.remove}
-    hits, over = dict.fromkeys(kinds, 0), set()
+    """There from nothing, changed, gone; each killed at position n of its own, for growing n until none is hit.
+
+    Another service after every 20 positions: each change makes a checkpoint, and at 100 young ones a service waits.
+    """
+    hits, over = {"deploy": 0, "change": 0, "remove": 0}, set()
+    work = Work(scene, f"{SERVICE}-{name}")
     for n in positions:
+        if n % 20 == 0:
+            work = Work(scene, f"{SERVICE}-{name}-{n}")
+        kinds: dict[str, Wanted] = {"deploy": work.change, "change": work.change, "remove": work.remove}
         for kind, wanted in kinds.items():
-            if killed(scene, fault(n), wanted, f"{kind}, {name} {n}"):
+            if killed(work, fault(n), wanted, f"{kind}, {name} {n}"):
                 hits[kind] += 1
             else:
                 over.add(kind)
-        if len(over) == len(kinds):
+        if len(over) == len(hits):
             break
     else:
         assert not SOAK, "there are more positions than were tried"
