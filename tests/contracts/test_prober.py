@@ -1,12 +1,14 @@
 """Every prober looks once, in its time, and says in words what was wrong; no answer of a container makes it raise."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.http_server.loop import new_loop
 from holdfast.adapters.prober import grpc_health
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.prober.network import HEAD_MAX, NetworkProber
@@ -22,6 +24,7 @@ HTTP = Health(type="http", path="/health", port=80, timeout="2s")
 SLOW = Health(type="http", path="/health", port=80, timeout="300ms")
 TCP = Health(type="tcp", port=80, timeout="2s")
 GRPC = Health(type="grpc", port=80, timeout="2s")
+OK = b"HTTP/1.1 200 OK\r\n\r\n"
 EXEC = Health(type="exec", cmd=("check", "--all"), timeout="300ms")
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -221,6 +224,27 @@ def test_a_connection_is_enough_for_tcp_and_none_is_not() -> None:
     assert look(answering(b"", then="stay"), TCP).ok
     verdict = asyncio.run(NetworkProber(no_exec).probe(container(), TCP))
     assert verdict == Verdict(False, "127.0.0.1:1: nothing listens there")
+
+
+@pytest.mark.parametrize("health", [TCP, HTTP, GRPC])
+def test_a_connection_may_be_made_late_or_never(health: Health) -> None:
+    """The listener's queue is full, so the kernel drops the first packet of the connection and sends it again after a
+    second. In the agent's event loop: an agent that waits for many connections uses one handle of the kernel."""
+
+    async def scene() -> None:
+        with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, socket.socket() as in_the_queue:
+            in_the_queue.connect(listener.getsockname())
+            one, prober = container(port=listener.getsockname()[1]), NetworkProber(no_exec)
+            never = await prober.probe(one, replace(health, timeout="200ms"))
+            assert never.why.endswith("no answer within 200ms")
+            late = asyncio.create_task(prober.probe(one, replace(health, timeout="30s")))
+            await asyncio.sleep(0.05)
+            server = await asyncio.start_server(answering(SERVING if health is GRPC else OK), sock=listener)
+            assert await late == Verdict(True)
+            server.close()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(scene())
 
 
 # ---- grpc, as grpcio 1.85.1 with grpcio-health-checking 1.85.1 answered this very question

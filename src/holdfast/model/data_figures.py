@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from holdfast.model.verified_report import VerifiedReport
+
 
 class DataFigures(Struct, frozen=True, omit_defaults=True):
     """What an update with another writer would do now. Figures have two digits: an unchanged node has an unchanged
@@ -19,3 +21,8 @@ class DataSection(Struct, frozen=True, omit_defaults=True):
     """The part of a report that lists them."""
 
     data: tuple[DataFigures, ...] = ()
+
+
+def figures_of(service: str, node: VerifiedReport | None) -> DataFigures | None:
+    section = node.section(DataSection) if node is not None else None
+    return next((one for one in section.data if one.service == service), None) if section is not None else None

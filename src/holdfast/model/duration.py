@@ -1,10 +1,13 @@
 """Durations as people write them ("90s", "24h", "7d") and as they read them ("5 min"). Pure."""
 
+from functools import lru_cache
+
 PATTERN = r"^[1-9][0-9]{0,6}(ms|s|m|h|d)$"
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
+@lru_cache(1024)
 def milliseconds(text: str) -> int:
     unit = text.lstrip("0123456789")
     return int(text[: -len(unit)]) * _UNIT_MS[unit]

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from msgspec import UNSET
 
 from holdfast.adapters.prober import grpc_health
-from holdfast.adapters.prober.line import Line, Place
+from holdfast.adapters.prober.line import Line, Place, Waits
 from holdfast.errors import HoldfastError
 from holdfast.model.container import Container
 from holdfast.model.duration import milliseconds
@@ -39,6 +39,7 @@ class NetworkProber:
 
     def __init__(self, exec: Exec) -> None:
         self._exec = exec
+        self._waits: Waits | None = None  # made with the first probe, in its event loop
 
     async def probe(self, container: Container, health: Health, allowed: Allowed | None = None) -> Verdict:
         timeout_s = milliseconds(health.timeout) / 1000
@@ -49,7 +50,8 @@ class NetworkProber:
         if place is None:
             return Verdict(False, "it has no address of its own and does not publish the probed port")
         try:
-            async with Line(place, timeout_s) as line:
+            self._waits = self._waits or Waits()
+            with Line(place, timeout_s, self._waits) as line:
                 return await _WAYS[health.type](line, place, health)
         except TimeoutError:
             return Verdict(False, f"{_said(place)}: no answer within {health.timeout}")
@@ -90,6 +92,7 @@ def _said(place: Place) -> str:
 
 
 async def _tcp(line: Line, place: Place, health: Health) -> Verdict:
+    await line.connected()
     return _OK
 
 

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.cli.nodes import accepted_heads
 from holdfast.cli.tools import Toolbox
 from holdfast.model.applied import Applied
-from holdfast.model.plan import Plan
+from holdfast.model.data_figures import figures_of
+from holdfast.model.plan import Change, Plan
 from holdfast.ports.hub_link import HubReader
 
 if TYPE_CHECKING:
@@ -34,9 +36,18 @@ def check_head(hub: HubReader | None, applied: Applied | None, box: Toolbox) -> 
 
 
 def with_data(plan: Plan, applied: Applied, found: "Reports") -> Plan:
-    """The plan, with what an update of a service with data costs."""
-    if not any(change.kind in ("update", "destroy") for change in plan.changes):
+    """The plan, with what an update of a service with data costs. Most changes are of services without data: their
+    command does not load how containers are derived."""
+    if not any(_has_data(change, applied, found) for change in plan.changes):
         return plan
     from holdfast.cli.volumes import data_notes
 
     return data_notes.noted(plan, applied, found.nodes)
+
+
+def _has_data(change: Change, applied: Applied, found: "Reports") -> bool:
+    """Its node reports data of it."""
+    entry = applied.table.entries.get(change.address)
+    if change.kind == "create" or entry is None or entry.node is UNSET:
+        return False
+    return figures_of(change.address.removeprefix("service."), found.nodes.get(entry.node)) is not None

@@ -3,7 +3,7 @@
 The figures are those that the service's node reported and signed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import UNSET
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.cli.sizes import size
 from holdfast.model.applied import Applied
 from holdfast.model.container import Guest
-from holdfast.model.data_figures import DataFigures, DataSection
+from holdfast.model.data_figures import DataFigures, figures_of
 from holdfast.model.fleet import Service
 from holdfast.model.plan import Change, Plan
 from holdfast.model.revision import Candidate, Entry, Table
@@ -43,7 +43,7 @@ def _noted(
     contents = {**candidate.blobs}
     before = _guest(change.address, was, applied.contents[was.digest])
     after = _guest(change.address, becomes, contents.get(becomes.digest) or applied.contents[becomes.digest])
-    figures = _figures(nodes.get(was.node), change.address.removeprefix("service."))
+    figures = figures_of(change.address.removeprefix("service."), nodes.get(was.node))
     if figures is None or not _has_new_writer(before, after):
         return change
     return replace(change, notes=(*change.notes, sentence(figures)))
@@ -57,12 +57,6 @@ def _has_new_writer(before: Guest, after: Guest) -> bool:
     known = {writer for part in before.parts for writer in writers_of(part)}
     with_data = [part for part in after.parts if len(part.off) < len(part.spec.mounts)]
     return any(writer not in known for part in with_data for writer in writers_of(part))
-
-
-def _figures(node: VerifiedReport | None, service: str) -> DataFigures | None:
-    section = node.section(DataSection) if node is not None else None
-    found: Sequence[DataFigures] = section.data if section is not None else ()
-    return next((one for one in found if one.service == service), None)
 
 
 def sentence(figures: DataFigures) -> str:

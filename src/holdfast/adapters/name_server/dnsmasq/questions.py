@@ -1,8 +1,10 @@
 """Queries to one DNS server over one socket, many at a time, each with a time limit."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import cast
 
@@ -22,20 +24,16 @@ class Questions(asyncio.DatagramProtocol):
         self._server = server
         self._try_s = try_s
         self._number = 0
-        self._open: dict[int, asyncio.Future[dns.message.Message]] = {}
+        self._open: dict[bytes, asyncio.Future[bytes]] = {}  # by the id of the query
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: object) -> None:
-        try:
-            answer = dns.message.from_wire(data, ignore_trailing=True)
-        except (dns.exception.DNSException, ValueError):
-            return
-        waiting = self._open.get(answer.id)
+        waiting = self._open.get(data[:2])
         if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
+            waiting.set_result(data[2:])
 
     def error_received(self, exc: Exception) -> None:
         """The port is closed, so waiting is pointless."""
@@ -51,22 +49,23 @@ class Questions(asyncio.DatagramProtocol):
     ) -> tuple[str, ...]:
         """The records of the answer; () also if the name does not exist. Raises TryLater if no answer arrives."""
         assert self._transport is not None
+        query = _query(name, kind, of)
         for _ in range(TRIES):
             self._number = (self._number + 1) % 65536
-            query = dns.message.make_query(name, kind, of, id=self._number)
-            self._open[query.id] = asyncio.get_running_loop().create_future()
+            id = self._number.to_bytes(2, "big")
+            self._open[id] = asyncio.get_running_loop().create_future()
             try:
-                self._transport.sendto(query.to_wire())
+                self._transport.sendto(id + query)
                 async with asyncio.timeout(self._try_s):
-                    answer = await self._open[query.id]
+                    records = _records(query, kind, await self._open[id])
             except TimeoutError:
                 continue
             except OSError:
                 break
             finally:
-                del self._open[query.id]
-            if query.is_response(answer):
-                return tuple(data.to_text() for record in answer.answer for data in record if record.rdtype == kind)
+                del self._open[id]
+            if records is not None:
+                return records
         raise silent(self._server)
 
     async def addresses(self, names: Mapping[str, str]) -> dict[str, str]:
@@ -84,14 +83,38 @@ class Questions(asyncio.DatagramProtocol):
         return found
 
 
+# A server that is at rest is asked the same and answers the same for days: both are made and read once. The first two
+# bytes of a message are its id.
+
+
+@lru_cache(64)
+def _query(name: str, kind: dns.rdatatype.RdataType, of: dns.rdataclass.RdataClass) -> bytes:
+    return dns.message.make_query(name, kind, of, id=0).to_wire()[2:]
+
+
+@lru_cache(64)
+def _records(query: bytes, kind: dns.rdatatype.RdataType, answer: bytes) -> tuple[str, ...] | None:
+    """None if this is not an answer to this query."""
+    try:
+        asked, said = (dns.message.from_wire(b"\0\0" + one, ignore_trailing=True) for one in (query, answer))
+    except (dns.exception.DNSException, ValueError):
+        return None
+    if not asked.is_response(said):
+        return None
+    return tuple(data.to_text() for record in said.answer for data in record if record.rdtype == kind)
+
+
 @asynccontextmanager
 async def questions(address: str, port: int, try_s: float) -> AsyncIterator[Questions]:
     where = f"{address}:{port}"
+    line = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
     try:
+        line.connect((address, port))  # not by the loop, which would have a thread look up the address
         transport, asking = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: Questions(where, try_s), remote_addr=(address, port)
+            lambda: Questions(where, try_s), sock=line
         )
     except OSError as trouble:
+        line.close()
         raise silent(where) from trouble
     try:
         yield asking

@@ -26,6 +26,7 @@ from holdfast.ports.name_server import Serving
 PORT = 53
 TRY_S = 0.7  # with three tries, a frozen server is detected in about two seconds
 START_TRY_S = 0.05
+JUST_S = 0.2  # a process that answered so recently is not asked again
 READY_S = 5.0
 APPLY_S = 5.0
 LOOK_S = 0.005
@@ -50,6 +51,8 @@ class Dnsmasq:
         self._serving: Serving | None = None
         self._written: dict[str, str] | None = None  # None: unknown since this process started
         self._former: dict[str, str] = {}  # the records before: an unacknowledged change may not have happened
+        self._version: tuple[Process | None, str] = (None, "")
+        self._heard: tuple[Process | None, float] = (None, 0.0)  # which process answered last, and when
         self._turn = asyncio.Lock()
 
     async def follow(self, serving: Serving | None) -> None:
@@ -65,14 +68,16 @@ class Dnsmasq:
             await self._run(serving)
 
     async def version(self) -> str:
-        """As the running process reports it."""
-        if self._serving is None or not self._daemon.found():
+        """As the running process reports it, which is asked once."""
+        running = self._daemon.found()
+        if self._serving is None or not running:
             return ""
-        with suppress(TryLater):
-            async with questions(self._serving.address, PORT, TRY_S) as asking:
-                said = await asking.ask("version.bind", dns.rdatatype.TXT, dns.rdataclass.CH)
-                return said[0].strip('"').replace("-", " ", 1) if said else ""
-        return ""
+        if self._version[0] != running[0]:
+            with suppress(TryLater):
+                async with questions(self._serving.address, PORT, TRY_S) as asking:
+                    said = await asking.ask("version.bind", dns.rdatatype.TXT, dns.rdataclass.CH)
+                    self._version = (running[0], said[0].strip('"').replace("-", " ", 1) if said else "")
+        return self._version[1] if self._version[0] == running[0] else ""
 
     async def names(self) -> Mapping[str, str]:
         async with self._turn:
@@ -109,7 +114,7 @@ class Dnsmasq:
         text = configuration.text(serving, PORT, self._records, _user())
         running = self._daemon.found()
         same = _content(self._configuration) == text
-        answers = bool(running) and await self._answers(serving, running[0], TRY_S)
+        answers = bool(running) and (self._has_just_answered(running[0]) or await self._answers(serving, running[0]))
         self._restore_records(serving)
         if len(running) == 1 and same and answers:
             return
@@ -173,7 +178,11 @@ class Dnsmasq:
             code="dns_down",
         )
 
-    async def _answers(self, serving: Serving, process: Process, try_s: float) -> bool:
+    def _has_just_answered(self, process: Process) -> bool:
+        """A pass asks for the names, and then looks at process and files."""
+        return self._heard[0] == process and time.monotonic() - self._heard[1] < JUST_S
+
+    async def _answers(self, serving: Serving, process: Process, try_s: float = TRY_S) -> bool:
         with suppress(TryLater):
             async with questions(serving.address, PORT, try_s) as asking:
                 return await self._is_asked(asking, process)
@@ -182,7 +191,9 @@ class Dnsmasq:
     async def _is_asked(self, asking: Questions, process: Process) -> bool:
         """Whether this process answers: another server may use its address."""
         name, mark = self._daemon.mark(process)
-        return bool(name) and await asking.ask(name, dns.rdatatype.TXT) == (f'"{mark}"',)
+        is_it = bool(name) and await asking.ask(name, dns.rdatatype.TXT) == (f'"{mark}"',)
+        self._heard = (process if is_it else None, time.monotonic())
+        return is_it
 
     async def _acknowledged(
         self, serving: Serving, process: Process, before: Mapping[str, str], wanted: Mapping[str, str]
@@ -192,7 +203,7 @@ class Dnsmasq:
         probed = {name: wanted.get(name) or before[name] for name in sorted(changed)[:PROBED]}
         expected = {name: wanted[name] for name in probed if name in wanted}
         give_up_s = time.monotonic() + APPLY_S
-        if not await self._answers(serving, process, TRY_S):
+        if not await self._answers(serving, process):
             raise silent(f"{serving.address}:{PORT}")
         async with questions(serving.address, PORT, TRY_S) as asking:
             self._daemon.read_again(process)
@@ -217,7 +228,7 @@ class Dnsmasq:
             )
         return self._serving
 
-    def _read(self) -> dict[str, str] | None:
+    def _read(self) -> Mapping[str, str] | None:
         return zone_file.read(_content(self._records), self._following().zone)
 
     def _salvage(self, serving: Serving) -> dict[str, str]:

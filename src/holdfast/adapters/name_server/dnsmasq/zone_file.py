@@ -6,6 +6,7 @@ the whole file. It cannot collide with a component's name, which never contains 
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 
 from holdfast.errors import Invalid
@@ -50,7 +51,8 @@ def written(names: Mapping[str, str], zone: str) -> bytes:
     return "".join(f"{line}\n" for line in (*lines, f"{SERIAL_ADDRESS} {serial(names, zone)}")).encode()
 
 
-def read(content: bytes | None, zone: str) -> dict[str, str] | None:
+@lru_cache(2)
+def read(content: bytes | None, zone: str) -> Mapping[str, str] | None:
     """None unless the content is exactly what `written` makes."""
     if content is None:
         return None

@@ -23,9 +23,13 @@ class EnvoyProcess:
         self._environ = environ
         self._supervise = supervise
         self._child: subprocess.Popen[bytes] | None = None
+        self._envoy: Process | None = None
 
     def envoy(self) -> Process | None:
-        return known(supervisor.noted(self._path(supervisor.CHILD)) or supervisor.running(self._directory))
+        """A process that was recognised once is the same one until it ends."""
+        if self._envoy is None or known(self._envoy.pid) != self._envoy:
+            self._envoy = known(supervisor.noted(self._path(supervisor.CHILD)) or supervisor.running(self._directory))
+        return self._envoy
 
     def supervised(self) -> bool:
         try:

@@ -26,9 +26,9 @@ from holdfast.adapters.proxy.envoy.files import (
     content_digest,
     statistic_of,
 )
-from holdfast.adapters.proxy.envoy.listeners import Spot
+from holdfast.adapters.proxy.envoy.listeners import Spot, spots
 from holdfast.adapters.proxy.envoy.process import EnvoyProcess
-from holdfast.adapters.proxy.envoy.route_set import Having, RouteSet, gathered
+from holdfast.adapters.proxy.envoy.route_set import Having, RouteSet, gathered, openers
 from holdfast.adapters.proxy.envoy.state import Lingering, State, StateFile
 from holdfast.errors import Failed, HoldfastError, Invalid, TryLater
 from holdfast.ports.clock import Clock
@@ -75,6 +75,7 @@ class Envoy:
         self._seen: object = None
         self._deaf: Process | None = None  # an Envoy whose watched folders were deleted: it sees no more changes
         self._version: tuple[Process | None, str] = (None, "")
+        self._current: State | None = None  # its rules are those of this release
 
     # ---- running
 
@@ -95,9 +96,13 @@ class Envoy:
 
     def _has_older_rules(self, state: State) -> bool:
         """Written by the code of another release: the same routes, but other rules for their requests."""
-        made = gathered(state.listening, state.routes, self._ports).openers(self._files)
-        old = {name: state.files[name].content for name in made if name in state.files}
-        return any(content != content_digest(made[name]) for name, content in old.items())
+        if state is not self._current:
+            made = openers(spots(state.listening, self._ports), self._files)
+            old = {name: state.files[name].content for name in made if name in state.files}
+            if any(content != content_digest(made[name]) for name, content in old.items()):
+                return True
+            self._current = state
+        return False
 
     async def _end(self) -> None:
         self._listening = None
@@ -260,7 +265,7 @@ class Envoy:
                 written[name] = kept
             else:
                 put(name, table)
-        for name, opener in wanted.openers(self._files).items():
+        for name, opener in openers(wanted.spots, self._files).items():
             put(name, opener)
         put(LISTENERS, wanted.listeners(shown, self._files))
         if deaf:

@@ -1,6 +1,6 @@
 """One complete set of routes for Envoy: clusters, then certificates and request routes, then listeners."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -31,11 +31,6 @@ class RouteSet(Struct, frozen=True):
     def tables(self, challenges: Mapping[str, str]) -> dict[str, bytes]:
         found = requests.tables(self.served, challenges, self.https)
         return {TABLES[kind]: listed([table]) for kind, table in found.items()}
-
-    def openers(self, files: EnvoyFiles) -> dict[str, bytes]:
-        """Of the listeners that terminate HTTP; all of one kind share one."""
-        spots = {spot.kind: spot for spot in self.spots if spot.kind != PLAIN and spot.asked == HTTPS}
-        return {OPENERS[kind]: listed([listeners.opener(spot, _paths(files))]) for kind, spot in spots.items()}
 
     def listeners(self, shown: Mapping[ProxyRoute, Shown], files: EnvoyFiles) -> bytes:
         made = [listeners.listener(spot, self.served, shown.__getitem__, _paths(files)) for spot in self.spots]
@@ -69,6 +64,12 @@ def gathered(
     own = {id(one) for spot in left for one in listeners.at(spot, ordered) if kind_of(one) == spot.kind}
     served = tuple(one for one in ordered if id(one) in own)
     return RouteSet(listening, ordered, left, taken, ports.get(HTTPS, HTTPS), served)
+
+
+def openers(spots: Iterable[Spot], files: EnvoyFiles) -> dict[str, bytes]:
+    """Of the listeners that terminate HTTP; all of one kind share one."""
+    asked = {spot.kind: spot for spot in spots if spot.kind != PLAIN and spot.asked == HTTPS}
+    return {OPENERS[kind]: listed([listeners.opener(spot, _paths(files))]) for kind, spot in asked.items()}
 
 
 def _paths(files: EnvoyFiles) -> Paths:

@@ -175,7 +175,7 @@ class Listing:
 
     def any_gone(self) -> bool:
         """Whether a process that was alive before is gone; does not ask podman."""
-        self._watch.follow({life.process for life in self._lives.values() if life.process is not None})
+        self._watch.follow([life.process for life in self._lives.values() if life.process is not None])
         return self._watch.any_gone()
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import select
+from collections.abc import Collection
 from contextlib import suppress
 
 from holdfast.adapters.process import process
@@ -15,12 +16,16 @@ class PidWatch:
 
     def __init__(self) -> None:
         self._ends = select.epoll()
+        self._wanted: Collection[Process] = ()
         self._handles: dict[Process, int] = {}
         self._unwatched: set[Process] = set()
 
-    def follow(self, wanted: set[Process]) -> None:
+    def follow(self, processes: Collection[Process]) -> None:
         """Exactly these from now on. A handle is opened first and the process looked up after that: a process that
         only has the same number is never taken for it."""
+        if processes == self._wanted:  # as every second of an idle agent
+            return
+        self._wanted, wanted = processes, set(processes)
         for gone in self._handles.keys() - wanted:
             self._close(self._handles.pop(gone))
         self._unwatched &= wanted
