@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from holdfast.cli.nodes import fleet_view
 from holdfast.cli.orders import order_and_wait
 from holdfast.cli.orders.order_results import Ended, Given
 from holdfast.cli.schedules import schedule_run
@@ -155,6 +156,7 @@ def test_an_order_that_never_began_is_signed_again_once(
         view: Any = SimpleNamespace(state=state, result=result)
         return [Ended(given[0], view, verified)]
 
+    monkeypatch.setattr(order_and_wait, "look", fleet_view.look)
     monkeypatch.setattr(order_and_wait, "ordered", ordered)
     monkeypatch.setattr(order_and_wait, "ended", ended)
 

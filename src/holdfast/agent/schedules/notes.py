@@ -32,8 +32,8 @@ class Notes:
             self._findings.clear(FAILED, address(key))
         if book.missed:
             runs = "1 run was missed" if book.missed == 1 else f"{book.missed} runs were missed"
-            when = f"the last one at {_time(book.missed_s)}: no agent ran, the clock jumped, a rollout was interrupted, or too many waited"
-            text = f"{name} of {service}: {runs}, {when}"
+            why = "no agent ran, the clock jumped, a rollout was interrupted, or too many waited"
+            text = f"{name} of {service}: {runs}, the last one at {_time(book.missed_s)}: {why}"
             self._findings.add(MISSED, text, f"holdfast schedule run {service} {name}", address(key))
         else:
             self._findings.clear(MISSED, address(key))
