@@ -560,3 +560,28 @@ def test_of_several_runs_of_a_lost_journal_none_is_left_and_the_newest_result_st
         assert last is not None and last.due_s == minute and last.outcome == "done" and Runs(one).containers() == []
 
     play(with_job(), story)
+
+
+def test_a_run_of_a_lost_journal_is_taken_over_also_if_the_disk_refuses_in_between() -> None:
+    """A container that the journal names and no book would be forgotten."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        await one.kill()
+        lose_runs(one)
+        keep, refused = one.machine.journal.set_aside, list[str]()
+
+        def refuse(name: str, value: bytes) -> None:
+            if name.startswith("schedules/") and b'"run"' in value and not refused:
+                refused.append(name)
+                raise FULL
+            keep(name, value)
+
+        one.machine.journal.set_aside = refuse  # type: ignore[method-assign]
+        one.start()
+        await asyncio.sleep(90)
+        assert refused and Runs(one).containers() == [] and state(one).last is not None
+
+    play(with_job(), story)

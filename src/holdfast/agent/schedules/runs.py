@@ -88,9 +88,10 @@ class Runs:
         newer one."""
         declared, book = self._declared.found[key], self._books.of(key)
         book = rules.opened(book, declared.schedule, self._time.now_s())
+        if one.name in (book.left, book.run.container if book.run is not None else ""):
+            self._attempts.own(one.name)  # the disk refused it before
         if self._declared.spec(key) is None or book.run is not None or book.left:
             return
-        self._attempts.own(one.name)
         if book.last is not None and book.last.due_s >= named.due_s and not one.running:
             book = replace(book, left=one.name)
         else:
@@ -100,6 +101,7 @@ class Runs:
             book = rules.begun(book, run)
         self._books.keep(key, book)
         self.carry(key)
+        self._attempts.own(one.name)  # last: what the journal names is not looked for again
 
     def carry(self, key: Key) -> None:
         """Does nothing if it is carried already."""
