@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,7 @@ def schedule(name: str, cmd: str, cron: str = "0 0 1 1 *", **more: object) -> st
     return "[[schedule]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
 
 
+VOID = (("failed", "interrupted"), ("refused", "other_life"))
 WRITES = "echo ran >> /data/runs; echo a line of the run"
 
 
@@ -166,6 +168,10 @@ def test_an_agent_killed_at_any_step_of_a_run_begins_none_twice_and_loses_none(s
         wait_until(partial(is_ended, scene, begun_s), "it is over")
         ran = starts(scene, begun_s, "now")
         assert set(ran.values()) <= {1} and len(ran) <= 1
+        if not ran:  # the order is void, and only that: the same command begins a run
+            assert killer.has_killed() and refusal(scene) in VOID, refusal(scene)
+            scene.run("schedule", "run", SERVICE, "now").ok()
+            assert list(starts(scene, begun_s, "now").values()) == [1]
         await_lines(scene, begun_s, before)
 
 
@@ -189,7 +195,15 @@ def is_over(scene: DeployScene, since_s: float) -> bool:
 
 def is_refused(scene: DeployScene, since_s: float) -> bool:
     """The order was interrupted before it began a run, or names a former start of the agent: its result says so."""
+    return newest_order(scene)["state"] in ("failed", "refused") and not starts(scene, since_s, "now")
+
+
+def refusal(scene: DeployScene) -> tuple[object, object]:
+    newest = newest_order(scene)
+    return newest["state"], newest["result"]["code"]
+
+
+def newest_order(scene: DeployScene) -> dict[str, Any]:
     listed = scene.run("order", "list", "--json").ok().json["orders"]
     mine = [each for each in listed if each["action"] == "run-schedule"]
-    newest = max(mine, key=lambda each: each["counter"])
-    return newest["state"] in ("failed", "refused") and not starts(scene, since_s, "now")
+    return dict(max(mine, key=lambda each: each["counter"]))

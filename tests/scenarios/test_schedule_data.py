@@ -11,17 +11,18 @@ from msgspec.structs import replace
 from holdfast.adapters.runtime.memory import Behaviour, Image
 from holdfast.agent.services.data.passports import PREFIX
 from holdfast.agent.services.data.volumes import Volumes
-from holdfast.errors import TryLater
+from holdfast.errors import Failed, TryLater
 from holdfast.model.container import Guest
 from holdfast.model.fleet import Hooks, Service
 from holdfast.model.passport import Passport
+from holdfast.ports.allowed import Allowed
 from holdfast.ports.prober import Verdict
 from holdfast.ports.storage import Checkpoint
 from holdfast.reconcile.schedule import LATE_S
 from tests.fleets.build import digest_pinned
 from tests.fleets.deploying import Scene, image, play
+from tests.scenarios.test_restored_checkpoints import ordered
 from tests.scenarios.test_schedules import DATA, Runs, at_five, behaves, job, state, with_job
-from tests.scenarios.test_volumes import ordered
 
 OTHER = ("backup", "--more")
 BAD = Verdict(False, "answered 500")
@@ -238,5 +239,105 @@ def test_a_run_that_waited_too_long_for_an_interrupted_rollout_is_missed() -> No
         assert Runs(one).started == [] and state(one).missed == 1
         one.machine.storage.checkpoint = checkpoint  # type: ignore[method-assign]
         await one.settled(at_most_s=200)
+
+    play(with_data(), story)
+
+
+def test_runs_of_such_a_deployment_go_on_when_the_next_one_fails_before_it_got_the_data() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        write(one)
+        await die_at_the_switch(one, with_data(2))
+        await one.settled()
+        missing = Failed("no such image", remedy="push it", code="image_missing")
+        one.machine.runtime.images[image(3)] = Image(trouble=missing)
+        one.apply(with_data(3))
+        await one.settled("failed")
+        await asyncio.sleep(at_five(one) + 30)
+        last = state(one).last
+        assert last is not None and last.outcome == "done" and one.one().image == image(2), last
+
+    play(with_data(), story)
+
+
+@pytest.mark.parametrize("serves_in_time", [True, False])
+def test_a_minute_that_waited_while_its_command_changed_runs_in_time_or_is_missed(serves_in_time: bool) -> None:
+    """It was decided with the command of before, and waits for an interrupted rollout."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        one.machine.runtime.behaviours[OTHER] = Behaviour(exit_after_s=5.0)
+        await one.settled()
+        write(one)
+        checkpoint = one.machine.storage.checkpoint
+
+        def refused(service: str, id: str, at_s: float, off: Collection[str] = ()) -> Checkpoint:
+            raise TryLater("the disk is slow", remedy="wait", code="slow")
+
+        one.machine.storage.checkpoint = refused  # type: ignore[method-assign]
+        await asyncio.sleep(at_five(one) - 20)
+        one.apply(with_data(2))
+        await asyncio.sleep(25)
+        assert state(one).running_s, "it waits"
+        if not serves_in_time:
+            one.machine.prober.script(digest_pinned("web:3"), *[BAD] * 999)
+        one.apply(other(3))
+        await asyncio.sleep(10)
+        one.machine.storage.checkpoint = checkpoint  # type: ignore[method-assign]
+        await one.settled("converged" if serves_in_time else "failed", at_most_s=120)
+        await asyncio.sleep(30 if serves_in_time else LATE_S)
+        last = state(one).last
+        if serves_in_time:
+            assert last is not None and last.outcome == "done" and last.due_s % 300 == 0 and state(one).missed == 0
+        else:
+            assert last is None and state(one).missed == 1 and "schedule_missed" in one.findings()
+
+    play(with_data(), story)
+
+
+def test_a_run_under_way_is_waited_for_also_if_the_agent_finds_the_service_gone() -> None:
+    """It looks like a rollout between stop and start; but this run has begun."""
+
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=200.0)
+        await one.settled()
+        write(one)
+        serving = one.one()
+        await asyncio.sleep(at_five(one) + 5)
+        one.apply(with_data(2))
+        await asyncio.sleep(20)
+        await one.kill()
+        one.machine.runtime.vanish(serving.id)
+        one.start()
+        await one.settled(at_most_s=400)
+        (begun_s,) = Runs(one).minutes
+        last, copied_s = state(one).last, [copy.made_s for copy in one.machine.storage.checkpoints()]
+        assert last is not None and last.outcome == "done" and min(copied_s) >= begun_s + 200
+
+    play(with_data(), story)
+
+
+def test_a_restore_after_a_run_does_not_meet_its_container() -> None:
+    """It refuses to exchange data that a container mounts, and tells to remove that container."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        write(one)
+        one.apply(with_data(2))
+        await one.settled()
+        (made,) = one.machine.storage.checkpoints()
+        remove = one.machine.runtime.remove
+
+        async def slow(id: str, allowed: Allowed) -> None:
+            await asyncio.sleep(5)
+            await remove(id, allowed)
+
+        one.machine.runtime.remove = slow  # type: ignore[method-assign]
+        await asyncio.sleep(at_five(one) + 5)
+        assert Runs(one).containers()
+        result = await ordered(one, "restore-checkpoint", "data.web", checkpoint=made.id, then="start")
+        assert result.outcome == "done", result
 
     play(with_data(), story)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from holdfast.adapters.runtime.memory import Behaviour, Image
 from holdfast.agent.schedules.attempts import PARALLEL
 from holdfast.errors import Failed, TryLater
+from holdfast.gate.containers import RUN
 from holdfast.model.container import Container, Mount
 from holdfast.model.schedule import Schedule, ScheduleState
 from holdfast.ports.allowed import Allowed
@@ -59,7 +60,11 @@ def test_a_run_whose_service_is_stopped_before_its_next_attempt_has_failed() -> 
 
 
 @pytest.mark.parametrize(
-    ("down_s", "held", "why"), [(10.0, True, "the service is stopped"), (LATE_S + 60, False, "no agent ran in time")]
+    ("down_s", "held", "why"),
+    [
+        (10.0, True, "the service is stopped"),
+        (LATE_S + 60, False, "no agent ran in time, or a rollout was interrupted"),
+    ],
 )
 def test_a_run_by_order_that_does_not_begin_has_a_result(down_s: float, held: bool, why: str) -> None:
     """The command that ordered it waits for that result."""
@@ -137,7 +142,7 @@ def test_a_run_that_is_late_is_missed_even_if_its_container_was_created() -> Non
         await asyncio.sleep(30)
         last = state(one).last
         assert len(Runs(one).started) == 1 and Runs(one).containers() == []
-        assert last is not None and last.message == "did not begin: no agent ran in time"
+        assert last is not None and last.message == "did not begin: no agent ran in time, or a rollout was interrupted"
 
     play(with_job(job("0 0 1 1 *")), story)
 
@@ -417,3 +422,166 @@ async def move(made: MovingScene, old: str, new: str) -> None:
     assert made.machines[old].journal.facts("schedules/") == {}
     left = [one.seen.name for one in made.machines[old].runtime._kept.values()]
     assert left == [], "nothing is left on the old node"
+
+
+# ---- a runtime that does not answer
+
+
+def test_a_run_whose_container_could_not_be_started_for_long_is_missed_and_not_begun_late() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        start = one.machine.runtime.start
+
+        async def refuse(id: str, allowed: Allowed) -> None:
+            raise TryLater("cut", remedy="", code="runtime_away")
+
+        await asyncio.sleep(at_five(one) - 1)
+        one.machine.runtime.start = refuse  # type: ignore[method-assign]
+        await asyncio.sleep(2 * 3600 - 100)
+        assert state(one).missed > 0 and "schedule_missed" in one.findings()
+        one.machine.runtime.start = start  # type: ignore[method-assign]
+        await asyncio.sleep(150)
+        (minute,) = Runs(one).minutes
+        assert one.rig.clock.now_s() - minute < LATE_S
+
+    play(with_job(), story)
+
+
+def test_a_run_that_ended_while_the_runtime_did_not_answer_has_its_own_duration() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        one.machine.runtime.away = True
+        await asyncio.sleep(200)
+        one.machine.runtime.away = False
+        await asyncio.sleep(10)
+        last = state(one).last
+        assert last is not None and last.outcome == "done" and 19 <= last.duration_s <= 22
+
+    play(with_job(), story)
+
+
+# ---- an order that is resumed
+
+
+@pytest.mark.parametrize(("action", "resumed"), [("restart", 0), ("stop", 1)])
+def test_an_order_that_waits_for_a_run_does_not_take_the_end_of_the_agent_for_its_end(
+    action: str, resumed: int
+) -> None:
+    """And an order that is resumed waits again."""
+
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=100.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        begun_s = one.rig.clock.now_s() - 5
+        await one.rig.desk.submit(OPERATOR, one.rig.order("w1", 1, action, target="service.web"))
+        await asyncio.sleep(20)
+        await one.kill()
+        one.start()
+        await asyncio.sleep(200)
+        calls = one.machine.runtime.calls
+        stopped_s = [call.at_s for call in calls if call.verb == "stop" and "_run-" not in call.subject]
+        assert len(stopped_s) == resumed and all(at_s >= begun_s + 100 for at_s in stopped_s)
+
+    play(with_job(volumes=DATA), story)
+
+
+# ---- a lost journal
+
+
+def lose_runs(one: Scene) -> None:
+    """What the agent knew about schedules and their containers is gone."""
+    journal = one.machine.journal
+    for name in journal.facts("schedules/"):
+        journal.drop_fact(name)
+    for each in Runs(one).containers():
+        journal.forget_made(RUN + each.name)
+
+
+@pytest.mark.parametrize(("down_s", "outcome"), [(5.0, "done"), (60.0, "lost")])
+def test_a_run_whose_journal_was_lost_is_taken_over_and_not_begun_again(down_s: float, outcome: str) -> None:
+    """The end of one that ended meanwhile is not known: perhaps a boot has ended it."""
+
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=50.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        await one.kill()
+        lose_runs(one)
+        await asyncio.sleep(down_s)
+        one.start()
+        await asyncio.sleep(90)
+        last = state(one).last
+        assert last is not None and last.outcome == outcome and last.due_s % 300 == 0, last
+        assert len(Runs(one).started) == 1 and Runs(one).containers() == [] and "run_unknown" not in one.findings()
+
+    play(with_job(), story)
+
+
+@pytest.mark.parametrize("how", ["another command is declared", "it is not declared"])
+def test_a_run_of_a_lost_journal_that_no_schedule_would_run_now_is_reported_until_it_is_gone(how: str) -> None:
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=5000.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        await one.kill()
+        lose_runs(one)
+        other = replace(job(), cmd=("backup", "--more"))
+        one.apply(with_job(other) if how == "another command is declared" else {"web": service()})
+        one.start()
+        await one.settled()
+        await asyncio.sleep(90)
+        (run,) = Runs(one).containers()
+        assert run.running and run.name in one.findings()["run_unknown"]
+        one.machine.runtime.vanish(run.id)
+        await asyncio.sleep(90)
+        assert "run_unknown" not in one.findings()
+
+    play(with_job(), story)
+
+
+def test_of_several_runs_of_a_lost_journal_none_is_left_and_the_newest_result_stays() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=50.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        await one.kill()
+        (newest,) = Runs(one).containers()
+        (minute,) = Runs(one).minutes
+        name = newest.name.replace(f"{minute:x}", f"{minute - 300:x}")
+        one.machine.runtime.place(replace(newest, id="older", name=name, phase="exited", running=False))
+        lose_runs(one)
+        one.start()
+        await asyncio.sleep(120)
+        last = state(one).last
+        assert last is not None and last.due_s == minute and last.outcome == "done" and Runs(one).containers() == []
+
+    play(with_job(), story)
+
+
+def test_a_run_of_a_lost_journal_is_taken_over_also_if_the_disk_refuses_in_between() -> None:
+    """A container that the journal names and no book would be forgotten."""
+
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        await one.kill()
+        lose_runs(one)
+        keep, refused = one.machine.journal.set_aside, list[str]()
+
+        def refuse(name: str, value: bytes) -> None:
+            if name.startswith("schedules/") and b'"run"' in value and not refused:
+                refused.append(name)
+                raise FULL
+            keep(name, value)
+
+        one.machine.journal.set_aside = refuse  # type: ignore[method-assign]
+        one.start()
+        await asyncio.sleep(90)
+        assert refused and Runs(one).containers() == [] and state(one).last is not None
+
+    play(with_job(), story)

@@ -147,11 +147,18 @@ class Sharing:
         self._holders[lane] = self._holders.get(lane, 0) + 1
         try:
             yield
-        finally:
-            self._holders[lane] -= 1
-            if self._holders[lane] == 0:
-                del self._holders[lane]
-            self._tell()
+        except asyncio.CancelledError:
+            raise  # the agent ends, and what it held the lane for goes on: no operation may take it for ended
+        except BaseException:
+            self._release(lane)
+            raise
+        self._release(lane)
+
+    def _release(self, lane: str) -> None:
+        self._holders[lane] -= 1
+        if self._holders[lane] == 0:
+            del self._holders[lane]
+        self._tell()
 
     async def close(self, lane: str) -> None:
         self.closed.add(lane)

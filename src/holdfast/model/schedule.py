@@ -75,6 +75,7 @@ class ScheduleState(Struct, frozen=True, omit_defaults=True):
     missed: int = 0  # since the last run that was done
     missed_s: float = 0.0  # the newest of these
     skipped: int = 0  # since the last run that was done: the run before was under way
+    ordered: tuple[RunResult, ...] = ()  # the newest runs by order before `last`: their commands may still wait
 
 
 class ScheduleStates(Struct, frozen=True):

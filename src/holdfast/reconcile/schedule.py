@@ -15,6 +15,7 @@ from holdfast.model.schedule import RunResult, Schedule
 LATE_S = 300.0  # a run begins at most so long after its minute; later it is missed
 AHEAD_S = 25 * 3600.0  # a decision so far in the future was made with a wrong clock
 QUEUE_MAX = 10
+ORDERED_MAX, ORDERED_S = 3, 3600.0  # so many results of runs by order are kept besides the last one, for so long
 PAUSES_S = (10.0, 30.0, 60.0)  # before the second, third … attempt
 
 # creating: its container does not exist, or was not started. starting: it may have been started.
@@ -45,6 +46,7 @@ class Book(Struct, frozen=True, omit_defaults=True):
     missed_s: float = 0.0
     skipped: int = 0
     left: str = ""  # the container of the last attempt; it may be left after a crash
+    ordered: tuple[RunResult, ...] = ()  # the newest results of runs by order before `last`
 
 
 def opened(before: Book | None, schedule: Schedule, now_s: float) -> Book:
@@ -104,7 +106,14 @@ def ended(book: Book, result: RunResult | None) -> Book:
     if result is None:
         return book
     counts = (0, 0.0, 0) if result.outcome == "done" else (book.missed, book.missed_s, book.skipped)
-    return replace(book, last=result, missed=counts[0], missed_s=counts[1], skipped=counts[2])
+    ordered = _ordered(book, result.started_s + result.duration_s)
+    return replace(book, last=result, ordered=ordered, missed=counts[0], missed_s=counts[1], skipped=counts[2])
+
+
+def _ordered(book: Book, now_s: float) -> tuple[RunResult, ...]:
+    """The command that ordered a run asks for its result now and then: another run may have ended meanwhile."""
+    before = (*book.ordered, book.last) if book.last is not None and book.last.order else book.ordered
+    return tuple(one for one in before if now_s - one.started_s - one.duration_s < ORDERED_S)[-ORDERED_MAX:]
 
 
 def is_late(run: Run, now_s: float) -> bool:
@@ -122,7 +131,7 @@ def too_late(book: Book, now_s: float) -> Book:
     assert run is not None
     if run.attempt == 1 and not run.order:
         return ended(_missed(book, [run.due_s]), None)
-    return not_begun(book, "no agent ran in time", now_s)
+    return not_begun(book, "no agent ran in time, or a rollout was interrupted", now_s)
 
 
 def not_begun(book: Book, why: str, now_s: float) -> Book:

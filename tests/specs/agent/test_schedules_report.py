@@ -1,5 +1,7 @@
 """The schedules in a report that is too long: lines first, then schedules."""
 
+from msgspec.structs import replace
+
 from holdfast.agent.link.report_limits import STAGES, fitted
 from holdfast.agent.schedules.keeper import FEW, LINES_FEW, SchedulesReport
 from holdfast.model.checkin import REPORT_BYTES_MAX
@@ -27,6 +29,15 @@ def test_the_stages_leave_out_lines_then_schedules() -> None:
 def test_the_last_lines_are_those_that_stay() -> None:
     first = reported(2).shorter("few_steps").schedules[0].last
     assert first is not None and [line.split("\x00")[0] for line in first.lines] == ["17", "18", "19"]
+
+
+def test_results_of_runs_by_order_are_shortened_too() -> None:
+    (state,) = reported(2).schedules[:1]
+    assert state.last is not None
+    whole = SchedulesReport((replace(state, ordered=(state.last,)),))
+    assert whole.shorter("certificates") == whole
+    assert [len(one.lines) for one in whole.shorter("few_steps").schedules[0].ordered] == [LINES_FEW]
+    assert whole.shorter("few").schedules[0].ordered == ()
 
 
 def test_any_number_of_schedules_fits() -> None:

@@ -99,6 +99,19 @@ def test_a_joined_node_that_lost_its_key_gets_no_other_one(tmp_path: Path) -> No
     lost = Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state), "--json")
     assert (lost.code, json.loads(lost.err)["code"]) == (7, "agent_state_damaged")
     assert not (state / "node.key").exists() and "holdfast node invite w1 --replace" in lost.err
+    for token in ((), ("--token", encode_token(TOKEN))):
+        ran = Ran("agent", "run", *token, "--url", "https://other", "--state-dir", str(state), "--json")
+        assert (ran.code, json.loads(ran.err)) == (7, json.loads(lost.err)), "in the same words"
+        assert not (state / "node.key").exists()
+
+
+def test_a_machine_that_lost_its_key_before_it_joined_asks_with_the_new_one(tmp_path: Path) -> None:
+    state = tmp_path / "agent"
+    Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state))
+    (state / "node.key").unlink()
+    Ran("agent", "join", encode_token(TOKEN), "--state-dir", str(state))
+    checked = json.loads(Ran("agent", "check", "--state-dir", str(state), "--json").out)
+    assert "key" not in [one["code"] for one in checked["findings"]]
 
 
 def test_the_command_that_follows_a_join_can_be_pasted(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The commands in a remedy use the fleet and the hub of the call."""
 
 import io
+import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,9 @@ from holdfast.cli.remedies import complete, for_pasting
 from holdfast.cli.terminal import Terminal
 from holdfast.declared.problem import Problem, Problems
 from holdfast.ledger.boot_findings import Finding
+from holdfast.model.report import NodeFinding
+from tests.fleets.commands import Scene, scene
+from tests.fleets.tools import HUB
 
 
 @pytest.mark.parametrize(
@@ -48,6 +53,19 @@ def test_a_remedy_repeats_the_fleet_and_the_hub_of_the_call(remedy: str, pasted:
 def test_a_remedy_repeats_the_directory_of_the_call(call: str, remedy: str, pasted: str) -> None:
     """Of a lab, of a hub, or of an agent."""
     assert for_pasting(remedy, call.split()) == pasted
+
+
+def test_remedies_for_programs_repeat_them_too(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        finding = NodeFinding("schedule_failed", "it broke", "holdfast schedule logs web nightly")
+        one.says(one.state("converged"), findings=(finding,))
+        flags = f"--fleet {one.operator.home / 'fleet'} --hub {HUB}"
+        for verb in (("status",), ("node", "show", "w1")):
+            found = json.loads(one.operator.does(*verb, "--json"))["findings"]
+            (remedy,) = [each["remedy"] for each in found if each["code"] == "schedule_failed"]
+            assert remedy == f"holdfast schedule logs web nightly {flags}"
+
+    scene(tmp_path, story)
 
 
 def test_the_remedies_of_mistakes_in_a_fleet_directory_repeat_it_too() -> None:

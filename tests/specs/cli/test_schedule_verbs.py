@@ -5,8 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
+from holdfast.cli.nodes import fleet_view
+from holdfast.cli.orders import order_and_wait
+from holdfast.cli.orders.order_results import Ended, Given
 from holdfast.cli.schedules import schedule_run
 from holdfast.cli.schedules.schedule_view import ScheduleView
 from holdfast.model.fleet import Fleet
@@ -118,10 +122,48 @@ def test_the_end_of_another_run_is_not_the_end_of_the_ordered_one() -> None:
     other = RunResult(1.0, 1.0, 1.0, "done", 0)
     mine = replace(other, order="o-1")
 
-    def found(last: RunResult | None) -> RunResult | None:
-        state = ScheduleState("web", "nightly", "@daily", last=last)
+    def found(last: RunResult | None, *ordered: RunResult) -> RunResult | None:
+        state = ScheduleState("web", "nightly", "@daily", last=last, ordered=ordered)
         section = SimpleNamespace(section=lambda kind: ScheduleStates((state,)))
         poll: Any = SimpleNamespace(look=lambda: {"w1": section})
         return schedule_run._last(poll, ScheduleView("web", NIGHTLY, "w1", None, False), "o-1")
 
     assert found(None) is None and found(other) is None and found(mine) == mine
+    assert found(other, mine) == mine, "another run has ended since"
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "verified", "signed"),
+    [
+        ("refused", "other_life", True, 2),
+        ("refused", "other_life", False, 1),  # only the hub says so: it may have begun
+        ("failed", "interrupted", True, 1),
+        ("failed", "other_life", True, 1),
+        ("refused", "replayed", True, 1),
+    ],
+)
+def test_an_order_that_never_began_is_signed_again_once(
+    state: str, code: str, verified: bool, signed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[Given] = []
+
+    def ordered(*given: Any) -> list[Given]:
+        orders.append(Given("w1", f"o-{len(orders)}"))
+        return orders[-1:]
+
+    def ended(given: list[Given], *more: Any) -> list[Ended]:
+        result: Any = SimpleNamespace(code=code, message="the agent has restarted", remedy="")
+        view: Any = SimpleNamespace(state=state, result=result)
+        return [Ended(given[0], view, verified)]
+
+    monkeypatch.setattr(order_and_wait, "look", fleet_view.look)
+    monkeypatch.setattr(order_and_wait, "ordered", ordered)
+    monkeypatch.setattr(order_and_wait, "ended", ended)
+
+    async def story(one: Scene) -> None:
+        reports(one, ran(one))
+        one.operator.does("schedule", "run", "web", "nightly", code=1)
+        assert len(orders) == signed
+        assert ("it is signed again, once" in one.operator.err.getvalue()) == (signed == 2)
+
+    scene(tmp_path, story, fleet())

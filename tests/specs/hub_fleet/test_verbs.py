@@ -222,7 +222,7 @@ def test_node_show_tells_what_was_parked_and_how_to_sign_it(tmp_path: Path) -> N
         await w1.beat(w1.a_report(parked=(Parked("service.db", "data", "holdfast order sign X", rig.clock.now_s()),)))
         text = box.does("node", "show", "w1")
         assert "parked    service.db" in text and "remedy: holdfast order sign X" in text
-        assert box.shows("node", "show", "w1")["parked"][0]["remedy"] == "holdfast order sign X"
+        assert box.shows("node", "show", "w1")["parked"][0]["remedy"].startswith("holdfast order sign X --fleet ")
         assert box.fails(2, "node", "show", "w9")["code"] == "unknown_node"
 
     scene(tmp_path, story)

@@ -4,6 +4,8 @@ from holdfast.model.schedule import RunResult, Schedule
 from holdfast.reconcile.schedule import (
     AHEAD_S,
     LATE_S,
+    ORDERED_MAX,
+    ORDERED_S,
     PAUSES_S,
     QUEUE_MAX,
     Book,
@@ -61,6 +63,21 @@ def test_a_late_minute_is_missed_and_of_several_only_the_newest_begins() -> None
 def test_an_idle_service_misses_nothing_and_forgets_what_waited() -> None:
     idle = decide(book(queue=(NOW_S - 60,)), [NOW_S - 9999, NOW_S], NOW_S, "queue", idle=True)
     assert idle == (book(decided_s=NOW_S), None)
+
+
+def result(order: str = "", ended_s: float = NOW_S) -> RunResult:
+    return RunResult(ended_s - 10, ended_s - 10, 10.0, "done", 0, order=order)
+
+
+def test_the_newest_results_of_runs_by_order_are_kept_for_the_commands_that_wait_for_them() -> None:
+    found = book(run=run())
+    for n in range(6):
+        found = begun(ended(found, result(f"o-{n}")), run())
+    found = ended(found, result())
+    assert [one.order for one in found.ordered] == ["o-3", "o-4", "o-5"] and found.last == result()
+    later = ended(begun(found, run()), result(ended_s=NOW_S + ORDERED_S - 1))
+    assert len(later.ordered) == ORDERED_MAX, "a run without an order is not kept"
+    assert ended(begun(later, run()), result(ended_s=NOW_S + ORDERED_S)).ordered == ()
 
 
 def test_while_a_run_is_under_way_the_next_is_skipped() -> None:

@@ -71,6 +71,12 @@ class Attempts:
         if self._journal.made_by(RUN + name) is None:
             self._journal.note_made(RUN + name, "schedule", False)
 
+    async def unknown(self) -> list[Container]:
+        """Runs that the journal does not have: it was lost, or another program wrote these labels."""
+        seen = [one.name for one in self._containers.runs() if self._journal.made_by(RUN + one.name) is None]
+        found = [await self._runtime.container(name) for name in seen]
+        return [one for one in found if one is not None and self._journal.made_by(RUN + one.name) is None]
+
     async def is_unstarted(self, name: str) -> bool:
         """It is there, and was never started."""
         found = await self._runtime.container(name)
@@ -106,7 +112,8 @@ class Attempts:
             pause_s = min(pause_s * 1.5, LOOK_S_MAX)
             if not (found.running and self._runtime.is_alive(found)):  # the kernel is cheaper to ask
                 found = await self._look(name)
-        duration_s = round(before_s + self._clock.monotonic_s() - since_s, 3)
+        seen_s, now_s = before_s + alive_s - since_s, before_s + self._clock.monotonic_s() - since_s
+        duration_s = round(_lasted_s(found, seen_s, now_s), 3)
         if found is None or not _has_ended(found) or not same_boot:
             return Ended("lost", started_s, duration_s, message=LOST)
         lines, code = await self._lines(found.id), found.exit_code
@@ -142,6 +149,14 @@ class Attempts:
 
 def _is_unstarted(container: Container) -> bool:
     return container.phase == "created" and not container.started_s
+
+
+def _lasted_s(container: Container | None, seen_s: float, now_s: float) -> float:
+    """It ran for at least `seen_s`, at most `now_s`. If the runtime did not answer in between, its own times say more;
+    the clock of the machine may have jumped, so that they count within these bounds only."""
+    if container is None or not container.ended_s or now_s - seen_s <= 2 * LOOK_S_MAX:
+        return now_s
+    return min(max(container.ended_s - container.started_s, seen_s), now_s)
 
 
 def _has_ended(container: Container) -> bool:

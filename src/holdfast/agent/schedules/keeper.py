@@ -10,18 +10,20 @@ from msgspec.structs import replace
 
 from holdfast.agent.keeper import Act, Hints, OrderRun, Revision, Stage
 from holdfast.agent.schedules.books import Books
-from holdfast.agent.schedules.declared import NOT_DEPLOYED, Declarations, Declared
+from holdfast.agent.schedules.declared import NOT_DEPLOYED, NOT_SERVING, Declarations, Declared
+from holdfast.agent.schedules.names import container_name
 from holdfast.agent.schedules.notes import Key, Notes
-from holdfast.agent.schedules.runs import Runs, container_name
+from holdfast.agent.schedules.runs import Runs
 from holdfast.agent.time import NodeTime
 from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.model import duration
-from holdfast.model.schedule import ScheduleState
+from holdfast.model.schedule import RunResult, ScheduleState
 from holdfast.ports.calendar import Calendar
 from holdfast.reconcile import schedule as rules
 from holdfast.reconcile.schedule import Book, Run
 
 TICK_S = 15.0  # the clock may jump
+LOOK_S = 60.0  # without any schedule: a run of a lost journal may be left
 REFUSED_S = 2.0  # between two tries while the disk refuses
 MINUTES_MAX = 2_000  # decided at once
 LINES_FEW = 3
@@ -39,10 +41,22 @@ class SchedulesReport(Struct, frozen=True, omit_defaults=True):
         return self if lines is None else SchedulesReport(tuple(_shortened(one, lines) for one in kept))
 
 
+def _until_it_serves(service: str, idle: str) -> str:
+    if idle in (NOT_DEPLOYED, NOT_SERVING):
+        return (
+            f"`holdfast ps {service}` shows whether it serves; `holdfast status` shows why not; then repeat the command"
+        )
+    return f"`holdfast start {service}` starts a stopped service; then repeat the command"
+
+
 def _shortened(state: ScheduleState, lines: int) -> ScheduleState:
-    if state.last is None:
-        return state
-    return replace(state, last=replace(state.last, lines=state.last.lines[len(state.last.lines) - lines :][:lines]))
+    last = _with_lines(state.last, lines) if state.last is not None else None
+    ordered = tuple(_with_lines(one, lines) for one in state.ordered) if lines else ()
+    return replace(state, last=last, ordered=ordered)
+
+
+def _with_lines(result: RunResult, lines: int) -> RunResult:
+    return replace(result, lines=result.lines[len(result.lines) - lines :][:lines])
 
 
 class Schedules:
@@ -98,6 +112,8 @@ class Schedules:
             while True:
                 self._bell.clear()
                 pause_s = self._tick()
+                with suppress(HoldfastError):  # the runtime does not answer, or the disk is full: at the next tick
+                    await self._runs.take_over()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause_s):
                         await self._bell.wait()
@@ -106,8 +122,8 @@ class Schedules:
 
     # ---- a tick
 
-    def _tick(self) -> float | None:
-        """Decide every minute up to now; answers the pause until the next one, None without any schedule."""
+    def _tick(self) -> float:
+        """Decide every minute up to now; answers the pause until the next one."""
         now_s = self._time.now_s()
         for key, declared in sorted(self._declared.found.items()):
             try:
@@ -131,7 +147,7 @@ class Schedules:
         if self._refused:
             return REFUSED_S
         nexts = [state.next_s - now_s for state in states if state.next_s]
-        return max(min(*nexts, TICK_S, TICK_S), 0.05) if states else None
+        return max(min(*nexts, TICK_S, TICK_S), 0.05) if states else LOOK_S
 
     def _waits(self, key: Key, trouble: HoldfastError) -> None:
         self._refused.add(key)
@@ -188,6 +204,7 @@ class Schedules:
             missed=book.missed,
             missed_s=book.missed_s,
             skipped=book.skipped,
+            ordered=book.ordered,
         )
 
     # ---- an order
@@ -207,7 +224,7 @@ class Schedules:
         if idle := self._declared.idle(key):
             raise Conflict(
                 f"no run of {key[1]} begins: {idle}",
-                remedy=f"`holdfast start {key[0]}` starts a stopped service; then repeat the command",
+                remedy=_until_it_serves(key[0], idle),
                 code="idle",
             )
         now_s = self._time.now_s()

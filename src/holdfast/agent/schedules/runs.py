@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from math import inf
 
 from msgspec.structs import replace
 
@@ -11,12 +10,14 @@ from holdfast.agent.keeping import Keeping
 from holdfast.agent.lanes import Lanes
 from holdfast.agent.schedules.attempts import Attempts, Ended
 from holdfast.agent.schedules.books import Books
-from holdfast.agent.schedules.declared import Declarations
+from holdfast.agent.schedules.declared import NOT_DEPLOYED, Declarations
+from holdfast.agent.schedules.names import Named, attempt_name, parsed
 from holdfast.agent.schedules.notes import Key, Notes
 from holdfast.agent.services.data.volumes import OWED
 from holdfast.agent.time import NodeTime
 from holdfast.errors import HoldfastError, TryLater
-from holdfast.model.container import ContainerSpec
+from holdfast.model import duration
+from holdfast.model.container import Container, ContainerSpec, spec_digest
 from holdfast.model.schedule import RunResult
 from holdfast.reconcile import schedule as rules
 from holdfast.reconcile.schedule import Book, Run
@@ -63,6 +64,45 @@ class Runs:
             if book.run is not None or book.left:
                 self.carry(key)
 
+    async def take_over(self) -> None:
+        """After a lost journal: a container that is exactly what a declared schedule runs now is a run of it. Any other
+        one is reported."""
+        if not self._declared.complete:
+            return
+        found = [(one, parsed(one.name)) for one in await self._attempts.unknown()]
+        mine = [(one, named) for one, named in found if named is not None and self._is_wanted(one, named)]
+        self._notes.unknown({one.name for one, _ in found} - {one.name for one, _ in mine})
+        for one, named in sorted(mine, key=lambda each: (each[0].running, each[1].due_s), reverse=True):
+            self._take_over((named.service, named.schedule), one, named)
+
+    def _is_wanted(self, one: Container, named: Named) -> bool:
+        """Or it is not known yet: the service does not serve."""
+        key = (named.service, named.schedule)
+        spec = self._declared.spec(key)
+        if spec is None:
+            return key in self._declared.found
+        return one.spec == spec_digest(spec) and one.name == named.of(spec)
+
+    def _take_over(self, key: Key, one: Container, named: Named) -> None:
+        """One at a time. Its end is known only if it still runs: a boot may have ended it. No older result replaces a
+        newer one."""
+        declared, book = self._declared.found[key], self._books.of(key)
+        book = rules.opened(book, declared.schedule, self._time.now_s())
+        if one.name in (book.left, book.run.container if book.run is not None else ""):
+            self._attempts.own(one.name)  # the disk refused it before
+        if self._declared.spec(key) is None or book.run is not None or book.left:
+            return
+        if book.last is not None and book.last.due_s >= named.due_s and not one.running:
+            book = replace(book, left=one.name)
+        else:
+            boot = self._boot if one.running else ""
+            timeout_s = duration.milliseconds(declared.schedule.timeout) / 1000
+            run = Run(named.due_s, named.due_s, one.name, timeout_s, named.attempt, "starting", boot)
+            book = rules.begun(book, run)
+        self._books.keep(key, book)
+        self.carry(key)
+        self._attempts.own(one.name)  # last: what the journal names is not looked for again
+
     def carry(self, key: Key) -> None:
         """Does nothing if it is carried already."""
         if key not in self._tasks:
@@ -73,7 +113,7 @@ class Runs:
         """The next run may have begun while the task of the one before was about to end."""
         del self._tasks[key]
         book = self._books.of(key)
-        if not task.cancelled() and book is not None and book.run is not None:
+        if not task.cancelled() and book is not None and (book.run is not None or book.left):
             self.carry(key)
 
     async def end(self) -> None:
@@ -96,28 +136,41 @@ class Runs:
 
     async def _carry(self, key: Key) -> None:
         while True:
-            await self._tidy(key)
-            book = self._book(key)
-            if book.run is None:
+            book, now_s = self._book(key), self._time.now_s()
+            if book.run is None and not book.left:
                 self._notes.goes_on(key)
                 return
-            if rules.is_too_late(book.run, self._time.now_s()):
-                self._books.keep(key, rules.too_late(book, self._time.now_s()))
-                continue
-            await asyncio.sleep(max(min(book.run.begun_s - self._time.now_s(), rules.PAUSES_S[-1]), 0.0))
-            if not await self._beside(key, book.run):
-                await asyncio.sleep(TRY_S)  # and asked again whether it is too late
+            if book.run is None:
+                async with self._lanes.shared(key[0]):
+                    await self._tidy(key)
+            elif rules.is_too_late(book.run, now_s):
+                self._books.keep(key, rules.too_late(book, now_s))
+            else:
+                if book.run.begun_s > now_s:
+                    await asyncio.sleep(min(book.run.begun_s - now_s, rules.PAUSES_S[-1]))
+                if not await self._beside(key, book.run):
+                    await asyncio.sleep(TRY_S)  # and asked again whether it is too late
 
     async def _beside(self, key: Key, run: Run) -> bool:
-        """Beside the service; False if it cannot begin yet, because the start of the service would wait for it."""
+        """Beside the service; False if it cannot begin yet. What its container is left of is removed before an
+        operation on the service may be alone: such an operation refuses to move data that a container mounts."""
         async with self._lanes.shared(key[0]):
+            await self._tidy(key)
             if run.stage == "starting" and await self._never_started(run):
                 self._books.keep(key, rules.unstarted(self._book(key)))
-            elif run.stage == "creating" and self._declared.is_between(key):
+                return True
+            if run.stage == "creating" and self._must_wait(key, run):
                 return False
-            else:
-                self._conclude(key, run, await self._attempt(key, run))
+            self._conclude(key, run, await self._attempt(key, run))
+            await self._tidy(key)
             return True
+
+    def _must_wait(self, key: Key, run: Run) -> bool:
+        """The start of the service would wait for it; or its command has changed, and the deployment with the new one
+        may serve in time. What is ordered, or tried again, does not wait for a deployment: it has a result at once."""
+        if self._declared.idle(key) == NOT_DEPLOYED:
+            return run.attempt == 1 and not run.order
+        return self._declared.is_between(key)
 
     async def _tidy(self, key: Key) -> None:
         """Remove the container of the attempt before, also if the agent that made it died."""
@@ -142,8 +195,10 @@ class Runs:
                 if spec is None or self._declared.idle(key):
                     return None
                 await self._create(key, run, spec)
-            await self._patiently(lambda: self._attempts.start(run.container, key[0]), inf)  # it may have been started
+            await self._patiently(lambda: self._attempts.start(run.container, key[0]), rules.LATE_S)
         except HoldfastError as trouble:
+            if isinstance(trouble, TryLater) and self._stage(key) == "starting":
+                raise  # whether it was started is asked again
             return Ended("failed", self._time.now_s(), 0.0, message=f"did not start: {trouble.message}")
         self._notes.goes_on(key)
         until_s = self._time.now_s() + run.timeout_s
@@ -201,16 +256,11 @@ class Runs:
         )
         self._books.keep(key, rules.ended(book, result))
 
+    def _stage(self, key: Key) -> str:
+        run = self._book(key).run
+        return run.stage if run is not None else ""
+
     def _book(self, key: Key) -> Book:
         book = self._books.of(key)
         assert book is not None, "it is dropped only when no run is under way"
         return book
-
-
-def container_name(spec: ContainerSpec, schedule: str, due_s: float) -> str:
-    """Of the first attempt. No other minute, schedule, service or fleet has it."""
-    return f"hf-{spec.fleet[:6]}-{spec.service}_run-{schedule}-{int(due_s):x}-1"
-
-
-def attempt_name(container: str, attempt: int) -> str:
-    return f"{container.rpartition('-')[0]}-{attempt}"

@@ -69,6 +69,11 @@ class Deployments:
                 begun[name] = guest
         return served, begun
 
+    def serving(self) -> list[tuple[Guest, int]]:
+        """What serves here as it was rolled out, each with its revision."""
+        known = (self._records.of(name) for name in self._records.services())
+        return [(one.serving, one.serving_revision) for one in known if one.serving is not None]
+
     def unnoted(self, wanted: Desired) -> set[str]:
         """Services whose wanted deployment could not be written down."""
         return {name for name, guest in wanted.guests.items() if self._records.of(name).applied != guest.deployment}

@@ -1,5 +1,7 @@
 """The services that this node must run now, kept up to date: the accepted revision, and hints about standby."""
 
+from contextlib import suppress
+
 from holdfast.agent.findings import Findings
 from holdfast.agent.keeper import Hints, Revision
 from holdfast.agent.lanes import Lanes
@@ -8,6 +10,7 @@ from holdfast.agent.services.deployments import Deployments
 from holdfast.agent.services.desired import Desired, desired
 from holdfast.agent.services.rollout.host_ports import LOOPBACK, Ports, own_address
 from holdfast.agent.services.standby import Standby
+from holdfast.errors import HoldfastError
 from holdfast.planning.edges import proxy_of
 from holdfast.ports.acceptance import Acceptance
 
@@ -65,8 +68,15 @@ class Wanted:
             content = self._acceptance.blob
             self.frozen = desired(self._revision, content, self._fleet, self._data_dir, self._standby.named)
             self._volumes.take_over(*self._deployments.served(self.frozen))
+            self._make_up()
             self._note(self.frozen)
         return self.frozen
+
+    def _make_up(self) -> None:
+        """A disk that is full now takes it when the next revision is read: until then what serves is admitted."""
+        with suppress(HoldfastError):
+            for guest, revision in self._deployments.serving():
+                self._volumes.make_up(guest, revision)
 
     def note(self) -> None:
         """Again, before each pass: the disk may have been full before."""

@@ -12,7 +12,7 @@ from holdfast.agent.acceptance import manifest
 from holdfast.agent.membership import Membership
 from holdfast.cli.agent import agent_state
 from holdfast.cli.flags import Parser
-from holdfast.cli.hub.show_finding import for_pasting
+from holdfast.cli.hub.show_finding import documents, for_pasting
 from holdfast.cli.text import block
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError
@@ -57,7 +57,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         *_findings_of(lambda: _audit(args.state_dir, box, facts)),
     ]
     if args.json:
-        said = {"sound": not findings, "node": member.node, **facts, "findings": findings}
+        said = {"sound": not findings, "node": member.node, **facts, "findings": documents(findings, box.terminal)}
         box.terminal.say_raw(msgspec.json.encode(said).decode())
     elif findings:
         for one in findings:

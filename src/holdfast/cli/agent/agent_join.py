@@ -100,10 +100,11 @@ def prepare(
             code="already_exists",
         )
     if known is not None and known.joined and members.same_invite(known.enrolment, token):
-        return known, _key_of(known, state_dir, home)
+        return known, existing_key(known, state_dir, home)
     with home.lock():
+        had_key = home.existing_key() is not None
         key = home.key(host_key)
-        if known is not None and members.same_invite(known.enrolment, token):
+        if known is not None and had_key and members.same_invite(known.enrolment, token):
             # Not joined yet, so the newest token decides where the hub is: the first one may have been damaged.
             member = replace(
                 known, hub=token.hub, hub_key=token.hub_key, head=token.head, address=address or known.address
@@ -114,7 +115,7 @@ def prepare(
     return member, key
 
 
-def _key_of(member: Membership, state_dir: str, home: AgentHome) -> IdentityKey:
+def existing_key(member: Membership, state_dir: str, home: AgentHome) -> IdentityKey:
     """A new key would not be the one that the fleet knows."""
     key = home.existing_key()
     if key is None:

@@ -18,7 +18,7 @@ DETAILS = """\
 The agent works from the revision it has accepted, with or without a hub. --url and --proxy only check: if they differ
 from the token or the revision, the agent ends with an error that names both values. Events go to stderr, one JSON
 object a line. SIGTERM ends the agent within five seconds; operations in progress are in the journal and continue with
-the next start.
+the next start. A node that lost its key does not start: the fleet knows no other one.
 
 examples:
   holdfast agent run
@@ -68,7 +68,8 @@ def run(args: Namespace, box: Toolbox) -> int:
             warning = {"event": "warning", "message": agent_join.SEEN, "remedy": "holdfast agent run --token-file FILE"}
             box.terminal.complain(msgspec.json.encode(warning).decode())
         agent_join.prepare(decode_token(text), args.state_dir, args.address, None, box)
-    member = agent_state.required(args.state_dir, box)
+    member, home = agent_state.required(args.state_dir, box), box.agents.at(args.state_dir)
+    agent_join.existing_key(member, args.state_dir, home)
     if args.address:
         member = replace(member, address=args.address)
     _check_url(args.url, member)
@@ -76,7 +77,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     role = "edge" if args.proxy else ""
     auth = tuple(args.registry_auth or ())
     running = Running(args.data_dir, args.run_dir, host, port, role, args.podman_socket or "", auth)
-    return box.agents.at(args.state_dir).run(member, running)
+    return home.run(member, running)
 
 
 def _check_url(url: str | None, member: Membership) -> None:

@@ -9,6 +9,7 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.hub import show_finding
 from holdfast.cli.hub.hub_init import STATE_DIR, declare_state_dir
 from holdfast.cli.sizes import counted
+from holdfast.cli.terminal import Terminal
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.hub.ledger.ledger_check import Verdict, examine
@@ -42,7 +43,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     verdict = _examine(state_dir, box)
     hub_key = _hub_key(state_dir, box)
     if args.json:
-        box.terminal.say_raw(msgspec.json.encode(_document(verdict) | {"hub_key": hub_key}).decode())
+        box.terminal.say_raw(msgspec.json.encode(_document(verdict, box.terminal) | {"hub_key": hub_key}).decode())
         return 0 if verdict.sound else Corrupt.exit_code
     for finding in verdict.findings:
         box.terminal.say(show_finding.text(finding, box.terminal))
@@ -92,12 +93,12 @@ def _sweep(state_dir: str, box: Toolbox) -> None:
         store.close()
 
 
-def _document(verdict: Verdict) -> dict[str, Any]:
+def _document(verdict: Verdict, terminal: Terminal) -> dict[str, Any]:
     return {
         "sound": verdict.sound,
         "revisions": verdict.revisions,
         "signatures": verdict.signatures,
         "contents": verdict.contents,
-        "findings": list(verdict.findings),
+        "findings": show_finding.documents(verdict.findings, terminal),
         "notes": list(verdict.notes),
     }

@@ -1,6 +1,9 @@
 """A finding as text: code, address and message in one line, and the remedy below."""
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
 
 from holdfast.cli.terminal import Terminal
 from holdfast.cli.text import Block, block
@@ -35,6 +38,12 @@ def for_pasting(remedy: str, terminal: Terminal) -> str:
     from holdfast.cli import remedies
 
     return remedies.for_pasting(remedy, terminal.argv)
+
+
+def documents(findings: Iterable[msgspec.Struct], terminal: Terminal) -> list[dict[str, Any]]:
+    """For programs: with the remedy as it is shown as text."""
+    found: list[dict[str, Any]] = [msgspec.to_builtins(one) for one in findings]
+    return [{**one, "remedy": for_pasting(one["remedy"], terminal)} if one.get("remedy") else one for one in found]
 
 
 def line(finding: Shown, terminal: Terminal, by: str = "") -> str:

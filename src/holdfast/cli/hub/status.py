@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet import session
@@ -50,7 +51,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     findings = node_findings.merged(found.findings, own)
     shown = Shown(found, applied, nodes, ready)
     if args.json:
-        box.terminal.say_raw(msgspec.json.encode(show_status.document(shown, findings)).decode())
+        completed = [replace(one, remedy=show_finding.for_pasting(one.remedy, box.terminal)) for one in findings]
+        box.terminal.say_raw(msgspec.json.encode(show_status.document(shown, completed)).decode())
         return 0
     for line in show_status.lines(shown, isinstance(hub, FleetReader)):
         box.terminal.say(line)

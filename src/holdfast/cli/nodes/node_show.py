@@ -45,7 +45,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         box.terminal.say(_pulse(one, args))
         return 0
     if args.json:
-        document = describe(one, view.applied) | _details(one)
+        document = describe(one, view.applied) | _details(one, box.terminal)
         box.terminal.say_raw(msgspec.json.encode(document).decode())
         return 0
     for line in _lines(one, view.applied, box.clock.now_s(), box.terminal):
@@ -63,12 +63,12 @@ def _pulse(one: VerifiedReport, args: Namespace) -> str:
     return msgspec.json.encode(one.view.pulse).decode()
 
 
-def _details(one: VerifiedReport) -> dict[str, Any]:
+def _details(one: VerifiedReport, terminal: Terminal) -> dict[str, Any]:
     """`parked` and `findings` in full; `node list` has only their number."""
     report = one.report
     return {
-        "parked": msgspec.to_builtins(report.parked) if report else [],
-        "findings": msgspec.to_builtins(report.findings) if report else [],
+        "parked": show_finding.documents(report.parked, terminal) if report else [],
+        "findings": show_finding.documents(report.findings, terminal) if report else [],
         "containers": msgspec.to_builtins(report.containers) if report else [],
         "operations": list(report.operations) if report else [],
         "runtime": report.runtime if report else "",

@@ -1,11 +1,13 @@
 """`holdfast schedule run SVC NAME`: run a schedule now, by a signed order, and wait for its end."""
 
 from argparse import Namespace
+from collections.abc import Sequence
 
 import msgspec
 
 from holdfast.cli.flags import Parser
 from holdfast.cli.orders import order_and_wait, order_results, order_sign
+from holdfast.cli.orders.order_results import Ended
 from holdfast.cli.schedules import schedule_view
 from holdfast.cli.schedules.schedule_view import ScheduleView
 from holdfast.cli.tools import Toolbox
@@ -17,7 +19,8 @@ from holdfast.ports.hub_link import FleetReader
 DETAILS = """\
 Signs an order with your key (grade apply) and submits it; the node begins a run at once, with the same container,
 timeout and retries as at its minutes. The command waits until the node has signed the result, and prints the last
-lines. A run that is under way is not begun again, and a stopped service has no runs.
+lines. A run that is under way is not begun again, and a stopped service has no runs. If the agent restarted before it
+took the order, and has signed that it refused it, the command signs it once more.
 Exit 0: the run is done; 1: it failed, or was refused; 4: another signature is needed; 6: no end in time (it goes on).
 
 examples:
@@ -42,7 +45,12 @@ def run(args: Namespace, box: Toolbox) -> int:
     given = order_and_wait.ordered(ACTION, target, (one.node,), {"schedule": args.name}, view, args, box)
     if args.detach:
         return order_results.show_detached(ACTION, target, given, args, box)
-    trouble = order_results.trouble_of(ACTION, target, order_and_wait.ended(given, view, args, box))
+    ended = order_and_wait.ended(given, view, args, box)
+    if never_began(ended):
+        box.terminal.remark(f"The agent of {one.node} restarted before it took the order; it is signed again, once.")
+        given = order_and_wait.ordered(ACTION, target, (one.node,), {"schedule": args.name}, view, args, box)
+        ended = order_and_wait.ended(given, view, args, box)
+    trouble = order_results.trouble_of(ACTION, target, ended)
     if trouble is not None:
         raise trouble
     box.terminal.remark(f"{one.node} has begun the run.")
@@ -60,9 +68,19 @@ def run(args: Namespace, box: Toolbox) -> int:
     return _told(one, last, args, box)
 
 
+def never_began(ended: Sequence[Ended]) -> bool:
+    """The node itself signed that it refused the order for its restart alone. A hub that says so proves nothing."""
+    views = [one.view if one.verified else None for one in ended]
+    return all(
+        view is not None and view.state == "refused" and view.result is not None and view.result.code == "other_life"
+        for view in views
+    )
+
+
 def _last(poll: ReportPoll, one: ScheduleView, order: str) -> RunResult | None:
     state = schedule_view.state_of(poll.look().get(one.node), one.service, one.schedule.name)
-    return state.last if state is not None and state.last is not None and state.last.order == order else None
+    ended = (state.last, *state.ordered) if state is not None else ()
+    return next((one for one in ended if one is not None and one.order == order), None)
 
 
 def _told(one: ScheduleView, last: RunResult, args: Namespace, box: Toolbox) -> int:

@@ -136,6 +136,11 @@ class Volumes:
                 admitted = tuple(sorted(writers))
                 self._passports.keep(replace(passport, writers=admitted, deployment="", attempt=(), revision=revision))
 
+    def make_up(self, guest: Guest, revision: int) -> None:
+        """What serves was not written down as proven: an agent died, or the disk was full, right after the switch."""
+        if any(passport.deployment == guest.deployment for passport in self._passports.of_service(guest.service)):
+            self.proven(guest, revision)
+
     def _writers(self, parts: Iterable[Part]) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for part in parts:

@@ -80,6 +80,11 @@ class Containers:
     def of(self, service: str) -> tuple[Container, ...]:
         return self._inventory.of(service)
 
+    def runs(self) -> tuple[Container, ...]:
+        """Labelled as runs of schedules of this fleet, as they were last seen."""
+        labels = {LABEL_FLEET: self._fleet, LABEL_INFRASTRUCTURE: "run"}
+        return tuple(one for one in self._inventory.all() if labels.items() <= one.labels.items())
+
     def note(self, names: list[str]) -> None:
         """These names are in the journal now."""
         self._inventory.note(names)
