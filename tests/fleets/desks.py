@@ -138,8 +138,8 @@ class Rig:
     def restarted(self, pace: Cadence = NORMAL) -> "Rig":
         return Rig(self.loop, pace=pace, before=self)
 
-    def commit(self, fleet: Fleet) -> Head:
-        head = self.hub.commit(next_candidate(fleet, self.hub.applied()))
+    def commit(self, fleet: Fleet, *signers: Signer) -> Head:
+        head = self.hub.commit(next_candidate(fleet, self.hub.applied(), *signers))
         if hasattr(self, "desk"):
             self.desk.committed()
         return head

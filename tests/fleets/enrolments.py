@@ -109,7 +109,7 @@ class Joined(Struct, frozen=True):
 
 
 def joins() -> Iterator[Joined]:
-    good = enrolment()
+    good, short = enrolment(), "signature_required"
     yield Joined("sound", good, "")
     yield Joined("sound, years later", good, "", now_s=None)
     yield Joined(
@@ -147,6 +147,13 @@ def joins() -> Iterator[Joined]:
     )
     yield Joined("grade apply", enrolment(signed_invite(invite(), CAT_SIGNER)), "signature_required")
     yield Joined("one of two", good, "signature_required", PAIR_TRUST)
+    yield Joined("one key twice", enrolment(signed_invite(invite(), BOB_SIGNER, BOB_SIGNER)), short, PAIR_TRUST)
+    twins = of((*PAIR_TRUST.operators, replace(BOB, name="twin")), PAIR_TRUST.thresholds)
+    yield Joined("one key of two names", good, short, twins)
+    low = enrolment(signed_invite(invite(), BOB_SIGNER, CAT_SIGNER))
+    yield Joined("one of the grade, one below", low, short, PAIR_TRUST)
+    part = enrolment(signed_invite(invite(), BOB_SIGNER, SCOPED_SIGNER))
+    yield Joined("one of the two outside of its scope", part, short, PAIR_TRUST)
     yield Joined("outside of a scope", enrolment(signed_invite(invite(), SCOPED_SIGNER)), "signature_required")
     yield Joined("a stranger", enrolment(signed_invite(invite(), EVE_SIGNER)), "unknown_signer")
     yield Joined("a stranger as well", enrolment(signed_invite(invite(), BOB_SIGNER, EVE_SIGNER)), "unknown_signer")
@@ -198,6 +205,9 @@ def revocations() -> Iterator[tuple[str, SignedRevocation, str, Trust]]:
     yield "sound", good, "", TRUST
     yield "two of two", revocation(ANN_SIGNER, BOB_SIGNER), "", PAIR_TRUST
     yield "one of two", good, "signature_required", PAIR_TRUST
+    yield "one key twice", revocation(BOB_SIGNER, BOB_SIGNER), "signature_required", PAIR_TRUST
+    yield "one of the grade, one below", revocation(BOB_SIGNER, CAT_SIGNER), "signature_required", PAIR_TRUST
+    yield "one of the two outside", revocation(BOB_SIGNER, SCOPED_SIGNER), "signature_required", PAIR_TRUST
     yield "grade apply", revocation(CAT_SIGNER), "signature_required", TRUST
     yield "outside of a scope", revocation(SCOPED_SIGNER), "signature_required", TRUST
     yield "a stranger", revocation(EVE_SIGNER), "unknown_signer", TRUST

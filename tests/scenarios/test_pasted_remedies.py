@@ -518,8 +518,11 @@ def test_a_command_of_a_remedy_works_with_a_hub(command: str, tmp_path: Path, mo
     is_new = command.startswith("holdfast node invite") and "--replace" not in command
 
     def story(person: Seat) -> None:
-        line = filled(command.replace("{}", "NAME"), f"NAME={'w2' if is_new else 'w1'} KEY=none")
-        assert (done := person.run(line)).code == 0, done
+        one = command.replace("--from {}", "--from FILE").replace("{}", "NAME")
+        fill = f"NAME={'w2' if is_new else 'w1'} KEY=none FILE=signed"
+        if "--from" in one:
+            assert person.run(filled(one.replace("--from", "-o"), fill)).code == 0
+        assert (done := person.run(filled(one, fill))).code == 0, done
 
     with_a_hub(tmp_path, monkeypatch, story)
 

@@ -56,7 +56,7 @@ def verify_invite(signed: SignedInvite, fleet: str, trust: Trust, now_s: float |
         f"`{again} --key KEY`, with the key of an operator of grade destroy",
     )
     if now_s is not None:
-        _check_moment(invite, now_s, again)
+        check_moment(invite, now_s)
     return invite
 
 
@@ -74,7 +74,7 @@ def verify(enrolment: Enrolment, fleet: str, trust: Trust, now_s: float | None =
     if joining.key == invite.once:
         raise _broken(invite.node, "the one-time key cannot be the node's own key")
     # The node reports this time. A false time gains nothing, but a chain that contradicts itself is no proof.
-    _check_moment(invite, joining.joined_s, _INVITE_AGAIN.format(node=invite.node))
+    check_moment(invite, joining.joined_s)
     sshsig.verify(enrolment.joining, enrolment.signature, JOIN_NAMESPACE, ssh_key.parse(invite.once))
     sshsig.verify(enrolment.joining, enrolment.possession, JOIN_NAMESPACE, ssh_key.parse(joining.key))
     return joining
@@ -147,7 +147,8 @@ def verify_revocation(signed: SignedRevocation, fleet: str, trust: Trust) -> Rev
     return revocation
 
 
-def _check_moment(invite: Invite, at_s: float, again: str) -> None:
+def check_moment(invite: Invite, at_s: float) -> None:
+    again = _INVITE_AGAIN.format(node=invite.node)
     if at_s >= invite.expires_s:
         raise NotPermitted(
             f"the invite of {invite.node} expired {int(at_s - invite.expires_s)} s ago", remedy=again, code="expired"

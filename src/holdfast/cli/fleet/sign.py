@@ -1,4 +1,4 @@
-"""`holdfast sign PLAN|ORDER`: add one signature to a saved plan or to an order file."""
+"""`holdfast sign FILE`: add one signature to a saved plan, an order, an invite or a revocation."""
 
 from argparse import Namespace
 from shlex import quote
@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.cli.flags import Parser
 from holdfast.cli.fleet import saved_plan, show_plan, signing
+from holdfast.cli.nodes import destroy_signature, statement_file
 from holdfast.cli.orders import order_file, order_sign
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict, Corrupt, Invalid
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from holdfast.cli.fleet.seen_heads import Heads
 
 DETAILS = """\
-Shows the saved plan or the order, computed from the bytes that are signed, and adds your signature to the file.
+Shows the saved plan, the order, the invite or the revocation, computed from the bytes that are signed, and adds your
+signature to the file. A file that was changed since the first signature is refused (exit 7).
 Your signature also covers the history below a plan, so its base revision must be one that this machine knows: the one
 in fleet.lock, or the newest seen before. Otherwise the hub is asked, and the new revisions are verified. Without a hub:
 copy the file to the machine that holds the key, together with fleet.lock.
@@ -26,17 +28,22 @@ copy the file to the machine that holds the key, together with fleet.lock.
 examples:
   holdfast sign change.plan --key ~/.ssh/recovery
   holdfast sign purge.order --key ~/.ssh/second
+  holdfast sign w2.invite --key ~/.ssh/second
 """
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a file written by holdfast plan -o or by holdfast order sign")
+    parser.add_argument(
+        "file", metavar="FILE", help="a file written by plan -o, order sign, node invite or node revoke"
+    )
 
 
 def run(args: Namespace, box: Toolbox) -> int:
     content = box.disk.read(args.file, saved_plan.BYTES_MAX)
     if content is not None and order_file.is_one(content):
         return order_sign.add(args.file, order_file.read(content), args, box)
+    if content is not None and statement_file.is_one(content):
+        return destroy_signature.add(args.file, content, args, box)
     opened = saved_plan.open_file(args.file, box.disk)
     candidate = opened.saved.candidate
     if candidate is None:

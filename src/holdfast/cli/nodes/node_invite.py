@@ -2,19 +2,22 @@
 
 import re
 from argparse import Namespace
+from shlex import quote
 
 import msgspec
 
 from holdfast.cli.flags import Parser, repeated
 from holdfast.cli.fleet import hub_identity
-from holdfast.cli.nodes import destroy_signature, fleet_view
+from holdfast.cli.nodes import destroy_signature, fleet_view, statement_file
+from holdfast.cli.nodes.fleet_view import FleetView
+from holdfast.cli.nodes.one_time_keys import OneTimeKeys
+from holdfast.cli.nodes.statement_file import StatementFile
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
-from holdfast.errors import Conflict, HoldfastError, Invalid
+from holdfast.errors import Conflict, HoldfastError, Invalid, SignatureRequired
 from holdfast.model import canonical, duration
 from holdfast.model.applied import Applied, recorded_key
 from holdfast.model.invite import (
-    INVITE_NAMESPACE,
     INVITE_S_MAX,
     Invite,
     JoinToken,
@@ -32,32 +35,80 @@ key needs --replace; when the new machine joins, the old one is shut out. Such a
 node has that key. Run `holdfast apply` once the machine has joined: the revision then records its key. That is possible
 until 7 days after the token expired; after that, invite the machine again.
 
-Signed with your key, which must be of grade destroy.
+Signed with your key, which must be of grade destroy. Where [trust] asks for several signatures, the invite is written
+to a file (exit 4), other operators add theirs with `holdfast sign FILE`, and --from prints the token. Choose --expires
+long enough for that. The file holds no secret; the one-time key of the token stays on the machine that made the file,
+so run --from there, as the same user.
 
 examples:
   holdfast node invite w2
   holdfast node invite w2 --expires 15m | ssh root@w2 holdfast agent join -
   holdfast node invite w2 --replace --json
+  holdfast node invite w2 --expires 1d -o w2.invite; holdfast sign w2.invite --key ~/.ssh/second
+  holdfast node invite w2 --from w2.invite | ssh root@w2 holdfast agent join -
 """
+EXPIRES = "1h"
 
 
 def declare(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", help="name of the node under [[nodes]]")
-    parser.add_argument("--expires", metavar="TIME", default="1h", help="validity, up to 7d (default 1h)")
+    parser.add_argument("--expires", metavar="TIME", default=EXPIRES, help="validity, up to 7d (default 1h)")
     parser.add_argument("--replace", action="store_true", help="replace the key that the node already has")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the invite for other operators to sign (default: NAME.invite)"
+    )
+    parser.add_argument("--from", dest="source", metavar="FILE", help="go on with a signed invite, print its token")
 
 
 def run(args: Namespace, box: Toolbox) -> int:
+    if args.source:
+        return _go_on(args, box)
     valid_s = _seconds(args.expires)
+    view, pin = _fleet(args, box)
+    known = fleet_view.node(view, args.name, args)
+    _refuse_joined(known, args.name, args.replace, args)
+    invite, seed = _drafted(args, view.applied, known, valid_s, box)
+    draft = statement_file.of(statement_file.INVITE, canonical.encode(invite), view.applied.trust)
+    file = destroy_signature.signed(draft, view.applied.trust, args, box)
+    try:
+        _verified(file, view.applied, box)
+    except SignatureRequired as trouble:
+        raise destroy_signature.more(_kept(file, invite, seed, args, box), file, trouble, args) from trouble
+    if args.output:
+        return destroy_signature.enough(_kept(file, invite, seed, args, box), file, args, box)
+    return _print(file, invite, seed, view, pin, args, box)
+
+
+def _go_on(args: Namespace, box: Toolbox) -> int:
+    """Print the token of an invite that enough operators signed."""
+    if args.expires != EXPIRES or args.replace or args.output:
+        raise Invalid(
+            "--expires, --replace and -o are for a new invite, and --from names one that is drafted",
+            remedy=f"holdfast node invite {args.name} --from {quote(args.source)}",
+            code="usage",
+        )
+    file = statement_file.open_file(args.source, statement_file.INVITE, box.disk)
+    view, pin = _fleet(args, box)
+    try:
+        invite = _verified(file, view.applied, box)
+    except SignatureRequired as trouble:
+        raise destroy_signature.more(args.source, file, trouble, args) from trouble
+    statement_file.refuse_other_node(args.name, file, args.source)
+    known = fleet_view.node(view, invite.node, args)
+    _refuse_joined(known, invite.node, invite.replaces, args)
+    if invite.over != _over(known, view.applied) or _moment(known, view.applied, invite.issued_s) != invite.issued_s:
+        raise Conflict(
+            f"the key of {invite.node} is another one than when this invite was made, or was revoked since",
+            remedy=f"make a new one and have it signed again: holdfast node invite {invite.node} --replace -o FILE",
+            code="invite_outdated",
+        )
+    return _print(file, invite, _one_time_keys(invite, box).of(invite), view, pin, args, box)
+
+
+def _fleet(args: Namespace, box: Toolbox) -> tuple[FleetView, str]:
+    """The fleet, and the hub's key for the token."""
     view = fleet_view.look(args, box)
     fleet_view.keeper(view, "nodes are enrolled")
-    known = fleet_view.node(view, args.name, args)
-    if (known.view.joined or known.key) and not args.replace:
-        raise Conflict(
-            f"{args.name} has already joined",
-            remedy=f"only if a new machine replaces it: holdfast node invite {args.name} --replace{repeated(args)}",
-            code="already_joined",
-        )
     pin = hub_identity.of(args.fleet, box.disk, box.environ).pin
     if not pin:
         raise Invalid(
@@ -66,7 +117,41 @@ def run(args: Namespace, box: Toolbox) -> int:
             "then `holdfast apply`, then invite again",
             code="no_hub_key",
         )
-    invite, token = _invite(args, view.applied, known, view.target, pin, valid_s, box)
+    return view, pin
+
+
+def _refuse_joined(known: VerifiedReport, name: str, replaces: bool, args: Namespace) -> None:
+    if (known.view.joined or known.key) and not replaces:
+        raise Conflict(
+            f"{name} has already joined",
+            remedy=f"only if a new machine replaces it: holdfast node invite {name} --replace{repeated(args)}",
+            code="already_joined",
+        )
+
+
+def _verified(file: StatementFile, applied: Applied, box: Toolbox) -> Invite:
+    """As the hub and every other verifier judges it."""
+    signed = SignedInvite(file.content, file.signatures)
+    return enrolment.verify_invite(signed, applied.fleet_id, applied.trust, box.clock.now_s())
+
+
+def _kept(file: StatementFile, invite: Invite, seed: bytes, args: Namespace, box: Toolbox) -> str:
+    """Where the file is. The one-time key stays on this machine."""
+    path: str = args.output or f"{invite.node}.invite"
+    _one_time_keys(invite, box).keep(invite, seed, box.clock.now_s())
+    box.disk.replace(path, statement_file.write(file), 0o600)
+    return path
+
+
+def _one_time_keys(invite: Invite, box: Toolbox) -> OneTimeKeys:
+    return OneTimeKeys(box.disk, hub_identity.state_dir(box.environ), invite.fleet)
+
+
+def _print(
+    file: StatementFile, invite: Invite, seed: bytes, view: FleetView, pin: str, args: Namespace, box: Toolbox
+) -> int:
+    signed = SignedInvite(file.content, file.signatures)
+    token = encode_token(JoinToken(signed, seed, view.target, pin, view.applied.head))
     if args.json:
         document = {
             "token": token,
@@ -84,9 +169,9 @@ def run(args: Namespace, box: Toolbox) -> int:
     return 0
 
 
-def _invite(
-    args: Namespace, applied: Applied, known: VerifiedReport, hub: str, pin: str, valid_s: float, box: Toolbox
-) -> tuple[Invite, str]:
+def _drafted(
+    args: Namespace, applied: Applied, known: VerifiedReport, valid_s: float, box: Toolbox
+) -> tuple[Invite, bytes]:
     try:
         node = applied.node(args.name)
     except HoldfastError as trouble:
@@ -109,21 +194,7 @@ def _invite(
         args.replace or bool(over),
         over,
     )
-    content = canonical.encode(invite)
-    declared = (
-        f'write key = "ssh-ed25519 …" of that machine under [[nodes]] {args.name}; `holdfast plan -o change.plan`, '
-    )
-    signature = destroy_signature.sign(
-        content,
-        INVITE_NAMESPACE,
-        f"node.{args.name}",
-        applied.trust,
-        declared + "collect signatures with `holdfast sign change.plan --key KEY`, then `holdfast apply change.plan`",
-        args,
-        box,
-    )
-    token = JoinToken(SignedInvite(content, (signature,)), seed, hub, pin, applied.head)
-    return invite, encode_token(token)
+    return invite, seed
 
 
 def _over(known: VerifiedReport, applied: Applied) -> str:
