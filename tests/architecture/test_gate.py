@@ -1,4 +1,4 @@
-"""Nothing is destroyed without an operator's order in hand: by signature, not by convention (style §6, H-30, I-02)."""
+"""Nothing is destroyed without a proof of the gate in hand: by signature, not by convention (style §6, H-30, I-02)."""
 
 import ast
 from collections.abc import Set as AbstractSet
@@ -7,25 +7,50 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
-PROOF = "VerifiedOrder"
-# The others name one thing each, and only the gate makes them (gate/copies.py): a checkpoint that may be deleted, one
-# that may replace data, purged data that may be deleted.
-PROOFS = {PROOF, "Discardable", "Restorable", "Disposable"}
+# Each names one thing, and only the gate makes them (gate/copies.py): a checkpoint that may be deleted, one that may
+# replace data, data that a purge may set aside, what a purge set aside and may be deleted, or be put back.
+PROOFS = {"Discardable", "Restorable", "Purgeable", "Disposable", "Returnable"}
 
-# Words that end something for good. A method of a port named so asks for the proof.
-ENDING = ("destroy", "purge", "wipe", "erase", "overwrite", "decommission", "restore_over")
+# Which proof each verb of storage takes. A proof about a checkpoint is none for data, and one to set data aside is none
+# to delete it.
+VERBS = {
+    "discard": "Discardable",
+    "stage": "Restorable",
+    "exchange": "Restorable",
+    "unstage": "Restorable",
+    "condemn": "Purgeable",
+    "dispose": "Disposable",
+    "bring_back": "Returnable",
+}
+
+# Words that end something for good. A method named so asks for a proof.
+ENDING = (
+    "destroy", "purge", "wipe", "erase", "overwrite", "decommission", "restore_over", "condemn", "dispose", "discard",
+)  # fmt: skip
 
 # What a program can lose content with. Where it stands, the function has a proof among its parameters or is below.
 LOSING = {"rmtree", "removedirs", "truncate", "ftruncate"}
 UNLINKING = {"unlink", "remove", "rmdir"}
 
+# Removals without a proof, and why none is needed: no byte that a service wrote is lost with them. The tests below show
+# that they are reached by the code that makes copies only.
 OWN = {
-    "remove_empty",  # the kernel refuses a directory that is not empty
-    "drop_copied",  # inside the copy that is being made
-    "resize_copy",  # one file inside the copy that is being made
-    "drop_stamps",  # the list of what a copy has: without it every file is compared
-    "_drop_probe",  # a file of a few bytes that shows what the file system can
-    "drop_half",  # never was a checkpoint, or is none any more by a proof: only names that begin with ".half-"
+    "remove_empty": "the kernel refuses a directory that is not empty",
+    "drop_copied": "a file of the copy that is being made, which the data does not have any more",
+    "resize_copy": "a file of the copy that is being made gets the size that it has in the data",
+    "drop_stamps": "a list of what a copy has already: without it every file is compared again",
+    "_drop_probe": "two files of 64 KiB zeros that this module made a moment ago, to see what the file system can",
+    "drop_half": "the name begins with .half-: it never was a checkpoint, or is none any more by a proof",
+}
+# Callers of those whose argument says nothing about what it is.
+REACHED = {
+    "drop_copied": ["copying.py"],
+    "resize_copy": ["blocks.py", "copying.py"],
+    "drop_stamps": ["checkpoints.py"],
+    "_drop_probe": ["blocks.py"],
+    "drop_half": ["checkpoints.py"],
+    "_pass": ["checkpoints.py"],
+    "clone": ["blocks.py", "copying.py"],
 }
 
 # In storage, giving something another name may be the first half of losing it.
@@ -53,14 +78,14 @@ def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def asks_for_proof(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, proofs: AbstractSet[str] = frozenset({PROOF})
+    function: ast.FunctionDef | ast.AsyncFunctionDef, proofs: AbstractSet[str] = frozenset(PROOFS)
 ) -> bool:
     taken = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     return any(
         isinstance(word, ast.Name) and word.id in proofs
         for argument in taken
         if argument.annotation is not None
-        for word in [argument.annotation]  # `VerifiedOrder | None` would be no proof
+        for word in [argument.annotation]  # `Disposable | None` would be no proof
     )
 
 
@@ -86,21 +111,22 @@ def _called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def test_every_port_that_can_destroy_asks_for_an_order() -> None:
+def test_every_port_that_can_destroy_asks_for_a_proof() -> None:
     found = {path.name: unproven(path.read_text()) for path in sorted((SRC / "ports").glob("*.py"))}
     assert {name: names for name, names in found.items() if names} == {}
-    storage = ast.parse((SRC / "ports" / "storage.py").read_text())
-    assert "destroy" in [f.name for f in functions(storage) if asks_for_proof(f)]
+    storage = functions(ast.parse((SRC / "ports" / "storage.py").read_text()))
+    taken = {f.name: {proof for proof in PROOFS if asks_for_proof(f, {proof})} for f in storage if asks_for_proof(f)}
+    assert taken == {verb: {proof} for verb, proof in VERBS.items()}
 
 
-def test_every_adapter_that_can_destroy_asks_for_an_order() -> None:
+def test_every_adapter_that_can_destroy_asks_for_a_proof() -> None:
     found = {
         str(path.relative_to(SRC)): unproven(path.read_text()) for path in sorted((SRC / "adapters").rglob("*.py"))
     }
     assert {name: names for name, names in found.items() if names} == {}
 
 
-def test_no_adapter_loses_a_tree_without_an_order() -> None:
+def test_no_adapter_loses_a_tree_without_a_proof() -> None:
     found = {
         (str(path.relative_to(SRC)), name)
         for path in sorted((SRC / "adapters").rglob("*.py"))
@@ -111,11 +137,11 @@ def test_no_adapter_loses_a_tree_without_an_order() -> None:
 
 
 def bare(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return not asks_for_proof(function, PROOFS)
+    return not asks_for_proof(function)
 
 
 def unguarded(sources: list[str]) -> list[str]:
-    """Methods by which the outside reaches a removal with no order in hand, however many functions lie between."""
+    """Methods by which the outside reaches a removal with no proof in hand, however many functions lie between."""
     known = [function for source in sources for function in functions(ast.parse(source))]
     calls = {f: {_called(node) for node in ast.walk(f) if isinstance(node, ast.Call)} for f in known}
     dangerous: set[str] = LOSING | UNLINKING
@@ -134,8 +160,8 @@ def unguarded(sources: list[str]) -> list[str]:
     return sorted(methods & dangerous)
 
 
-def test_in_storage_every_removal_has_an_order_or_removes_what_is_empty() -> None:
-    """Where data lives, taking away even one file counts; and nobody else borrows what takes a tree away."""
+def test_in_storage_every_removal_has_a_proof_or_removes_what_is_empty() -> None:
+    """Where data lives, taking away even one file counts; and no other room borrows what takes a tree away."""
     package = sorted((SRC / "adapters" / "storage").glob("*.py"))
     assert unguarded([path.read_text() for path in package]) == []
     borrowed = [
@@ -147,7 +173,8 @@ def test_in_storage_every_removal_has_an_order_or_removes_what_is_empty() -> Non
 
 
 def test_what_takes_files_from_a_copy_is_reached_only_by_the_code_that_makes_copies() -> None:
-    """`copying.update` gets two handles; `checkpoints._pass` opens the second by a name that begins with .half-"""
+    """`copying.update` and `copying.copy` get two handles; the second is opened by a name that begins with .half"""
+    assert OWN.keys() - REACHED.keys() == {"remove_empty"}
     callers = {
         name: sorted(
             path.name
@@ -156,13 +183,16 @@ def test_what_takes_files_from_a_copy_is_reached_only_by_the_code_that_makes_cop
                 _called(node) == name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
             )
         )
-        for name in ("drop_copied", "resize_copy", "_pass")
+        for name in REACHED
     }
-    assert callers == {
-        "drop_copied": ["copying.py"], "resize_copy": ["blocks.py", "copying.py"], "_pass": ["checkpoints.py"]
-    }  # fmt: skip
-    source = (SRC / "adapters" / "storage" / "checkpoints.py").read_text()
-    assert source.count("copying.update(") == 1 and "tree.opened(_half(id), shelf)" in source
+    assert callers == REACHED
+    package = {path.name: path.read_text() for path in (SRC / "adapters" / "storage").glob("*.py")}
+    assert [name for name, text in package.items() if "copying.update(" in text] == ["checkpoints.py"]
+    assert [name for name, text in package.items() if "copying.copy(" in text] == ["restoring.py"]
+    assert package["checkpoints.py"].count("copying.update(") == package["restoring.py"].count("copying.copy(") == 1
+    assert "tree.opened(_half(id), shelf)" in package["checkpoints.py"]
+    assert "tree.opened(half, root)" in package["restoring.py"]
+    assert 'half = _staged(proof), ".half"' in package["restoring.py"]
 
 
 def renaming(source: str) -> list[str]:
@@ -183,22 +213,14 @@ def test_the_rule_about_names_given_bites() -> None:
     assert renaming(weak) == ["tidy"] and renaming(weak.replace("id):", "proof: Discardable):")) == []
 
 
-def test_a_proof_about_a_checkpoint_is_none_for_data() -> None:
-    """It counts where something is taken away, and not for what is called destroying: that asks for an order."""
-    source = "def destroy(self, name: str, proof: Discardable) -> None:\n    shutil.rmtree(name)"
-    assert unproven(source) == ["destroy"] and losing(source) == ["destroy"]
-    methods = functions(ast.parse((SRC / "ports" / "storage.py").read_text()))
-    assert [f.name for f in methods if asks_for_proof(f, {"Discardable"})] == ["discard"]
-
-
 def test_only_the_gate_makes_the_proofs_about_copies() -> None:
     makers = {
         (str(path.relative_to(SRC)), _called(node))
         for path in sorted(SRC.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and _called(node) in PROOFS - {PROOF}
+        if isinstance(node, ast.Call) and _called(node) in PROOFS
     }
-    assert makers == {("gate/copies.py", name) for name in PROOFS - {PROOF}}
+    assert makers == {("gate/copies.py", name) for name in PROOFS}
 
 
 def test_only_the_gate_knows_marks_that_make_destroying_harmless_i_04() -> None:
@@ -216,7 +238,8 @@ def test_only_the_gate_knows_marks_that_make_destroying_harmless_i_04() -> None:
     "source",
     [
         "def destroy(self, name: str) -> None: ...",
-        "def destroy(self, name: str, proof: VerifiedOrder | None = None) -> None: ...",
+        "def destroy(self, name: str, proof: Disposable | None = None) -> None: ...",
+        "def destroy(self, name: str, proof: VerifiedOrder) -> None: ...",  # an order is not a decision
         "async def purge_all(self, proof: str) -> None: ...",
     ],
 )
@@ -226,11 +249,11 @@ def test_the_rule_about_names_bites(source: str) -> None:
 
 def test_the_rule_about_trees_bites() -> None:
     assert losing("def tidy(path):\n    shutil.rmtree(path)") == ["tidy"]
-    assert losing("def tidy(path, proof: VerifiedOrder):\n    shutil.rmtree(path)") == []
+    assert losing("def tidy(path, proof: Disposable):\n    shutil.rmtree(path)") == []
 
 
 def test_the_rule_about_detours_bites() -> None:
     tree = "def sweep(h):\n    os.unlink(h)\n\ndef empty_out(h):\n    sweep(h)\n"
     weak = "class Storage:\n    def tidy(self, name):\n        tree.empty_out(name)\n"
-    sound = "class Storage:\n    def destroy(self, name, proof: VerifiedOrder):\n        tree.empty_out(name)\n"
+    sound = "class Storage:\n    def destroy(self, name, proof: Disposable):\n        tree.empty_out(name)\n"
     assert unguarded([tree, weak]) == ["tidy"] and unguarded([tree, sound]) == []

@@ -22,7 +22,7 @@ from holdfast.adapters.storage import blocks, copying, restoring
 from holdfast.adapters.storage.directory import COUNTED_FOR_S, DirectoryStorage
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.storage.tree import COUNT_MAX
-from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted
+from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted, SignatureRequired
 from holdfast.gate.copies import may_discard, may_dispose, may_restore
 from holdfast.gate.decide import Park
 from holdfast.model import canonical
@@ -30,7 +30,7 @@ from holdfast.model.fleet import Thresholds
 from holdfast.model.order import FORMAT, NAMESPACE, Order, SignedOrder, VerifiedOrder
 from holdfast.model.trust import of
 from holdfast.ports.allowed import Allowed
-from holdfast.ports.storage import Checkpoint, Discardable, Disposable, Restorable
+from holdfast.ports.storage import Checkpoint, Discardable, Disposable, Purgeable, Restorable, Returnable
 from holdfast.trust.orders import verify
 from tests.fleets.build import ALICE, ALICE_SIGNER, START_S
 from tests.fleets.doors import OpenStorage
@@ -184,15 +184,15 @@ def test_checkpoints_and_passports_go_with_the_order_that_purges_the_data_n11(di
         disk.fill(name, {"a": b"1"})
         disk.storage.keep_passport(f"{name}/files", b"text")
         disk.storage.checkpoint(name, "one", 1.0)
-    with pytest.raises(NotPermitted):
+    with pytest.raises(SignatureRequired):
         disk.storage.condemn("db", proof())
     for _ in range(2):
         disk.storage.condemn("web", proof())
     assert [(one.service, one.id) for one in disk.storage.checkpoints()] == [("db", "one")]
     assert disk.storage.passport("web/files") is None and disk.storage.passport("db/files") == b"text"
-    assert disk.storage.aside("web", proof()).startswith(f"{disk.root}/.purging-")
-    disk.storage.destroy("web", proof())
-    assert not disk.storage.condemned("web", proof()) and disk.storage.set_aside_by("web") == []
+    assert disk.storage.aside("web", proof().order.id).startswith(f"{disk.root}/.purging-")
+    disk.storage.destroy("web", proof(now="yes"))
+    assert disk.storage.set_aside_by("web") == []
     assert [name for name in disk.names() if "purging" in name] == []
     assert disk.storage.passport("db/files") == b"text" and len(disk.storage.checkpoints()) == 1
 
@@ -204,8 +204,8 @@ def test_what_was_purged_comes_back_whole_n11(disk: Disk) -> None:
     disk.storage.condemn("web", proof())
     (purge,) = disk.storage.set_aside_by("web")
     assert purge == proof().order.id and disk.storage.set_aside_by("we") == []
-    back = proof(action="restore-retired", number=2)
-    with pytest.raises(NotPermitted):
+    back = proof(action="restore-retired", number=2, purge=purge)
+    with pytest.raises(SignatureRequired):
         disk.storage.bring_back("web", purge, proof())
     disk.fill("web", {"new": b"2"})
     with pytest.raises(Conflict):
@@ -299,8 +299,11 @@ def test_a_name_is_a_name(disk: Disk, name: str) -> None:
     for act in (disk.storage.directory, disk.storage.create, disk.storage.set_aside, disk.storage.remove_empty):
         with pytest.raises(Invalid):
             act(name)
+    for touch, made in ((disk.storage.inner.condemn, Purgeable), (disk.storage.inner.dispose, Disposable)):
+        with pytest.raises(Invalid):
+            touch(made(name, proof().order.id))
     with pytest.raises(Invalid):
-        disk.storage.destroy(name, proof())
+        disk.storage.inner.bring_back(Returnable(name, proof().order.id))
 
 
 def test_only_what_is_empty_goes_without_an_order(disk: Disk) -> None:
@@ -327,19 +330,24 @@ def test_an_order_destroys_what_it_names_and_nothing_else(disk: Disk) -> None:
     """I-02, style §6"""
     disk.fill("web", {"a": b"1"})
     disk.fill("db", {"b": b"2"})
-    disk.storage.destroy("web", proof())
-    disk.storage.destroy("web", proof())
+    disk.storage.destroy("web", proof(now="yes"))
+    disk.storage.destroy("web", proof(now="yes"))
     assert disk.names() == {"db"}
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [proof("data.db"), proof(node="w2"), proof("service.web", action="restart"), proof("node.w1", action="ping")],
+    [
+        proof("data.db", now="yes"),
+        proof(node="w2", now="yes"),
+        proof("service.web", action="restart"),
+        proof("node.w1", action="ping"),
+    ],
 )
 def test_an_order_for_something_else_destroys_nothing(disk: Disk, wrong: VerifiedOrder) -> None:
     disk.fill("web", {"a": b"1"})
     for act in (disk.storage.destroy, disk.storage.condemn):
-        with pytest.raises(NotPermitted):
+        with pytest.raises(SignatureRequired):
             act("web", wrong)
     assert disk.names() == {"web"}
 
@@ -349,11 +357,11 @@ def test_once_condemned_a_newer_directory_of_that_name_is_safe(disk: Disk) -> No
     disk.fill("web", {"old": b"1"})
     disk.storage.condemn("web", proof())
     disk.storage.condemn("web", proof())
-    assert disk.storage.condemned("web", proof()) and not disk.storage.condemned("web", proof(number=2))
+    assert disk.storage.set_aside_by("web") == [proof().order.id]
     disk.storage.create("web")
     disk.fill("web", {"new": b"2"})
-    disk.storage.destroy("web", proof())
-    assert disk.names() == {"web"} and not disk.storage.condemned("web", proof())
+    disk.storage.destroy("web", proof(now="yes"))
+    assert disk.names() == {"web"} and disk.storage.set_aside_by("web") == []
     kept = disk.storage.directory("web")
     assert kept is not None and kept.files == 1
 
@@ -484,7 +492,7 @@ def test_links_are_taken_away_and_never_followed(root: Path) -> None:
     (root / "web" / "inner" / "to-file").symlink_to(outside / "precious")
     os.link(outside / "precious", root / "web" / "hard")
     os.mkfifo(root / "web" / "pipe")
-    DirectoryStorage(str(root), "w1").destroy("web", proof())
+    open_storage(root).destroy("web", proof(now="yes"))
     assert (outside / "precious").read_bytes() == b"x" and os.listdir(root) == []
 
 
@@ -493,15 +501,15 @@ def test_a_link_in_place_of_a_directory_or_of_the_root_is_refused(root: Path) ->
     (real / "web").mkdir(parents=True)
     (real / "web" / "precious").write_bytes(b"x")
     (root / "web").symlink_to(real / "web")
-    storage = DirectoryStorage(str(root), "w1")
+    storage = open_storage(root)
     with pytest.raises(NotPermitted):
-        storage.destroy("web", proof())
+        storage.destroy("web", proof(now="yes"))
     with pytest.raises(NotPermitted):
         storage.directory("web")
     assert storage.directories() == []
     (root.parent / "linked").symlink_to(real)
     with pytest.raises(NotPermitted):
-        DirectoryStorage(str(root.parent / "linked"), "w1").destroy("web", proof())
+        open_storage(root.parent / "linked").destroy("web", proof(now="yes"))
     assert (real / "web" / "precious").exists()
 
 
@@ -517,8 +525,8 @@ def test_a_mount_inside_is_somebody_elses_and_stops_everything(root: Path, where
     script = (
         f"mount --bind {precious} '{root / where}' && exec {sys.executable} -c "
         "'import sys; from tests.contracts.test_storage import *\n"
-        f'storage = DirectoryStorage("{root}", "w1")\n'
-        'try: storage.destroy("web", proof())\n'
+        f'storage = open_storage(Path("{root}"))\n'
+        'try: storage.destroy("web", proof(now="yes"))\n'
         "except NotPermitted: sys.exit(3)'"
     )
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
@@ -539,17 +547,17 @@ def test_a_very_deep_and_a_very_wide_tree_go_too(root: Path) -> None:
     os.close(here)
     for number in range(3000):
         (root / "web" / f"f{number}").write_bytes(b"")
-    storage = DirectoryStorage(str(root), "w1")
+    storage = open_storage(root)
     found = storage.directory("web")
     assert found is not None and 0 < found.files <= COUNT_MAX
-    storage.destroy("web", proof())
+    storage.destroy("web", proof(now="yes"))
     assert os.listdir(root) == []
 
 
 def test_a_missing_root_is_no_data_and_no_crash(tmp_path: Path) -> None:
-    storage = DirectoryStorage(str(tmp_path / "nowhere"), "w1")
+    storage = open_storage(tmp_path / "nowhere")
     assert storage.directories() == [] and storage.directory("web") is None
-    storage.destroy("web", proof())
+    storage.destroy("web", proof(now="yes"))
     with pytest.raises(HoldfastError):
         storage.create("web")
 
@@ -683,7 +691,7 @@ def test_a_very_deep_and_a_very_wide_tree_is_copied_too(root: Path) -> None:
     os.close(at)
     for number in range(2000):
         (root / "web" / f"f{number}").write_bytes(b"x")
-    storage = DirectoryStorage(str(root), "w1")
+    storage = open_storage(root)
     handles = len(os.listdir("/proc/self/fd"))
     made = storage.checkpoint("web", "c1", 1.0)
     assert made.size_bytes == 2000
@@ -696,7 +704,7 @@ def test_a_very_deep_and_a_very_wide_tree_is_copied_too(root: Path) -> None:
     os.close(at)
     assert len(os.listdir("/proc/self/fd")) == handles
     storage.discard(discardable(made))
-    storage.destroy("web", proof())
+    storage.destroy("web", proof(now="yes"))
     assert not (root / ".checkpoints" / "web").exists() and storage.checkpoints() == []
 
 

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.agent.services.data.proofs import granted
+from holdfast.gate import copies
+from holdfast.model.order import VerifiedOrder
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.runtime import CreateContainer, Finished, Runtime
 from holdfast.ports.storage import Storage
@@ -40,7 +43,7 @@ class OpenRuntime:
 
 
 class OpenStorage:
-    """`root` is where the data directories are."""
+    """`root` is where the data directories are. The verbs of a purge take an order, and ask the gate of node w1."""
 
     def __init__(self, storage: Storage, root: str) -> None:
         self.inner = storage
@@ -57,3 +60,15 @@ class OpenStorage:
 
     def set_aside(self, name: str) -> str:
         return self.inner.set_aside(name, Allowed("SET_ASIDE", f"data.{name}"))
+
+    def condemn(self, name: str, order: VerifiedOrder) -> None:
+        self.inner.condemn(granted(copies.may_set_aside(name, "w1", order)))
+
+    def destroy(self, name: str, order: VerifiedOrder) -> None:
+        """What one order with `now` does."""
+        self.condemn(name, order)
+        if order.order.id in self.inner.set_aside_by(name):
+            self.inner.dispose(granted(copies.may_dispose(name, order.order.id, "w1", order)))
+
+    def bring_back(self, name: str, purge: str, order: VerifiedOrder) -> None:
+        self.inner.bring_back(granted(copies.may_bring_back(name, purge, "w1", order)))

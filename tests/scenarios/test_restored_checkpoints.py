@@ -244,7 +244,7 @@ def make_mortal(scene: Scene) -> Doom:
     journal, storage = scene.machine.journal, scene.machine.storage
     writes = ("begin", "step", "steps", "finish", "set_aside", "drop_fact", "note_made", "forget_made")
     journal.__class__ = mortal(MemoryJournal, doom, *writes)
-    storage.__class__ = mortal(MemoryStorage, doom, "stage", "exchange", "condemn", "destroy", "dispose", "bring_back")
+    storage.__class__ = mortal(MemoryStorage, doom, "stage", "exchange", "condemn", "dispose", "bring_back")
     return doom
 
 

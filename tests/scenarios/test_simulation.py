@@ -44,14 +44,14 @@ def test_a_day_of_fifty_agents() -> None:
 
 
 def test_a_purge_that_takes_more_than_was_ordered_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """I-02: what nobody ordered to destroy is still there."""
-    whole = MemoryStorage.destroy
+    """I-02: what no order names is still there."""
+    whole = MemoryStorage.dispose
 
-    def greedy(self, name, proof):  # type: ignore[no-untyped-def]
-        whole(self, name, proof)
+    def greedy(self, proof):  # type: ignore[no-untyped-def]
+        whole(self, proof)
         self.contents.pop("precious", None)
 
-    monkeypatch.setattr(MemoryStorage, "destroy", greedy)
+    monkeypatch.setattr(MemoryStorage, "dispose", greedy)
     assert any("lost data" in text for text in day(1, hours=2).broken)
 
 

@@ -1,4 +1,5 @@
-"""Whether copies of data may be put back or deleted: the only maker of the proofs that storage needs. Pure."""
+"""Whether data may be set aside, and copies of it put back or deleted: the only maker of the proofs that storage needs.
+Pure."""
 
 from holdfast.gate.acts import Act, Data, Provenance
 from holdfast.gate.authority import NOBODY, by_order
@@ -6,7 +7,7 @@ from holdfast.gate.decide import Deed, Park, decide
 from holdfast.gate.facts import Facts, look, provenance
 from holdfast.model.order import VerifiedOrder
 from holdfast.ports.journal import Journal
-from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable, Disposable, Restorable
+from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable, Disposable, Purgeable, Restorable, Returnable
 
 
 def may_discard(journal: Journal, checkpoint: Checkpoint, node: str) -> Discardable | Park:
@@ -36,6 +37,22 @@ def may_restore(
     return lacking or Restorable(checkpoint, order.order.id)
 
 
+def may_set_aside(service: str, node: str, order: VerifiedOrder) -> Purgeable | Park:
+    """A purge takes the checkpoints along: there may be something to lose even if the directory is empty."""
+    facts = Facts(Provenance.FOREIGN, Data.MAYBE_ONLY_COPY)
+    lacking = _parked(Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, by_order(order)))
+    return lacking or Purgeable(service, order.order.id)
+
+
+def may_bring_back(service: str, purge: str, node: str, order: VerifiedOrder) -> Returnable | Park:
+    """By an order that names the purge."""
+    facts = Facts(Provenance.FOREIGN, Data.MAYBE_ONLY_COPY)
+    lacking = _unnamed(order, "restore-retired", "purge", purge) or _parked(
+        Deed(Act.ATTACH_DATA, f"data.{service}", node, facts, by_order(order))
+    )
+    return lacking or Returnable(service, purge)
+
+
 def may_expire(journal: Journal, service: str, purge: str, path: str, node: str) -> Disposable | Park:
     """Needs no signature: its time is over, and this agent's own journal marks it as scratch."""
     facts = Facts(provenance(journal, path, None), Data.MAYBE_ONLY_COPY)
@@ -43,7 +60,7 @@ def may_expire(journal: Journal, service: str, purge: str, path: str, node: str)
 
 
 def may_dispose(service: str, purge: str, node: str, order: VerifiedOrder) -> Disposable | Park:
-    """What an earlier purge set aside, by an order to destroy the data now."""
+    """What this or an earlier purge set aside, by an order to destroy the data now."""
     facts = Facts(Provenance.FOREIGN, Data.MAYBE_ONLY_COPY)
     lacking = _unnamed(order, "purge", "now", "yes") or _parked(
         Deed(Act.DESTROY_DATA, f"data.{service}", node, facts, by_order(order))

@@ -5,13 +5,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holdfast.model.order import VerifiedOrder
 from holdfast.ports.allowed import Allowed
 
 # The acts of the gate that permit a verb; the thing is the path, or `data.<name>`.
 MOUNTS = frozenset({"MOUNT", "REACH_HOST"})
 SETS_ASIDE = frozenset({"SET_ASIDE"})
-DESTROYS = frozenset({"DESTROY_DATA"})
 
 
 class DataDirectory(Struct, frozen=True):
@@ -76,8 +74,22 @@ class Restorable(Struct, frozen=True):
         return f"restore-{self.order[:16]}"
 
 
+class Purgeable(Struct, frozen=True):
+    """Proof that the purge `order` may set the data of this service aside. Only gate/copies.py makes it."""
+
+    service: str
+    order: str
+
+
 class Disposable(Struct, frozen=True):
     """Proof that what the purge `order` set aside may be deleted. Only gate/copies.py makes it."""
+
+    service: str
+    order: str
+
+
+class Returnable(Struct, frozen=True):
+    """Proof that what the purge `order` set aside may be put back in its place. Only gate/copies.py makes it."""
 
     service: str
     order: str
@@ -130,23 +142,15 @@ class Copies(Protocol):
 
 
 class Purging(Protocol):
-    """Data of removed services: set aside, deleted, brought back."""
+    """Data of removed services: set aside, deleted, brought back. `order` is the id of the purge."""
 
-    def aside(self, name: str, proof: VerifiedOrder) -> str:
+    def aside(self, name: str, order: str) -> str:
         """The path that `condemn` gives to the data."""
         ...
 
-    def condemn(self, name: str, proof: VerifiedOrder) -> None:
+    def condemn(self, proof: Purgeable) -> None:
         """Move the data, its checkpoints and its signed passports durably to where only this order finds them. After
         that, a new directory of that name is safe."""
-        ...
-
-    def condemned(self, name: str, proof: VerifiedOrder) -> bool:
-        """Whether something this order condemned is still there."""
-        ...
-
-    def destroy(self, name: str, proof: VerifiedOrder) -> None:
-        """Delete permanently what this order condemned; condemns it first if needed. Name and node must match."""
         ...
 
     def dispose(self, proof: Disposable) -> None:
@@ -157,8 +161,8 @@ class Purging(Protocol):
         """The ids of the purges whose data of this name is still set aside."""
         ...
 
-    def bring_back(self, name: str, order: str, proof: VerifiedOrder) -> None:
-        """Undo what the purge `order` condemned: everything returns to its place. A non-empty directory that is there
+    def bring_back(self, proof: Returnable) -> None:
+        """Undo what the purge condemned: everything returns to its place. A non-empty directory that is there
         now is a Conflict. Done again: nothing more."""
         ...
 

@@ -69,6 +69,7 @@ def acts(
         asides=kept.asides,
         users=users,
         steps=steps,
+        node=common.member.node,
     )
     restore = Restore(
         storage=ports.storage,

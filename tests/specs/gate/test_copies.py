@@ -7,7 +7,7 @@ from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.gate import copies
 from holdfast.gate.decide import Park
 from holdfast.model.order import VerifiedOrder
-from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable, Disposable, Restorable
+from holdfast.ports.storage import Checkpoint, DataDirectory, Discardable, Disposable, Purgeable, Restorable, Returnable
 from tests.fleets.orders import NODE, purge
 
 ONE = Checkpoint("web", "one", "/srv/.checkpoints/web/one", 3, 1.0)
@@ -41,10 +41,15 @@ def disposed(by: VerifiedOrder) -> object:
     return copies.may_dispose("web", PURGE, NODE, by)
 
 
+def returned(by: VerifiedOrder) -> object:
+    return copies.may_bring_back("web", PURGE, NODE, by)
+
+
 ACTS = {
     "restore-checkpoint": (restored, {"checkpoint": "one"}, Restorable(ONE, purge().id)),
     "delete-checkpoint": (deleted, {"checkpoint": "one"}, Discardable(ONE)),
     "purge": (disposed, {"now": "yes"}, Disposable("web", PURGE)),
+    "restore-retired": (returned, {"purge": PURGE}, Returnable("web", PURGE)),
 }
 
 
@@ -60,6 +65,21 @@ def test_any_other_order_is_parked(action: str, wrong: str) -> None:
     act, given, _ = ACTS[action]
     found = act(WRONG[wrong](action, given))
     assert isinstance(found, Park) and found.grade == "destroy" and found.sign.startswith("holdfast ")
+
+
+SET_ASIDE = {name: wrong for name, wrong in WRONG.items() if not name.startswith("that names")}
+
+
+@pytest.mark.parametrize("wrong", SET_ASIDE)
+def test_an_order_sets_the_data_that_it_names_aside(wrong: str) -> None:
+    assert copies.may_set_aside("web", NODE, order("purge")) == Purgeable("web", purge().id)
+    found = copies.may_set_aside("web", NODE, SET_ASIDE[wrong]("purge", {}))  # type: ignore[no-untyped-call]
+    assert isinstance(found, Park) and found.grade == "destroy" and found.sign.startswith("holdfast ")
+
+
+def test_an_order_to_set_aside_deletes_nothing_and_one_to_adopt_brings_nothing_back() -> None:
+    assert isinstance(copies.may_dispose("web", PURGE, NODE, order("purge")), Park)
+    assert isinstance(copies.may_bring_back("web", PURGE, NODE, order("adopt", purge=PURGE)), Park)
 
 
 def test_what_was_set_aside_expires_only_with_this_agents_own_mark() -> None:

@@ -7,8 +7,7 @@ import re
 
 from holdfast.adapters.storage import checkpoints, passports, permission, tree
 from holdfast.errors import Conflict
-from holdfast.model.order import VerifiedOrder
-from holdfast.ports.storage import Disposable
+from holdfast.ports.storage import Disposable, Purgeable, Returnable
 
 _NAME = re.compile(r"\.purging-([0-9a-f]{32})-([a-z][a-z0-9-]*)(\.checkpoints|\.passports)?")
 
@@ -29,27 +28,28 @@ def orders(root: int, name: str) -> list[str]:
     return sorted({match[1] for match in found if match is not None and match[2] == name})
 
 
-def move(root: int, name: str, proof: VerifiedOrder) -> None:
+def move(root: int, proof: Purgeable) -> None:
     """In the order of _PARTS, so that it goes on where a crash ended it: what was made since then stays."""
-    there = [tree.exists(root, aside(name, proof.order.id) + ending) for _, ending in _PARTS]
+    name, data = proof.service, aside(proof.service, proof.order)
+    there = [tree.exists(root, data + ending) for _, ending in _PARTS]
     for at, (place, ending) in enumerate(_PARTS):
         above = None if any(there[at:]) else _above(root, place)
         if above is None:
             continue
         try:
             if tree.exists(above, name):
-                os.rename(name, aside(name, proof.order.id) + ending, src_dir_fd=above, dst_dir_fd=root)
+                os.rename(name, data + ending, src_dir_fd=above, dst_dir_fd=root)
                 os.fsync(above)
         finally:
             os.close(above)
     os.fsync(root)
 
 
-def back(root: int, name: str, order: str, proof: VerifiedOrder) -> None:
+def back(root: int, node: str, proof: Returnable) -> None:
     """The data last: while it is set aside, the order is not done."""
-    data = aside(name, order)
+    name, data = proof.service, aside(proof.service, proof.order)
     if tree.exists(root, data) and tree.exists(root, name):
-        _remove_empty(root, name, proof)
+        _remove_empty(root, node, proof)
     for place, ending in reversed(_PARTS):
         if not tree.exists(root, data + ending):
             continue
@@ -58,24 +58,16 @@ def back(root: int, name: str, order: str, proof: VerifiedOrder) -> None:
             continue
         above = tree.made(place, root, 0o700)
         try:
-            _merge(root, data + ending, above, name, proof)
+            _merge(root, data + ending, above, proof)
         finally:
             os.close(above)
     os.fsync(root)
 
 
-def destroy(root: int, name: str, proof: VerifiedOrder) -> None:
-    _remove(root, name, proof.order.id)
-
-
 def dispose(root: int, proof: Disposable) -> None:
-    _remove(root, proof.service, proof.order)
-
-
-def _remove(root: int, name: str, order: str) -> None:
     """Interrupted anywhere, the rest is found again."""
     for _, ending in _PARTS:
-        at = aside(name, order) + ending
+        at = aside(proof.service, proof.order) + ending
         if not tree.exists(root, at):
             continue
         handle = tree.opened(at, root)
@@ -87,9 +79,9 @@ def _remove(root: int, name: str, order: str) -> None:
     os.fsync(root)
 
 
-def _merge(root: int, aside: str, above: int, name: str, proof: VerifiedOrder) -> None:
+def _merge(root: int, aside: str, above: int, proof: Returnable) -> None:
     """Into a directory that may have new entries since: ids of checkpoints differ, passports are those of the data."""
-    source, target = tree.opened(aside, root), tree.made(name, above, 0o700)
+    source, target = tree.opened(aside, root), tree.made(proof.service, above, 0o700)
     try:
         for entry in os.listdir(source):
             os.rename(entry, entry, src_dir_fd=source, dst_dir_fd=target)
@@ -100,13 +92,14 @@ def _merge(root: int, aside: str, above: int, name: str, proof: VerifiedOrder) -
     os.rmdir(aside, dir_fd=root)
 
 
-def _remove_empty(root: int, name: str, proof: VerifiedOrder) -> None:
+def _remove_empty(root: int, node: str, proof: Returnable) -> None:
+    name = proof.service
     try:
         os.rmdir(name, dir_fd=root)
     except OSError as trouble:
         raise Conflict(
             f"data.{name} was made again since the purge, and is not empty",
-            remedy=f"set that aside first: `holdfast purge {name} -n {proof.order.node}`, then restore again",
+            remedy=f"set that aside first: `holdfast purge {name} -n {node}`, then restore again",
             code="not_empty",
         ) from trouble
 

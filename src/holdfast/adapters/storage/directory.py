@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from holdfast.adapters.storage import asides, checkpoints, passports, permission, restoring, sources, tree
 from holdfast.errors import Conflict, Failed, HoldfastError
 from holdfast.model.ids import is_name
-from holdfast.model.order import VerifiedOrder
 from holdfast.ports.allowed import Allowed, check
 from holdfast.ports.storage import (
     MOUNTS,
@@ -20,7 +19,9 @@ from holdfast.ports.storage import (
     Discardable,
     Disposable,
     Need,
+    Purgeable,
     Restorable,
+    Returnable,
 )
 
 COUNTED_FOR_S = 600.0  # how long the figures of a report are reused
@@ -212,29 +213,15 @@ class DirectoryStorage:
 
     # ---- purging
 
-    def aside(self, name: str, proof: VerifiedOrder) -> str:
-        return os.path.join(self.root, asides.aside(name, proof.order.id))
+    def aside(self, name: str, order: str) -> str:
+        return os.path.join(self.root, asides.aside(name, order))
 
-    def condemn(self, name: str, proof: VerifiedOrder) -> None:
-        permission.check(name, self._node, proof)
+    def condemn(self, proof: Purgeable) -> None:
         with self._opened(missing_ok=True) as root:
             if root is not None:
-                if not asides.exists(root, name, proof.order.id):
-                    self._refuse_others(root, name)
-                asides.move(root, name, proof)
-
-    def condemned(self, name: str, proof: VerifiedOrder) -> bool:
-        permission.check(name, self._node, proof)
-        with self._opened(missing_ok=True) as root:
-            return root is not None and asides.exists(root, name, proof.order.id)
-
-    def destroy(self, name: str, proof: VerifiedOrder) -> None:
-        if not self.condemned(name, proof):
-            self.condemn(name, proof)
-        with self._opened(missing_ok=True) as root:
-            if root is not None:
-                self._refuse_mounts(root, asides.aside(name, proof.order.id))
-                asides.destroy(root, name, proof)
+                if not asides.exists(root, proof.service, proof.order):
+                    self._refuse_others(root, proof.service)
+                asides.move(root, proof)
 
     def dispose(self, proof: Disposable) -> None:
         with self._opened(missing_ok=True) as root:
@@ -247,11 +234,10 @@ class DirectoryStorage:
         with self._opened(missing_ok=True) as root:
             return [] if root is None else asides.orders(root, name)
 
-    def bring_back(self, name: str, order: str, proof: VerifiedOrder) -> None:
-        permission.check(name, self._node, proof, "restore-retired")
+    def bring_back(self, proof: Returnable) -> None:
         with self._opened() as root:
             assert root is not None
-            asides.back(root, name, order, proof)
+            asides.back(root, self._node, proof)
 
     def _refuse_others(self, root: int, name: str) -> None:
         """Only a plain directory is moved, and none with a mount inside."""

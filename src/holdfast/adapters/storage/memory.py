@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Sequence
 
 from holdfast.adapters.storage import permission
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted
-from holdfast.model.order import VerifiedOrder
 from holdfast.ports.allowed import Allowed, check
 from holdfast.ports.storage import (
     MOUNTS,
@@ -15,7 +14,9 @@ from holdfast.ports.storage import (
     Discardable,
     Disposable,
     Need,
+    Purgeable,
     Restorable,
+    Returnable,
 )
 
 ROOT = "/memory"
@@ -182,41 +183,29 @@ class MemoryStorage:
     def unstage(self, proof: Restorable) -> None:
         self.contents.pop(_staged(proof), None)
 
-    def aside(self, name: str, proof: VerifiedOrder) -> str:
-        return f"{ROOT}/{_aside(name, proof.order.id)}"
+    def aside(self, name: str, order: str) -> str:
+        return f"{ROOT}/{_aside(name, order)}"
 
-    def condemn(self, name: str, proof: VerifiedOrder) -> None:
-        permission.check(name, self._node, proof)
-        aside = _aside(name, proof.order.id)
-        if not self.condemned(name, proof):
+    def condemn(self, proof: Purgeable) -> None:
+        name, aside = proof.service, _aside(proof.service, proof.order)
+        if aside not in {*self.contents, *self.beside}:
             if name in self.contents:
                 self.contents[aside] = self.contents.pop(name)
             copies = {key: self.copies.pop(key) for key in list(self.copies) if key[0] == name}
             passports = {at: self.passports.pop(at) for at in list(self.passports) if at.partition("/")[0] == name}
             self.beside[aside] = copies, passports
 
-    def condemned(self, name: str, proof: VerifiedOrder) -> bool:
-        return _aside(name, proof.order.id) in {*self.contents, *self.beside}
-
-    def destroy(self, name: str, proof: VerifiedOrder) -> None:
-        self.condemn(name, proof)
-        self._delete(name, proof.order.id)
-
     def dispose(self, proof: Disposable) -> None:
-        self._delete(proof.service, proof.order)
-
-    def _delete(self, name: str, order: str) -> None:
-        self.beside.pop(_aside(name, order), None)
-        if self.contents.pop(_aside(name, order), None) is not None:
-            self.destroyed.append(name)
+        self.beside.pop(_aside(proof.service, proof.order), None)
+        if self.contents.pop(_aside(proof.service, proof.order), None) is not None:
+            self.destroyed.append(proof.service)
 
     def set_aside_by(self, name: str) -> Sequence[str]:
         found = {*self.contents, *self.beside}
         return sorted(one[len(".purging-") : -len(name) - 1] for one in found if _is_aside(one, name))
 
-    def bring_back(self, name: str, order: str, proof: VerifiedOrder) -> None:
-        permission.check(name, self._node, proof, "restore-retired")
-        aside = _aside(name, order)
+    def bring_back(self, proof: Returnable) -> None:
+        name, aside = proof.service, _aside(proof.service, proof.order)
         if aside in self.contents and self.contents.get(name):
             raise Conflict(f"data.{name} is not empty", remedy="purge it first", code="not_empty")
         if aside in self.contents:
@@ -231,7 +220,7 @@ def _staged(proof: Restorable) -> str:
 
 
 def _aside(name: str, order: str) -> str:
-    return f".purging-{order}-{name}"
+    return f".purging-{permission.check_id(order)}-{permission.check_name(name)}"
 
 
 def _is_aside(found: str, name: str) -> bool:

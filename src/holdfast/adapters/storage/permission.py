@@ -1,10 +1,9 @@
-"""The last check before data is moved or deleted: names, and an order for exactly this data on this node. Pure."""
+"""The last check before data is moved or deleted: its names. Pure."""
 
 import re
 
 from holdfast.errors import Invalid, NotPermitted
 from holdfast.model.ids import is_name
-from holdfast.model.order import VerifiedOrder
 
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -24,19 +23,6 @@ def check_name(name: str) -> str:
     if not is_name(name):
         raise Invalid(f"{name[:60]!r} is not the name of a data directory", remedy="give a service, for example web")
     return name
-
-
-def check(name: str, node: str, proof: VerifiedOrder, action: str = "purge") -> None:
-    """The gate has decided already; this check prevents data loss by a mistake in the calling code."""
-    check_name(name)
-    order = proof.order
-    if (order.action, order.target, order.node) != (action, f"data.{name}", node):
-        raise NotPermitted(
-            f"an order to {order.action} {order.target} on {order.node} does not allow to {action} data.{name} "
-            f"on {node}",
-            remedy=f"holdfast order sign --node {node} --action {action} --target data.{name} --submit",
-            code="target_mismatch",
-        )
 
 
 def not_ours(why: str) -> NotPermitted:

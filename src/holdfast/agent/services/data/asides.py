@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.agent.services.data.proofs import granted
 from holdfast.errors import Failed
 from holdfast.gate import copies
 from holdfast.model.order import VerifiedOrder
@@ -92,14 +93,14 @@ class Asides:
                 await self._dispose(one, proof)
 
     async def destroy(self, service: str, order: VerifiedOrder) -> int:
-        """All that earlier purges set aside, by an order to destroy now; answers how many bytes it was."""
+        """All that this and earlier purges set aside, by an order to destroy now; answers how many bytes it was of the
+        earlier ones."""
         size_bytes = 0
         for purge in self._storage.set_aside_by(service):
-            proof = copies.may_dispose(service, purge, self._node, order)
-            if isinstance(proof, Disposable):
-                known = self._known.get(f"{PREFIX}{service}/{purge}") or Aside(service, purge, "")
-                await self._dispose(known, proof)
-                size_bytes += known.size_bytes + known.copies_bytes
+            proof = granted(copies.may_dispose(service, purge, self._node, order))
+            known = self._known.get(f"{PREFIX}{service}/{purge}") or Aside(service, purge, "")
+            await self._dispose(known, proof)
+            size_bytes += known.size_bytes + known.copies_bytes
         return size_bytes
 
     async def _dispose(self, aside: Aside, proof: Disposable) -> None:

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from holdfast.agent.keeper import Act, OrderRun
 from holdfast.agent.services.data.passports import Passports
+from holdfast.agent.services.data.proofs import granted
 from holdfast.agent.services.records import Record
 from holdfast.agent.services.rollout.progress import Progress
-from holdfast.errors import Failed, SignatureRequired
+from holdfast.errors import Failed
 from holdfast.gate import copies
-from holdfast.gate.decide import Park
 from holdfast.model.checkpoint import Taken
 from holdfast.model.container import Guest
 from holdfast.model.order import VerifiedOrder
@@ -125,10 +125,8 @@ class Checkpoints:
 
     def restorable(self, service: str, order: VerifiedOrder) -> Restorable:
         found = self._named(service, order)
-        proof = copies.may_restore(self._journal, found, self._storage.directory(service), self._node, order)
-        if isinstance(proof, Park):
-            raise SignatureRequired(proof.reason, remedy=proof.sign)
-        return proof
+        present = self._storage.directory(service)
+        return granted(copies.may_restore(self._journal, found, present, self._node, order))
 
     async def _delete(self, run: OrderRun) -> str:
         order = run.proof
@@ -140,9 +138,7 @@ class Checkpoints:
             if not run.did(FOUND):
                 raise
             return f"checkpoint {order.arguments['checkpoint']} of {service} is gone"  # before a crash
-        proof = copies.may_delete(self._journal, found, self._node, order)
-        if isinstance(proof, Park):
-            raise SignatureRequired(proof.reason, remedy=proof.sign)
+        proof = granted(copies.may_delete(self._journal, found, self._node, order))
         self._journal.step(run.operation.id, FOUND, run.operation.begun_s)
         await asyncio.get_running_loop().run_in_executor(None, self._storage.discard, proof)
         self._journal.forget_made(found.path)

@@ -13,11 +13,12 @@ from holdfast.agent.keeper import Act, OrderRun
 from holdfast.agent.orders.order_steps import OrderSteps
 from holdfast.agent.services.data.asides import Aside, Asides
 from holdfast.agent.services.data.passports import Passports
+from holdfast.agent.services.data.proofs import granted
 from holdfast.agent.services.data.retired import Retired
 from holdfast.agent.services.data.users import DataUsers
 from holdfast.errors import Conflict
-from holdfast.model.order import VerifiedOrder
-from holdfast.ports.storage import Storage
+from holdfast.gate import copies
+from holdfast.ports.storage import Purgeable, Storage
 
 MEASURED = "measured"
 CONDEMNED = "condemned"
@@ -37,6 +38,7 @@ class Purge:
         asides: Asides,
         users: DataUsers,
         steps: OrderSteps,
+        node: str,
     ) -> None:
         self._storage = storage
         self._passports = passports
@@ -44,6 +46,7 @@ class Purge:
         self._asides = asides
         self._users = users
         self._steps = steps
+        self._node = node
         self.acts: Mapping[str, Act] = {
             "purge": Act(
                 self._purge, "resume", "half purged data is of no use; the condemned part is known by the order's id"
@@ -58,39 +61,38 @@ class Purge:
         if not run.did(CONDEMNED):
             self._refuse_applied(name, "purged", f"`holdfast undeploy {name}`, then purge again")
             await self._users.refuse(name, "purged")
-        aside = self._condemned(run, name, order)
+        aside = self._condemned(run, granted(copies.may_set_aside(name, self._node, order)))
         if order.arguments.get("now") != "yes":
             self._asides.keep(aside, run.operation.id)
             await self._retired.look_again()
             return f"data.{name} is set aside for 7 days: {_much(aside)}"
-        if self._storage.condemned(name, order):
-            await asyncio.get_running_loop().run_in_executor(None, self._storage.destroy, name, order)
-        self._asides.unmark(aside)
         earlier_bytes = await self._asides.destroy(name, order)
+        self._asides.unmark(aside)
         self._steps.did(run, DESTROYED)
         await self._retired.look_again()
         more = f"; {earlier_bytes} bytes of earlier purges" if earlier_bytes else ""
         return f"data.{name} is gone: {_much(aside)}{more}"
 
-    def _condemned(self, run: OrderRun, name: str, order: VerifiedOrder) -> Aside:
+    def _condemned(self, run: OrderRun, proof: Purgeable) -> Aside:
         """Measured before it is moved. An older release did not measure, and may have left the rest to this one."""
         note = run.note(MEASURED)
-        aside = _aside(note.encode()) if note is not None else self._measured(name, order)
+        aside = _aside(note.encode()) if note is not None else self._measured(proof)
         if note is None:
             self._steps.did(run, MEASURED, msgspec.json.encode(aside).decode())
         if not run.did(CONDEMNED):
-            self._storage.condemn(name, order)
-            self._passports.forget(name)
+            self._storage.condemn(proof)
+            self._passports.forget(proof.service)
             self._steps.did(run, CONDEMNED)
         return aside
 
-    def _measured(self, name: str, order: VerifiedOrder) -> Aside:
+    def _measured(self, proof: Purgeable) -> Aside:
+        name = proof.service
         found = self._storage.directory(name)
         kept = [one for one in self._storage.checkpoints() if one.service == name]
         return Aside(
             name,
-            order.order.id,
-            self._storage.aside(name, order),
+            proof.order,
+            self._storage.aside(name, proof.order),
             found.size_bytes if found is not None else 0,
             found.files if found is not None else 0,
             self._retired.removed_in(name),
@@ -108,7 +110,8 @@ class Purge:
             aside = self._asides.of(name, purge)
             self._refuse_applied(name, "brought back", f"`holdfast undeploy {name}`, then restore again")
             await self._users.refuse(name, "brought back")
-            await asyncio.get_running_loop().run_in_executor(None, self._storage.bring_back, name, purge, order)
+            proof = granted(copies.may_bring_back(name, purge, self._node, order))
+            await asyncio.get_running_loop().run_in_executor(None, self._storage.bring_back, proof)
             self._passports.forget(name)  # the signed copies that came back count
             done = f"data.{name} is back: {_much(aside)}; `holdfast deploy {name}` uses it again"
             self._steps.did(run, BACK, done)
