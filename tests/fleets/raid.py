@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.journal.memory import MemoryJournal
-from holdfast.adapters.storage import permission
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.agent.acceptance import approvals, manifest_grades
@@ -23,7 +22,7 @@ from holdfast.agent.orders.order_life import OrderLife
 from holdfast.agent.services.data.retired import Retired
 from holdfast.agent.services.data.users import DataUsers
 from holdfast.agent.services.rollout.inventory import ContainerInventory
-from holdfast.gate import decide
+from holdfast.gate import copies, decide
 from holdfast.gate.table import TABLE
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet, Service, Volume
@@ -183,4 +182,4 @@ def weaken(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(DataUsers, "refuse", unused)
     patch.setattr(Retired, "is_applied", lambda *ignored: False)
-    patch.setattr(permission, "check", lambda *ignored: None)
+    patch.setattr(copies, "_unnamed", lambda *ignored: None)

@@ -1,13 +1,118 @@
 """The format of revisions that a node must read for each thing that older agents do not understand. Pure.
 
 Every pulse names the newest format that its agent reads. A plan that sends such a thing to a node whose verified pulse
-names an older format is refused: the agent would misread it.
+names an older format is refused: the agent would misread it, or ignore it. What is applied there already stays.
 """
 
-from holdfast.errors import Conflict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
 
-BOUND_SECRETS = 2  # the purpose of a secret inside its seal (model/purpose.py): older agents take it for the value
+from msgspec import UNSET, Struct
+
+from holdfast.errors import Conflict, Corrupt
+from holdfast.model.applied import Applied, table_of
+from holdfast.model.fleet import Fleet, Service, Volume
+from holdfast.model.revision import Entry, Table
+from holdfast.model.trust import Trust, of
+
 NEWEST = 2  # what this release reads
+
+T = TypeVar("T")
+
+
+class Feature(Struct, Generic[T], frozen=True):
+    """`key` is its place in the documents: a test compares the table with their fields."""
+
+    key: str
+    format: int
+    what: str  # for people, after "cannot read"
+    is_used: Callable[[T], bool]
+
+
+BOUND_SECRETS = 2  # the purpose inside the seal (model/purpose.py), judged by planning/secrets.py for each new use
+
+OF_SERVICES: tuple[Feature[Service], ...] = (
+    Feature(
+        "Service.components.volumes.checkpoint",
+        2,
+        'checkpoint = "off" of a volume',
+        lambda service: any(
+            isinstance(volume, Volume) and volume.checkpoint != "auto"
+            for component in service.components
+            for volume in component.volumes
+        ),
+    ),
+    Feature(
+        "Service.components.routes.pass_headers",
+        2,  # some agents of format 1 read it, but their pulse does not tell
+        "pass_headers of a route",
+        lambda service: any(route.pass_headers for component in service.components for route in component.routes),
+    ),
+)
+
+OF_TRUST: tuple[Feature[Trust], ...] = (
+    Feature(
+        "Trust.thresholds.destroy_requires",
+        2,
+        "destroy_requires of [trust]",
+        lambda trust: trust.thresholds.destroy_requires is not UNSET,
+    ),
+    Feature(
+        "Trust.operators.scope",
+        2,  # the field is older; older agents read "name:" and "node:" as addresses, and bound nothing by them
+        'a scope with "name:" or "node:"',
+        lambda trust: any(":" in item for operator in trust.operators for item in operator.scope),
+    ),
+)
+
+
+def require(
+    fleet: Fleet, table: Table, applied: Applied | None, formats: Mapping[str, int], only: str | None = None
+) -> None:
+    """`formats`: node → the newest format that its verified pulse names. Nodes without a pulse are not asked."""
+    if all(known >= NEWEST for known in formats.values()):
+        return
+    for name, service in fleet.services.items():
+        address = f"service.{name}"
+        if only in (None, address) and address in table.entries:
+            _require_service(address, service, table.entries[address], applied, formats)
+    if only is None:
+        before = applied.trust if applied else None
+        for feature, node in _unread(OF_TRUST, of(fleet.operators, fleet.thresholds), formats, sorted(formats)):
+            if before is None or not feature.is_used(before):
+                raise too_old(node, feature.what)
+
+
+def _require_service(
+    address: str, service: Service, entry: Entry, applied: Applied | None, formats: Mapping[str, int]
+) -> None:
+    was = table_of(applied).entries.get(address)
+    for feature, node in _unread(OF_SERVICES, service, formats, _nodes(entry)):
+        if applied is None or was is None or node not in _nodes(was) or not _was_used(feature, applied, address):
+            raise too_old(node, f"{feature.what} of {address}")
+
+
+def _unread(
+    features: tuple[Feature[T], ...], document: T, formats: Mapping[str, int], nodes: list[str]
+) -> Iterator[tuple[Feature[T], str]]:
+    for feature in features:
+        older = [node for node in nodes if formats.get(node, NEWEST) < feature.format]
+        if older and feature.is_used(document):
+            yield from ((feature, node) for node in older)
+
+
+def _nodes(entry: Entry) -> list[str]:
+    """Those that get the document, or a part of it."""
+    home = () if entry.node is UNSET else (entry.node,)
+    edges = (route.edge for route in entry.public.values() if route.edge)
+    return sorted({*home, *entry.failover, *edges})
+
+
+def _was_used(feature: Feature[Service], applied: Applied, address: str) -> bool:
+    try:
+        return feature.is_used(applied.service(address.removeprefix("service.")))
+    except Corrupt:
+        return False
 
 
 def too_old(node: str, what: str) -> Conflict:

@@ -1,0 +1,151 @@
+"""What older agents cannot read is not sent to them (design §9): one table, complete against the signed documents."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import inspect
+from msgspec.structs import replace
+
+from holdfast.errors import Conflict
+from holdfast.model.applied import Applied
+from holdfast.model.fleet import Component, Fleet, FleetDocument, Node, Route, Service, Thresholds, Volume
+from holdfast.model.manifest import NodeManifest
+from holdfast.model.revision import Header
+from holdfast.model.trust import Trust
+from holdfast.planning import formats
+from holdfast.planning.plan import Inputs, plan
+from holdfast.planning.secrets import Uses
+from tests.fleets.build import ALICE, commit, digest_pinned, edge_fleet, mailbox, operator_signer, small_fleet
+
+# Fields of the documents that agents of format 1 read, as they were then. A line is added here only for a field that
+# those agents ignore without harm.
+FEATURES: tuple[formats.Feature[Any], ...] = (*formats.OF_SERVICES, *formats.OF_TRUST)
+KNOWN = set(Path(__file__).with_name("fields_of_format_1.txt").read_text().split())
+# The same feature in the documents that planning derives from those of the operators.
+DERIVED: dict[str, str] = {}
+
+SCOPED, _ = operator_signer("carol", "apply", ("service.web", "node:w1"))
+
+
+def fields(kind: type) -> set[str]:
+    found: set[str] = set()
+
+    def walk(one: Any, at: str, above: tuple[type, ...]) -> None:
+        if isinstance(one, inspect.StructType) and one.cls not in above:
+            for field in one.fields:
+                found.add(f"{at}.{field.name}")
+                walk(field.type, f"{at}.{field.name}", (*above, one.cls))
+        for inner in ("item_type", "value_type", "type"):
+            if hasattr(one, inner):
+                walk(getattr(one, inner), at, above)
+        for inner in (*getattr(one, "types", ()), *getattr(one, "item_types", ())):
+            walk(inner, at, above)
+
+    walk(inspect.type_info(kind), kind.__name__, ())
+    return found
+
+
+def test_every_field_that_older_agents_do_not_know_has_a_format() -> None:
+    """An agent refuses unknown fields of a signed document, and then follows no revision at all."""
+    now = {key for kind in (Service, Node, FleetDocument, Trust, NodeManifest, Header) for key in fields(kind)}
+    features = {feature.key for feature in FEATURES}
+    assert now - KNOWN - features - DERIVED.keys() == set(), "add a row to planning/formats.py"
+    assert features <= now and set(DERIVED.values()) <= features
+    assert len(KNOWN) > 300 and now >= KNOWN
+
+
+def service(volume: str = "auto", headers: tuple[str, ...] = (), node: str = "w1") -> Service:
+    volumes = (Volume("book", "/data", "none", checkpoint=volume),)  # type: ignore[arg-type]
+    routes = (Route("http", 8080, pass_headers=headers),)
+    return Service((Component("main", digest_pinned("web:1"), volumes=volumes, routes=routes),), node=node)
+
+
+def fleet(**given: Any) -> Fleet:
+    return small_fleet({"web": service(**given)}, nodes=("w1", "w2"), operators=(ALICE,))
+
+
+def touching() -> Fleet:
+    return replace(fleet(), thresholds=Thresholds(destroy_requires="touch"))
+
+
+def scoped() -> Fleet:
+    return replace(fleet(), operators=(ALICE, SCOPED))
+
+
+USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
+    "Service.components.volumes.checkpoint": (lambda: fleet(volume="off"), ("w1",)),
+    "Service.components.routes.pass_headers": (lambda: fleet(headers=("remote-user",)), ("w1",)),
+    "Trust.thresholds.destroy_requires": (touching, ("w1", "w2")),
+    "Trust.operators.scope": (scoped, ("w1", "w2")),
+}
+
+
+def applied(start: Fleet) -> Applied:
+    hub = mailbox()
+    commit(hub, start)
+    found = hub.applied()
+    assert found is not None
+    return found
+
+
+def planned(wanted: Fleet, before: Applied | None, known: dict[str, int], only: str | None = None) -> bool:
+    """Whether the plan is made; a refusal names the node and a remedy."""
+    try:
+        plan(wanted, before, Inputs(uses=Uses(formats=known), only=only))
+    except Conflict as refused:
+        assert refused.code == "agent_too_old" and "upgrade the agent on w" in refused.remedy
+        return False
+    return True
+
+
+def test_the_cases_cover_the_table() -> None:
+    assert USES.keys() == {feature.key for feature in FEATURES}
+    assert max(f.format for f in FEATURES) == formats.BOUND_SECRETS == formats.NEWEST
+
+
+@pytest.mark.parametrize("key", USES)
+def test_a_new_use_is_refused_while_a_node_that_gets_it_is_of_an_older_format(key: str) -> None:
+    make, nodes = USES[key]
+    for before in (None, applied(fleet())):
+        for node in nodes:
+            assert not planned(make(), before, {node: 1}) and not planned(make(), before, {"w1": 2, "w2": 2, node: 0})
+        assert planned(make(), before, {}) and planned(make(), before, {"w1": 2, "w2": 2})
+    assert planned(fleet(), None, {"w1": 0, "w2": 0}), "a fleet without it needs no upgrade"
+
+
+@pytest.mark.parametrize("key", [key for key in USES if key.startswith("Service")])
+def test_a_use_that_is_applied_stays(key: str) -> None:
+    make, _ = USES[key]
+    before = applied(make())
+    changed = replace(make(), services={"web": replace(make().services["web"], protect=True)})
+    assert planned(make(), before, {"w1": 1}) and planned(changed, before, {"w1": 1})
+    assert planned(make(), applied(fleet()), {"w2": 1}), "w2 does not get it"
+
+
+def test_a_use_that_is_applied_does_not_move_to_an_older_agent() -> None:
+    def at(node: str) -> Fleet:
+        (component,) = service(headers=("remote-user",)).components
+        return replace(fleet(), services={"web": Service((replace(component, volumes=()),), node=node)})
+
+    before = applied(at("w1"))
+    assert not planned(at("w2"), before, {"w1": 1, "w2": 1}) and planned(at("w2"), before, {"w1": 1, "w2": 2})
+
+
+def test_a_deploy_of_another_service_is_not_refused() -> None:
+    wanted = replace(fleet(volume="off"), services={"web": service("off"), "api": service(node="w2")})
+    assert planned(wanted, applied(fleet()), {"w1": 1}, only="service.api")
+    assert not planned(wanted, applied(fleet()), {"w1": 1}, only="service.web")
+
+
+def test_an_edge_gets_the_headers_too() -> None:
+    start = edge_fleet()
+    (name,) = start.services
+    (component,) = start.services[name].components
+    routes = tuple(replace(route, pass_headers=("remote-user",)) for route in component.routes)
+    wanted = replace(
+        start, services={name: replace(start.services[name], components=(replace(component, routes=routes),))}
+    )
+    with pytest.raises(Conflict, match=r"the agent on e1 .*pass_headers"):
+        plan(wanted, None, Inputs(uses=Uses(formats={"e1": 1})))
