@@ -77,7 +77,8 @@ def open_storage(root: Path) -> Any:
 
 
 class Disk:
-    """`root` is where the storage says it is; `read` gives the content of a file in a checkpoint."""
+    """`root` is where the storage says it is; `read` gives the content of a file in a checkpoint; `make` makes an empty
+    directory inside another one."""
 
     def __init__(
         self,
@@ -86,8 +87,9 @@ class Disk:
         names: Callable[[], set[str]],
         root: str,
         read: Callable[[str, str, str], bytes],
+        make: Callable[[str], object],
     ) -> None:
-        self.storage, self.fill, self.names, self.root, self.read = storage, fill, names, root, read
+        self.storage, self.fill, self.names, self.root, self.read, self.make = storage, fill, names, root, read, make
 
 
 @pytest.fixture(params=["memory", "directory"])
@@ -100,6 +102,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
             lambda: set(memory.contents),
             "/memory",
             lambda service, id, file: memory.copies[service, id][1][file],
+            lambda path: memory.contents[path.split("/")[0]].setdefault(path.split("/")[1] + "/", b""),
         )
     root = tmp_path / "srv"
     root.mkdir()
@@ -107,12 +110,15 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     def fill(name: str, files: dict[str, bytes]) -> None:
         (root / name).mkdir(exist_ok=True)
         for path, content in files.items():
+            (root / name / path).parent.mkdir(exist_ok=True)
             (root / name / path).write_bytes(content)
 
     def read(service: str, id: str, file: str) -> bytes:
         return (root / ".checkpoints" / service / id / file).read_bytes()
 
-    return Disk(open_storage(root), fill, lambda: set(os.listdir(root)), str(root), read)
+    return Disk(
+        open_storage(root), fill, lambda: set(os.listdir(root)), str(root), read, lambda path: (root / path).mkdir()
+    )
 
 
 def test_a_permission_is_good_for_its_act_and_its_path_alone(disk: Disk) -> None:
@@ -266,6 +272,42 @@ def test_a_checkpoint_replaces_the_data_which_becomes_a_checkpoint(disk: Disk) -
     assert disk.storage.exchange(may, staged, 6.0) == old, "done again: nothing more"
     assert text(disk, "a") == b"then" and disk.read("web", "one", "a") == b"then"
     assert [name for name in disk.names() if "restoring" in name] == []
+
+
+def test_a_restore_leaves_volumes_without_checkpoints_as_they_are(disk: Disk) -> None:
+    disk.fill("web", {"book/a": b"then", "cache/x": b"1"})
+    assert disk.storage.checkpoint("web", "one", 1.0, ("cache",)).off == ("cache",)
+    disk.fill("web", {"book/a": b"now", "cache/x": b"22"})
+    may = restorable(disk)
+    staged = disk.storage.stage(may)
+    for _ in range(2):
+        old = disk.storage.exchange(may, staged, 5.0)
+    assert old.off == ("cache",) and (old.size_bytes, old.files) == (3, 1)
+    assert text(disk, "book/a") == b"then" and text(disk, "cache/x") == b"22"
+    assert disk.read("web", old.id, "book/a") == b"now"
+    with pytest.raises((OSError, KeyError)):
+        disk.read("web", old.id, "cache/x")
+
+
+def test_an_empty_volume_that_was_made_meanwhile_does_not_hide_the_one_without_checkpoints(disk: Disk) -> None:
+    """A crash right after the exchange, and something makes the volumes of the service ready before it goes on."""
+    disk.fill("web", {"book/a": b"then"})
+    disk.storage.checkpoint("web", "one", 1.0, ("cache",))
+    disk.fill("web", {"book/a": b"now", "cache/x": b"22"})
+    may = restorable(disk)
+    staged = disk.storage.stage(may)
+    disk.make(f".restoring-{may.order}-web/cache")
+    disk.storage.exchange(may, staged, 5.0)
+    assert text(disk, "cache/x") == b"22"
+
+
+def test_data_of_empty_files_has_content(disk: Disk) -> None:
+    """The last checkpoint that has content is not deleted by a limit."""
+    disk.fill("web", {"lock": b""})
+    disk.storage.checkpoint("web", "one", 1.0)
+    may = restorable(disk)
+    old = disk.storage.exchange(may, disk.storage.stage(may), 5.0)
+    assert old is not None and old.has_content and old.files == 1
 
 
 def test_a_checkpoint_replaces_data_that_is_not_there(disk: Disk) -> None:

@@ -54,11 +54,11 @@ def take_in(
         if tree.exists(root, name):
             handle = tree.opened(name, root)
             try:
-                size_bytes = tree.size(handle)
+                size_bytes, files = tree.measured(handle)
             finally:
                 os.close(handle)
             path = os.path.join(root_path, PLACE, service, id)
-            _write_about(shelf, Checkpoint(service, id, path, size_bytes, at_s, off=proof.checkpoint.off))
+            _write_about(shelf, Checkpoint(service, id, path, size_bytes, at_s, (), files, proof.checkpoint.off))
             os.rename(name, id, src_dir_fd=root, dst_dir_fd=shelf)
             os.fsync(shelf)
         return _read(shelf, root_path, service, id) if tree.exists(shelf, id) else None
@@ -275,7 +275,8 @@ def _read(shelf: int, root_path: str, service: str, id: str) -> Checkpoint:
         return msgspec.structs.replace(about, service=service, id=id, path=path)
     handle = tree.opened(id, shelf)
     try:
-        return Checkpoint(service, id, path, tree.count_entries(handle).size_bytes, os.fstat(handle).st_ctime)
+        count = tree.count_entries(handle)
+        return Checkpoint(service, id, path, count.size_bytes, os.fstat(handle).st_ctime, (), count.files)
     finally:
         os.close(handle)
 

@@ -174,10 +174,14 @@ class MemoryStorage:
         service, name, old = proof.checkpoint.service, _staged(proof), proof.replaced
         there = self.contents.get(service)
         if name in self.contents and str(id(there)) != staged:
-            self.contents[service] = self.contents.pop(name)
+            restored, off = self.contents.pop(name), proof.checkpoint.off
+            self.contents[service] = restored
             if there is not None:
+                for file in [file for file in there if file.split("/")[0] in off]:
+                    restored[file] = there.pop(file)
                 path, size_bytes = f"{ROOT}/.checkpoints/{service}/{old}", sum(map(len, there.values()))
-                self.copies[service, old] = Checkpoint(service, old, path, size_bytes, at_s), there
+                plain = sum(not file.endswith("/") for file in there)
+                self.copies[service, old] = Checkpoint(service, old, path, size_bytes, at_s, (), plain, off), there
         return self.copies[service, old][0] if (service, old) in self.copies else None
 
     def unstage(self, proof: Restorable) -> None:

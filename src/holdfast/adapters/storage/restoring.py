@@ -61,7 +61,11 @@ def _keep_off(root: int, replaced: str, proof: Restorable) -> None:
         handles.callback(os.close, source)
         handles.callback(os.close, target)
         for volume in proof.checkpoint.off:
-            if tree.exists(source, volume) and not tree.exists(target, volume):
+            if not tree.exists(source, volume):
+                continue
+            with suppress(OSError):  # an empty one that was made after a crash; one with content stays
+                os.rmdir(volume, dir_fd=target)
+            if not tree.exists(target, volume):
                 os.rename(volume, volume, src_dir_fd=source, dst_dir_fd=target)
         os.fsync(target)
 

@@ -82,9 +82,10 @@ def count_entries(handle: int) -> Count:
     return Count(files, size_bytes, entries)
 
 
-def size(handle: int) -> int:
-    """Bytes of all files below it, however many there are."""
-    return sum(visit.about.st_size for visit in walk(handle) if stat.S_ISREG(visit.about.st_mode))
+def measured(handle: int) -> tuple[int, int]:
+    """Bytes of all files below it and their number, however many there are."""
+    sizes = [visit.about.st_size for visit in walk(handle) if stat.S_ISREG(visit.about.st_mode)]
+    return sum(sizes), len(sizes)
 
 
 def count_at(root: int, path: Sequence[str]) -> Count | None:
