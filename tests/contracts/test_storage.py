@@ -1,5 +1,6 @@
 """Data directories: looked at and made freely, destroyed only with an order that names exactly them."""
 
+import ctypes
 import errno
 import os
 import socket
@@ -990,3 +991,94 @@ def test_a_volume_without_checkpoints_stays_with_the_data(root: Path) -> None:
     assert (root / "web" / "book" / "page").read_bytes() == b"then"
     assert (root / "web" / "cache" / "page").read_bytes() == b"now"
     assert old is not None and old.off == ("cache",) and sorted(os.listdir(old.path)) == ["book"]
+
+
+# ---- a container that writes while its data is copied
+
+
+def test_a_file_that_grows_while_it_is_copied_does_not_hold_the_copy(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that writes faster than the copy would fill the disk beyond the reserve."""
+    monkeypatch.setattr(blocks, "clone", lambda *ignored: False)
+    (root / "web").mkdir()
+    log = root / "web" / "log"
+    log.write_bytes(b"x" * 1000)
+    calls = []
+
+    def grow(moved_bytes: int) -> None:
+        calls.append(moved_bytes)
+        assert len(calls) < 20, "the copy follows the file for ever"
+        with log.open("ab") as file:
+            file.write(b"y" * 1000)
+
+    storage = DirectoryStorage(str(root), "w1")
+    storage.copy_ahead("web", "one", (), grow)
+    made = storage.checkpoint("web", "one", 1.0)
+    assert made.size_bytes == log.stat().st_size
+    assert (Path(made.path) / "log").read_bytes() == log.read_bytes()
+
+
+def opened_while(path: Path, act: Callable[[], object]) -> bool:
+    """Whether something opened the file at `path` meanwhile, by inotify. O_PATH does not count: it opens no device."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    assert watch >= 0 and libc.inotify_add_watch(watch, os.fsencode(path), 0x20) >= 0  # IN_OPEN
+    try:
+        act()
+        return bool(os.read(watch, 4096))
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(watch)
+
+
+def test_what_replaced_a_file_meanwhile_is_not_opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening a device has effects, and a container can put one in the place of a file: a pipe stands for it here."""
+    (root / "web").mkdir()
+    (root / "web" / "file").write_bytes(b"1")
+    os.mkfifo(root / "web" / "pipe")
+    walk, swapped = copying.tree.walk, []
+
+    def racing(*given: Any) -> Iterator[Any]:
+        for visit in walk(*given):
+            if visit.name == "file" and not swapped:
+                swapped.append(os.rename(root / "web" / "pipe", root / "web" / "file"))
+            yield visit
+
+    monkeypatch.setattr(copying.tree, "walk", racing)
+    storage = DirectoryStorage(str(root), "w1")
+    ahead = lambda: storage.copy_ahead("web", "one", (), lambda moved: None)  # noqa: E731
+    assert not opened_while(root / "web" / "pipe", ahead) and swapped
+    made = storage.checkpoint("web", "one", 1.0)
+    assert os.listdir(made.path) == ["file"] and (Path(made.path) / "file").is_fifo()
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "directory"])
+def test_an_entry_that_changes_its_kind_meanwhile_does_not_end_the_copy(
+    root: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A container that does so could prevent its own replacement."""
+    (root / "web").mkdir()
+    at, other = root / "web" / "entry", root / "web" / "other"
+    make: dict[str, Callable[[Path], object]] = {
+        "link": lambda path: path.symlink_to("/etc/shadow"), "file": lambda path: path.write_bytes(b"1"),
+        "directory": lambda path: path.mkdir(),
+    }  # fmt: skip
+    for kinds in [(kind, became) for became in make if became != kind]:
+        for path, one in zip((at, other), kinds, strict=True):
+            make[one](path)
+        walk = copying.tree.walk
+
+        def racing(*given: Any, walk: Any = walk) -> Iterator[Any]:
+            for visit in walk(*given):
+                if visit.kind != "leave" and visit.name == "entry" and os.path.lexists(other):
+                    at.rename(root / "aside")
+                    other.rename(at)
+                yield visit
+
+        with monkeypatch.context() as patch:
+            patch.setattr(copying.tree, "walk", racing)
+            DirectoryStorage(str(root), "w1").copy_ahead("web", "one", (), lambda moved: None)
+        for path in (at, root / "aside"):
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()

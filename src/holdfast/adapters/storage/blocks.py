@@ -51,14 +51,15 @@ def clone(source: int, target: int, size_bytes: int) -> bool:
 
 
 def copy(source: int, target: int, about: os.stat_result, tell: Tell) -> int:
-    """Into an empty file. Answers how many bytes were written."""
+    """Into an empty file, as far as it was long when it was looked at: what a program appends meanwhile is the next
+    pass's. Answers how many bytes were written."""
     needed_bytes = min(about.st_size, about.st_blocks * 512)
     keep_reserve(target, needed_bytes)
     end = written = 0
-    while (begin := _next(source, end, os.SEEK_DATA)) is not None:
-        end = _next(source, begin, os.SEEK_HOLE) or about.st_size
+    while end < about.st_size and (begin := _next(source, end, os.SEEK_DATA)) is not None:
+        end = min(_next(source, begin, os.SEEK_HOLE) or about.st_size, about.st_size)
         written += _range(source, target, begin, end, tell)
-    resize_copy(target, max(about.st_size, os.fstat(target).st_size))  # it may end in a hole
+    resize_copy(target, about.st_size)  # it may end in a hole
     return written
 
 

@@ -21,7 +21,8 @@ FLUSHED_MAX = 16  # more files than that are flushed with the whole file system
 SHARED_MAX_BYTES = 64 << 20  # a bigger file is shared only if it is old: to copy all of it while nothing runs is slow
 OLD_NS = 7 * 24 * 3600 * 10**9
 _PATH_MAX = 4000
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -157,7 +158,7 @@ class _Copying:
             self._file(visit, path, stamp)
         elif stat.S_ISLNK(about.st_mode):
             self._drop(name)
-            os.symlink(os.readlink(name, dir_fd=visit.here), name, dir_fd=self._there)
+            os.symlink(_link_text(name, visit.here), name, dir_fd=self._there)
             self._name_only(visit, stamp)
         elif stat.S_ISFIFO(about.st_mode):
             self._drop(name)
@@ -193,11 +194,9 @@ class _Copying:
             self.stamps.add(stamp)
             self._note_links(visit, path, True)
             return
-        source = os.open(visit.name, _READ, dir_fd=visit.here)
+        source = _opened_file(visit.name, visit.here)
         try:
             about = os.fstat(source)
-            if not stat.S_ISREG(about.st_mode):
-                raise FileNotFoundError(errno.ENOENT, "a file was replaced while it was read", visit.name)
             blocks.settle(source)
             self._write(source, visit.name, about)
         finally:
@@ -271,6 +270,30 @@ class _Inside(Struct):
 
     names: set[str]
     is_touched: bool = False
+
+
+def _opened_file(name: str, here: int) -> int:
+    """Only a file is opened: a container may have put a device in its place, and to open that has effects."""
+    found = os.open(name, _LOOK, dir_fd=here)
+    try:
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            raise _replaced(name)
+        return os.open(f"/proc/self/fd/{found}", _READ)
+    finally:
+        os.close(found)
+
+
+def _link_text(name: str, here: int) -> str:
+    try:
+        return os.readlink(name, dir_fd=here)
+    except OSError as trouble:
+        if trouble.errno != errno.EINVAL:  # it is no link any more
+            raise
+        raise _replaced(name) from trouble
+
+
+def _replaced(name: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "it was replaced while it was read", name)
 
 
 def drop_copied(name: str, there: int) -> None:
