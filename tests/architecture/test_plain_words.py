@@ -39,9 +39,6 @@ CODE_STRINGS = {
     "adapters/name_server/dnsmasq/server.py": {"nobody"},  # a user of the machine
     "adapters/proxy/envoy/listeners.py": {"nobody.invalid"},  # a hostname (RFC 6761)
     "adapters/stream_link/caller_key.py": {"holdfast stream"},  # the name in a certificate
-    "gate/decide.py": {"nobody"},  # the gate's name for "no signature"
-    "gate/reference.py": {"nobody"},
-    "gate/table.py": {"nobody"},
     "hub/http/handlers/commits.py": {"mend"},  # an operation of /v1
 }
 

@@ -16,8 +16,9 @@ from tests.architecture.test_plain_words import parser_of
 FILLINGS = ("web", "3", "restart", "status")
 CAPITALS = re.compile(r"(?<![\w$-])[A-Z][A-Z_]*(?![\w.=])")
 
+# `--for` is an option of `secret set`; no other option is one of these words.
 SENTENCE = re.compile(
-    r", | \(|…|(?<!--)\b(shows|lists|says|names|prints|does|whether|with|if|for|then|and|or|its?|the|again)\b"
+    r", | \(|…|\b(shows|lists|says|names|prints|does|whether|with|if|then|and|or|its?|the|again)\b|(?<! --)\bfor\b"
 )
 
 
@@ -75,6 +76,20 @@ def test_no_command_in_a_remedy_goes_on_with_words_of_a_sentence() -> None:
     """A verb with a list of names would accept them."""
     found = [(place, command) for place, text in remedies() for command in commands(text)]
     assert [one for one in found if SENTENCE.search(one[1])] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "is_sentence"),
+    [
+        ("holdfast secret set db --for web", False),
+        ("holdfast secret set db --for web and api", True),
+        ("holdfast secret set db --for the service", True),
+        ("holdfast status for web", True),
+        ("holdfast apply --and", True),
+    ],
+)
+def test_the_rule_about_sentences_bites(command: str, is_sentence: bool) -> None:
+    assert bool(SENTENCE.search(command)) is is_sentence
 
 
 def test_every_command_in_a_remedy_can_be_told_from_the_words() -> None:

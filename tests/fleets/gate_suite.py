@@ -54,7 +54,7 @@ def expected(act: Act, provenance: Provenance, data: Data) -> str:
     if act in ALWAYS_DESTROY:
         return "destroy"
     if act in HUBS_OWN:
-        return "nobody"
+        return "none"
     if act in TAKES_CONTENT:
         return _content(act, provenance, data)
     if act is Act.MOUNT and provenance in (Provenance.FOREIGN, Provenance.UNKNOWN):
@@ -66,7 +66,7 @@ def expected(act: Act, provenance: Provenance, data: Data) -> str:
 
 def _content(act: Act, provenance: Provenance, data: Data) -> str:
     if provenance in OWN_NOW:
-        return "apply" if act is Act.ATTACH_DATA else "nobody"
+        return "apply" if act is Act.ATTACH_DATA else "none"
     if data in (Data.NOTHING, Data.EMPTY):
         return "apply"
     prunes = act is Act.DESTROY_COPY and provenance is Provenance.OWN_EARLIER and data is Data.COPIED
@@ -77,7 +77,7 @@ def deciding(gate: Any) -> Iterator[str]:
     """Every combination there is, with every authority there is."""
     for act, provenance, data, word in product(Act, Provenance, Data, AUTHORITIES):
         need = expected(act, provenance, data)
-        enough = need == "nobody" or (word.grade is not None and RANK[word.grade] >= RANK[need])  # type: ignore[index]
+        enough = need == "none" or (word.grade is not None and RANK[word.grade] >= RANK[need])  # type: ignore[index]
         deed = gate.Deed(act, "service.web", NODE, Facts(provenance, data), word)
         answer = gate.decide(deed)
         if isinstance(answer, gate.Allowed) is not enough:
@@ -159,7 +159,7 @@ def covering(gate: Any) -> Iterator[str]:
             yield f"it permits {answer.act} of {answer.thing}"
         elif not allowed and "were asked about" not in answer.reason:
             yield "it does not say what the signatures are about"
-    for need, act in (("nobody", Act.PING), ("apply", Act.STOP)):
+    for need, act in (("none", Act.PING), ("apply", Act.STOP)):
         answer = gate.decide(gate.Deed(act, "service.web", NODE, NO_THING, AUTHORITIES[1]))
         if not isinstance(answer, gate.Allowed) or (answer.act, answer.thing) != (act.name, "service.web"):
             yield f"without a thing, a permission that needs {need} does not name its target"

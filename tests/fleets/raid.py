@@ -155,7 +155,7 @@ async def raided(scene: Scene, first: Fleet, attack: Attack) -> bool:
 
 def weaken(patch: pytest.MonkeyPatch) -> None:
     """Grades and scopes, the gate's table, passports, orders, names in the journal, paths of the storage."""
-    patch.setattr(decide, "TABLE", {case: replace(row, need="nobody") for case, row in TABLE.items()})
+    patch.setattr(decide, "TABLE", {case: replace(row, need="none") for case, row in TABLE.items()})
     for module in (manifest_grades, approvals):
         patch.setattr(module, "missing", lambda *ignored: None)
     patch.setattr(manifest_grades, "unsound", lambda *ignored: None)

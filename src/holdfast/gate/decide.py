@@ -41,7 +41,7 @@ Decision = Allowed | Park
 def decide(deed: Deed) -> Decision:
     row = TABLE[deed.act, deed.facts.provenance, deed.facts.data]
     allowed = Allowed(deed.act.name, deed.thing or deed.target)
-    if row.need == "nobody":
+    if row.need == "none":
         return allowed
     lacking = refusal(deed, row.need)
     if lacking is None:

@@ -66,7 +66,7 @@ def _place(act: Act) -> str:
 
 
 def _line(row: Row) -> str:
-    signature = "none" if row.need == "nobody" else f"`{row.need}`"
+    signature = "none" if row.need == "none" else f"`{row.need}`"
     cells = (signature, _words(row.acts), _words(row.provenance), _words(row.data), row.why)
     return f"| {' | '.join(cells)} |"
 

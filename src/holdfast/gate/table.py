@@ -9,7 +9,7 @@ from msgspec import Struct
 from holdfast.gate.acts import Act, Data, Provenance
 from holdfast.model.fleet import Grade
 
-Need = Grade | Literal["nobody"]
+Need = Grade | Literal["none"]
 
 Case = tuple[Act, Provenance, Data]
 
@@ -40,7 +40,7 @@ _ENDING = (Act.DESTROY_DATA, Act.OVERWRITE_DATA, Act.DESTROY_GUEST)
 ROWS: tuple[Row, ...] = (
     Row(
         (Act.PING, Act.CHECK_IN, Act.RENEW, Act.BACK_UP, Act.VERIFY, Act.DRILL),
-        "nobody",
+        "none",
         "it is harmless, and on the closed list of what a hub may ask for (how often: trust/orders.py)",
     ),
     Row(
@@ -54,7 +54,7 @@ ROWS: tuple[Row, ...] = (
     Row((Act.RETIRE,), "destroy", "this agent did not make it; labels are no proof", provenance=_NOT_MADE_HERE),
     Row(
         (*_ENDING, Act.DESTROY_COPY),
-        "nobody",
+        "none",
         "it undoes what the same journaled operation made, or removes what this agent marked as scratch",
         provenance=_MADE_FOR_NOW,
     ),

@@ -17,7 +17,7 @@ from holdfast.model.revision import Header, Table
 from holdfast.model.trust import RANK, Trust
 from tests.fleets import facts_suite, gate_suite
 
-STRICTNESS: dict[str, int] = {"nobody": -1, **dict(RANK.items())}
+STRICTNESS: dict[str, int] = {"none": -1, **dict(RANK.items())}
 CASES = list(product(Act, Provenance, Data))
 
 
@@ -67,7 +67,7 @@ def test_orders_and_gate_are_of_one_opinion() -> None:
         worst = max(
             (TABLE[ACT_OF[action], p, d].need for p, d in product(Provenance, Data)), key=STRICTNESS.__getitem__
         )
-        assert worst == ("nobody" if rule.hub_may else rule.grade), action
+        assert worst == ("none" if rule.hub_may else rule.grade), action
 
 
 def test_facts_come_from_the_journal_and_the_disk_w_10() -> None:
