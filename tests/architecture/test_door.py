@@ -47,6 +47,7 @@ FREE = {
         "checkpoints": "reads",
         "aside": "answers a name",
         "set_aside_by": "reads",
+        "asides": "reads",
     },
     "prober": {
         "probe": "runs a command only with the permission that it hands to the runtime; otherwise it connects",

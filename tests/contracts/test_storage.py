@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.journal.memory import MemoryJournal
-from holdfast.adapters.storage import blocks, copying, restoring
+from holdfast.adapters.storage import blocks, copying, restoring, tree
 from holdfast.adapters.storage.directory import COUNTED_FOR_S, DirectoryStorage
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.adapters.storage.tree import COUNT_MAX
@@ -210,6 +210,9 @@ def test_what_was_purged_comes_back_whole_n11(disk: Disk) -> None:
     disk.storage.checkpoint("web", "one", 1.0)
     disk.storage.condemn("web", proof())
     (purge,) = disk.storage.set_aside_by("web")
+    (aside,) = disk.storage.asides()
+    assert (aside.service, aside.order, aside.path) == ("web", purge, disk.storage.aside("web", purge))
+    assert (aside.size_bytes, aside.files, aside.checkpoints) == (1, 1, 1) and aside.checkpoints_bytes >= 1
     assert purge == proof().order.id and disk.storage.set_aside_by("we") == []
     back = proof(action="restore-retired", number=2, purge=purge)
     with pytest.raises(SignatureRequired):
@@ -1038,15 +1041,16 @@ def test_what_replaced_a_file_meanwhile_is_not_opened(root: Path, monkeypatch: p
     (root / "web").mkdir()
     (root / "web" / "file").write_bytes(b"1")
     os.mkfifo(root / "web" / "pipe")
-    walk, swapped = copying.tree.walk, []
+    walk, swapped = tree.walk, list[str]()
 
     def racing(*given: Any) -> Iterator[Any]:
         for visit in walk(*given):
             if visit.name == "file" and not swapped:
-                swapped.append(os.rename(root / "web" / "pipe", root / "web" / "file"))
+                os.rename(root / "web" / "pipe", root / "web" / "file")
+                swapped.append(visit.name)
             yield visit
 
-    monkeypatch.setattr(copying.tree, "walk", racing)
+    monkeypatch.setattr(tree, "walk", racing)
     storage = DirectoryStorage(str(root), "w1")
     ahead = lambda: storage.copy_ahead("web", "one", (), lambda moved: None)  # noqa: E731
     assert not opened_while(root / "web" / "pipe", ahead) and swapped
@@ -1068,7 +1072,7 @@ def test_an_entry_that_changes_its_kind_meanwhile_does_not_end_the_copy(
     for kinds in [(kind, became) for became in make if became != kind]:
         for path, one in zip((at, other), kinds, strict=True):
             make[one](path)
-        walk = copying.tree.walk
+        walk = tree.walk
 
         def racing(*given: Any, walk: Any = walk) -> Iterator[Any]:
             for visit in walk(*given):
@@ -1078,7 +1082,8 @@ def test_an_entry_that_changes_its_kind_meanwhile_does_not_end_the_copy(
                 yield visit
 
         with monkeypatch.context() as patch:
-            patch.setattr(copying.tree, "walk", racing)
+            patch.setattr(tree, "walk", racing)
             DirectoryStorage(str(root), "w1").copy_ahead("web", "one", (), lambda moved: None)
         for path in (at, root / "aside"):
-            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+            remove = path.rmdir if path.is_dir() and not path.is_symlink() else path.unlink
+            remove()

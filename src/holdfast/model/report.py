@@ -90,7 +90,7 @@ class RetiredData(Struct, frozen=True, omit_defaults=True):
     files: int
     removed_in: int = 0  # revision; 0 if unknown
     purge: str = ""  # id of the order that set it aside; "" while it is in its place
-    until_s: float = 0.0  # it is deleted then, or later; 0.0 while it is in its place
+    until_s: float = 0.0  # it is deleted then, or later; 0.0 while it is in its place, or if only an order deletes it
     checkpoints: int = 0  # set aside with it
     checkpoints_bytes: int = 0
 

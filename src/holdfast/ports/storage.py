@@ -95,6 +95,18 @@ class Returnable(Struct, frozen=True):
     order: str
 
 
+class SetAside(Struct, frozen=True):
+    """What one purge set aside, as it is on the disk."""
+
+    service: str
+    order: str
+    path: str  # of the data there
+    size_bytes: int = 0
+    files: int = 0
+    checkpoints: int = 0
+    checkpoints_bytes: int = 0
+
+
 class Copies(Protocol):
     """Checkpoints: made, listed, deleted, and put in the place of the data."""
 
@@ -159,6 +171,10 @@ class Purging(Protocol):
 
     def set_aside_by(self, name: str) -> Sequence[str]:
         """The ids of the purges whose data of this name is still set aside."""
+        ...
+
+    def asides(self) -> Sequence[SetAside]:
+        """All of them, measured now up to a bound: for what the journal does not know."""
         ...
 
     def bring_back(self, proof: Returnable) -> None:

@@ -1,12 +1,16 @@
 """Purged data is kept aside for seven days of time that this agent has observed, whatever a clock says."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.agent.services.data.asides import KEPT_S, LOOK_S, PREFIX, STEP_S_MAX, Aside, Asides
+from holdfast.errors import Failed, SignatureRequired
+from holdfast.model.order import VerifiedOrder
+from tests.fleets.orders import purge
 
 PURGE = "a" * 32
 PATH = f"/memory/.purging-{PURGE}-web"
@@ -88,3 +92,44 @@ def test_without_this_agents_own_mark_nothing_is_deleted() -> None:
     node.journal.forget_made(PATH)
     node.looks(WHOLE + 10)
     assert node.is_there
+
+
+# ---- a lost journal
+
+
+def after_a_lost_journal() -> Node:
+    node = Node()
+    node.journal = MemoryJournal()
+    node.start()
+    asyncio.run(node.asides.look_at_disk())
+    return node
+
+
+def test_after_a_lost_journal_it_is_listed_without_a_time_and_is_not_deleted() -> None:
+    node = after_a_lost_journal()
+    (found,) = node.asides.found
+    assert (found.name, found.purge, found.path, found.size_bytes, found.files) == ("web", PURGE, PATH, 1, 1)
+    assert found.until_s == 0.0, "the node does not know how long it was there"
+    node.looks(WHOLE + 10)
+    assert node.is_there
+
+
+def test_after_a_lost_journal_it_can_be_brought_back_and_an_order_to_destroy_now_deletes_it() -> None:
+    node = after_a_lost_journal()
+    assert node.asides.of("web", PURGE).path == PATH
+    with pytest.raises(Failed):
+        node.asides.of("db", PURGE)
+    for given in ({}, {"now": "yes"}):
+        order = VerifiedOrder(purge(target="data.web", node="w1"), given, "destroy", ())
+        assert node.is_there
+        with suppress(SignatureRequired):
+            asyncio.run(node.asides.destroy("web", order))
+    asyncio.run(node.asides.look_at_disk())
+    assert not node.is_there and node.asides.found == ()
+
+
+def test_what_the_journal_knows_is_listed_once() -> None:
+    node = Node()
+    asyncio.run(node.asides.look_at_disk())
+    (found,) = node.asides.found
+    assert found.until_s > 0.0

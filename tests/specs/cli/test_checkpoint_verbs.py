@@ -288,6 +288,19 @@ def test_a_deletion_names_the_last_checkpoint_as_such(tmp_path: Path) -> None:
     scene(tmp_path, story)
 
 
+def test_data_set_aside_whose_time_is_lost_is_listed_and_can_be_brought_back(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        reports(w1, retired=(RetiredData("old", "/srv/.purging", 1024, 1, 0, "a" * 32, 0.0, 1, 1024),), checkpoints=())
+        text = box.does("retired")
+        assert "purged; kept until you decide: the node lost its journal" in text and "1970" not in text
+        assert "restore: holdfast retired restore old -n w1" in text
+        noting(box)
+        assert "kept until" not in box.does("retired", "restore", "old", "-n", "w1", "--yes")
+        assert given(rig, box) == [("restore-retired", {"purge": "a" * 32})]
+
+    scene(tmp_path, story)
+
+
 def test_a_purge_says_how_much_and_its_order_says_now_n11(tmp_path: Path) -> None:
     def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
         old = RetiredData("old", "/srv/old", 3 * 1024**2, 17)

@@ -7,7 +7,7 @@ import re
 
 from holdfast.adapters.storage import checkpoints, passports, permission, tree
 from holdfast.errors import Conflict
-from holdfast.ports.storage import Disposable, Purgeable, Returnable
+from holdfast.ports.storage import Disposable, Purgeable, Returnable, SetAside
 
 _NAME = re.compile(r"\.purging-([0-9a-f]{32})-([a-z][a-z0-9-]*)(\.checkpoints|\.passports)?")
 
@@ -26,6 +26,27 @@ def exists(root: int, name: str, order: str) -> bool:
 def orders(root: int, name: str) -> list[str]:
     found = (_NAME.fullmatch(one) for one in os.listdir(root))
     return sorted({match[1] for match in found if match is not None and match[2] == name})
+
+
+def found(root: int, root_path: str) -> list[SetAside]:
+    names = (_NAME.fullmatch(one) for one in os.listdir(root))
+    known = sorted({(match[2], match[1]) for match in names if match is not None})
+    return [_measured(root, root_path, service, order) for service, order in known]
+
+
+def _measured(root: int, root_path: str, service: str, order: str) -> SetAside:
+    data = aside(service, order)
+    here, copies = tree.count_at(root, [data]), tree.count_at(root, [data + ".checkpoints"])
+    held = checkpoints.ids(root, data + ".checkpoints") if copies is not None else []
+    return SetAside(
+        service,
+        order,
+        os.path.join(root_path, data),
+        here.size_bytes if here is not None else 0,
+        here.files if here is not None else 0,
+        len(held),
+        copies.size_bytes if copies is not None else 0,
+    )
 
 
 def move(root: int, proof: Purgeable) -> None:

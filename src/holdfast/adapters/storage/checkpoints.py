@@ -200,6 +200,17 @@ def continue_half(shelf: int, id: str) -> None:
             drop_half(shelf, name[len(HALF) :])
 
 
+def ids(above: int, shelf: str) -> list[str]:
+    """Of the complete copies in the directory `shelf`."""
+    if not tree.is_directory(above, shelf):
+        return []
+    handle = tree.opened(shelf, above)
+    try:
+        return [id for id in sorted(os.listdir(handle)) if permission.is_id(id) and tree.is_directory(handle, id)]
+    finally:
+        os.close(handle)
+
+
 def _any_half(shelf: int) -> str:
     return next((name for name in os.listdir(shelf) if name.startswith(HALF)), "")
 

@@ -22,6 +22,7 @@ from holdfast.ports.storage import (
     Purgeable,
     Restorable,
     Returnable,
+    SetAside,
 )
 
 COUNTED_FOR_S = 600.0  # how long the figures of a report are reused
@@ -233,6 +234,10 @@ class DirectoryStorage:
         permission.check_name(name)
         with self._opened(missing_ok=True) as root:
             return [] if root is None else asides.orders(root, name)
+
+    def asides(self) -> Sequence[SetAside]:
+        with self._opened(missing_ok=True) as root:
+            return [] if root is None else asides.found(root, self.root)
 
     def bring_back(self, proof: Returnable) -> None:
         with self._opened() as root:

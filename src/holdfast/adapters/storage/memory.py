@@ -17,6 +17,7 @@ from holdfast.ports.storage import (
     Purgeable,
     Restorable,
     Returnable,
+    SetAside,
 )
 
 ROOT = "/memory"
@@ -207,6 +208,17 @@ class MemoryStorage:
     def set_aside_by(self, name: str) -> Sequence[str]:
         found = {*self.contents, *self.beside}
         return sorted(one[len(".purging-") : -len(name) - 1] for one in found if _is_aside(one, name))
+
+    def asides(self) -> Sequence[SetAside]:
+        names = sorted({one for one in {*self.contents, *self.beside} if one.startswith(".purging-")})
+        return sorted((self._aside(name) for name in names), key=lambda one: (one.service, one.order))
+
+    def _aside(self, name: str) -> SetAside:
+        found = self._look(name) if name in self.contents else DataDirectory(name, f"{ROOT}/{name}", 0, 0, 0)
+        copies = [made for made, _ in self.beside.get(name, ({}, {}))[0].values()]
+        order, _, service = name.removeprefix(".purging-").partition("-")
+        sizes = found.size_bytes, found.files, len(copies), sum(one.size_bytes for one in copies)
+        return SetAside(service, order, found.path, *sizes)
 
     def bring_back(self, proof: Returnable) -> None:
         name, aside = proof.service, _aside(proof.service, proof.order)

@@ -53,10 +53,15 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 def _cells(row: Row) -> tuple[str, ...]:
     since = f"removed in revision {row['removed_in']}" if row["removed_in"] else "removed at an unknown time"
-    since = f"purged; kept until {row['until']}" if row["until"] else since
+    if row["restore"]:
+        since = f"purged; kept {_kept(row['until'])}"
     copies = f", {counted(row['checkpoints'], 'checkpoint')}" if row["checkpoints"] else ""
     much = f"{size(row['size_bytes'])}, {counted(row['files'], 'file')}{copies}"
     return row["name"], row["node"], much, since, row["path"]
+
+
+def _kept(until: str | None) -> str:
+    return f"until {until}" if until else "until you decide: the node lost its journal, and with it the time"
 
 
 def retired(view: FleetView, args: Namespace) -> list[Row]:
@@ -84,7 +89,7 @@ def _row(node: str, data: RetiredData, view: FleetView, age_s: float, args: Name
         "files": data.files,
         "removed_in": data.removed_in or (grave.removed_in if grave is not None else 0),
         "age_s": round(age_s, 3),
-        "until": rfc3339(data.until_s) if data.purge else None,
+        "until": rfc3339(data.until_s) if data.until_s else None,
         "checkpoints": data.checkpoints or len(copies),
         "purge": f"holdfast purge {data.name} -n {node}{' --now' if data.purge else ''}{repeated(args)}",
         "restore": f"holdfast retired restore {data.name} -n {node}{repeated(args)}" if data.purge else None,

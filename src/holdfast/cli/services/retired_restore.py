@@ -47,7 +47,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     if not args.json:
         copies = f", {counted(found.checkpoints, 'checkpoint')}" if found.checkpoints else ""
         much = f"{size(found.size_bytes)} in {counted(found.files, 'file')}{copies}"
-        box.terminal.say(f"Data of {name} on {node}: {much}; kept until {rfc3339(found.until_s)}.")
+        kept = f"; kept until {rfc3339(found.until_s)}" if found.until_s else ""
+        box.terminal.say(f"Data of {name} on {node}: {much}{kept}.")
     box.terminal.confirm("Bring this data back?", "not brought back")
     return order_and_wait.carry_out(ACTION, target, (node,), view, args, box, arguments)
 

@@ -1,4 +1,5 @@
-"""Purged data that is kept aside for seven days, from this agent's journal; then it is deleted.
+"""Purged data that is kept aside for seven days, from this agent's journal; then it is deleted. What lies there without
+an entry in the journal, because that was lost, is listed and stays until an order deletes it or brings it back.
 
 The days are counted by the monotonic clock of the running agent: no jump of a clock, no hub and no time that the
 machine was off shortens them.
@@ -17,7 +18,7 @@ from holdfast.model.order import VerifiedOrder
 from holdfast.model.report import RetiredData
 from holdfast.ports.clock import Clock
 from holdfast.ports.journal import Journal
-from holdfast.ports.storage import Disposable, Storage
+from holdfast.ports.storage import Disposable, SetAside, Storage
 
 PREFIX = "services/aside/"
 KEPT_S = 7 * 24 * 3600.0
@@ -49,10 +50,18 @@ class Asides:
         found = journal.facts(PREFIX)
         self._known = {name: msgspec.json.decode(text, type=Aside) for name, text in found.items()}
         self._counted_s = dict.fromkeys(self._known, clock.monotonic_s())
+        self._on_disk: tuple[SetAside, ...] = ()
 
     @property
     def found(self) -> tuple[RetiredData, ...]:
-        return tuple(_shown(one) for one in self._known.values())
+        return (*(_shown(one) for one in self._known.values()), *map(_unknown, self._unnoted()))
+
+    def _unnoted(self) -> list[SetAside]:
+        return [one for one in self._on_disk if f"{PREFIX}{one.service}/{one.order}" not in self._known]
+
+    async def look_at_disk(self) -> None:
+        found = await asyncio.get_running_loop().run_in_executor(None, self._storage.asides)
+        self._on_disk = tuple(found)
 
     def keep(self, aside: Aside, operation: str) -> None:
         """Done again after a crash: the same one. The mark lets the gate delete it later without a signature."""
@@ -63,6 +72,9 @@ class Asides:
 
     def of(self, service: str, purge: str) -> Aside:
         found = self._known.get(f"{PREFIX}{service}/{purge}")
+        for one in self._storage.asides() if found is None else ():
+            if (one.service, one.order) == (service, purge):
+                return Aside(service, purge, one.path, one.size_bytes, one.files)
         if found is None:
             raise Failed(
                 f"this node has no data of {service} that the purge {purge[:32]!r} set aside",
@@ -118,6 +130,12 @@ class Asides:
         self._journal.set_aside(_fact(aside), msgspec.json.encode(aside))
         self._known[_fact(aside)] = aside
         return aside
+
+
+def _unknown(one: SetAside) -> RetiredData:
+    """Without a time: the gate lets nothing expire that the journal does not mark."""
+    sizes = one.size_bytes, one.files
+    return RetiredData(one.service, one.path, *sizes, 0, one.order, 0.0, one.checkpoints, one.checkpoints_bytes)
 
 
 def _fact(aside: Aside) -> str:

@@ -49,6 +49,7 @@ class Retired:
         """Reported with the result of an order: an operator who reads that asks next what is left."""
         self._next_s = self._clock.monotonic_s() + LOOK_S
         await self._checkpoints.look()
+        await self._asides.look_at_disk()
         self._found = await asyncio.get_running_loop().run_in_executor(None, self._left_behind, self._revision)
         if self.found != self._told:
             self._told = self.found
