@@ -88,16 +88,17 @@ def test_a_node_that_did_not_sign_figures_proves_none(tmp_path: Path) -> None:
 
 def test_the_figures_are_those_of_the_node_that_has_the_data(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
-        one.w1.seen = one.rig.head
-        at_once(one.w1.beat(one.w1.a_report()))
         await one.w2.join()
-        document = msgspec.json.decode(one.w2.a_report())
-        section = msgspec.to_builtins(DataSection((FIGURES,)))
-        at_once(one.w2.beat(msgspec.json.encode({**document, **section})))
-        one.operator.fleet = replace(with_data(2), settings=one.operator.fleet.settings)
-        assert notes_of(one) == []
+        at_once(one.w2.beat(one.w2.a_report()))
+        assert noted(one, elsewhere(2)) == []
 
-    scene(tmp_path, story, with_data())
+    scene(tmp_path, story, elsewhere(1))
+
+
+def elsewhere(version: int) -> Fleet:
+    """On w2, while w1 has figures of a service of this name."""
+    fleet = with_data(version)
+    return replace(fleet, services={"web": replace(fleet.services["web"], node="w2")})
 
 
 def test_another_secret_is_another_writer_and_its_note_stays(tmp_path: Path) -> None:
