@@ -11,7 +11,7 @@ from holdfast.model.fleet import Service, Volume
 from holdfast.ports.storage import Checkpoint
 from holdfast.reconcile import checkpoints
 from tests.fleets.agents import until
-from tests.fleets.deploying import Scene, play, service
+from tests.fleets.deploying import Scene, component, play, service
 
 DATA = Volume("book", "/data", "none")
 CACHE = Volume("cache", "/cache", "none", checkpoint="off")
@@ -95,6 +95,30 @@ def test_at_a_limit_the_rollout_waits_before_anything_stops_and_goes_on_after_a_
     play({"web": kept()}, story)
 
 
+def test_a_limit_counts_every_checkpoint_that_the_rollout_makes() -> None:
+    """Two components get new images, so two checkpoints are made: one place is not enough."""
+
+    def both(version: int) -> Service:
+        more = Volume("log", "/log", "none")
+        return Service((component(version, volumes=(DATA,)), component(version, "side", volumes=(more,))))
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        write(scene)
+        scene.machine.storage.contents["web"]["log/page"] = b"1"
+        fill(scene, checkpoints.COUNT_MAX - 1 - len(copies(scene)))
+        ids = {each.id for each in running(scene)}
+        scene.apply({"web": both(2)})
+        state = await scene.settled("failed")
+        assert state.code == "needs_operator" and state.message.startswith("99 checkpoints of web")
+        assert {each.id for each in running(scene)} == ids
+        del scene.machine.storage.copies["web", "c0"]
+        await scene.settled(at_most_s=300.0)
+        assert len(copies(scene)) == checkpoints.COUNT_MAX
+
+    play({"web": both(1)}, story)
+
+
 def test_a_disk_that_fills_while_it_is_copied_ahead_is_the_same() -> None:
     async def story(scene: Scene) -> None:
         await scene.settled()
@@ -124,9 +148,14 @@ def test_a_disk_that_fills_in_the_stop_fails_the_rollout_and_the_old_version_ser
 def test_a_volume_that_is_off_is_not_copied_and_its_new_writer_starts_at_once() -> None:
     async def story(scene: Scene) -> None:
         await scene.settled()
-        scene.machine.storage.contents["web"] |= {"book/page": b"1", "cache/big": b"2"}
+        scene.machine.storage.contents["web"] |= {"book/page": b"1", "cache/big": b"2" * 100}
+        storage, ahead = scene.machine.storage, list[Any]()
+        storage.room_bytes = 50  # enough for the one, not for the other
+        real = storage.copy_ahead
+        storage.copy_ahead = lambda *given: ahead.append(given[2]) or real(*given)  # type: ignore[func-returns-value, method-assign]
         scene.apply({"web": kept(2, volumes=(DATA, CACHE))})
         await scene.settled()
+        assert ahead == [{"cache"}]
         assert [sorted(files) for files in copies(scene)] == [["book/", "book/page"]]
         scene.apply({"web": kept(3, volumes=(DATA, CACHE))})
         await scene.settled()

@@ -3,28 +3,34 @@
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.acceptance.memory import MemoryAcceptance
+from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.memory import MemoryOpener, MemorySealer
 from holdfast.adapters.secret_files.directory import DirectorySecretFiles
 from holdfast.adapters.secret_files.memory import MemorySecretFiles
 from holdfast.agent.acceptance.manifest import Followed, needed
 from holdfast.agent.acceptance.manifest_grades import judge
+from holdfast.agent.services.records import PREFIX, Record
+from holdfast.agent.services.secrets import unbound
 from holdfast.agent.services.secrets.delivery import Secrets
 from holdfast.errors import Failed, TryLater
 from holdfast.model import canonical, trust
 from holdfast.model.applied import Applied
-from holdfast.model.container import ContainerSpec, Mount, SecretUse
+from holdfast.model.container import ContainerSpec, Guest, Mount, Part, SecretUse, spec_digest
 from holdfast.model.fleet import Component, FleetDocument, Node, Service
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.purpose import Purpose, wrapped
-from holdfast.model.revision import Candidate, Entry, NodeIdentity
+from holdfast.model.record import Link
+from holdfast.model.revision import Candidate, Entry, Head, NodeIdentity
 from holdfast.model.trust import Trust
 from holdfast.planning.plan import plan
 from holdfast.planning.service_entry import serving_metadata
+from holdfast.ports.acceptance import Accepted
 from tests.fleets.agents import Lone, PaperHub, applied_after, turn
 from tests.fleets.build import ALICE, digest_pinned, operator_signer, sign, small_fleet
 from tests.fleets.desks import key_of
@@ -207,6 +213,61 @@ def test_any_value_comes_out_of_its_seal_byte_for_byte(value: bytes) -> None:
 def test_what_is_not_exactly_a_purpose_is_a_bare_value(head: bytes) -> None:
     content = sealed_to("w1", value=head + b"\nvalue")
     assert "was sealed by an older release" in refused(secrets(content), spec(use(content, "db")))
+
+
+LONG = Purpose(FLEET, "db", ("service.web", *(f"service.{number:040}" for number in range(99))))
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [wrapped(b"", LONG), wrapped(b"", Purpose(FLEET, "db", ("service.web",)))[:-1]],
+    ids=["too long", "without its line break"],
+)
+def test_a_purpose_has_a_bounded_length_and_a_line_of_its_own(plain: bytes) -> None:
+    content = sealed_to("w1", value=plain)
+    assert "was sealed by an older release" in refused(secrets(content), spec(use(content, "db")))
+
+
+def test_variables_are_handed_over_in_the_order_of_their_names() -> None:
+    content = bound("w1")
+    uses = [use(content, env=name) for name in ("ZED", "ABC")]
+    assert [name for name, _ in secrets(content).prepare("hf-web", spec(*uses))[1]] == ["ABC", "ZED"]
+
+
+def test_x03_the_remedy_names_the_service_only_if_the_name_inside_is_another() -> None:
+    content = bound("w1")
+    with pytest.raises(Failed) as caught:
+        secrets(content).prepare("hf-db", spec(use(content, "db"), service="db"))
+    assert "`holdfast secret rotate db --keep`, then" in caught.value.remedy
+
+
+# ---- which uses of files without a purpose go on
+
+
+class Newest(Held):
+    def __init__(self, in_force: bytes) -> None:
+        super().__init__()
+        self._in_force = in_force
+
+    def newest(self) -> Accepted:
+        return Accepted("f" * 64, Head(1, "0" * 64), Link(b"", (), b""), manifest=b"", in_force=self._in_force)
+
+
+def test_x03_what_is_in_force_and_what_still_serves_is_noted_once() -> None:
+    scene, journal = Scene(), MemoryJournal()
+    applied, older = sealed_to("w1"), [sealed_to("w1", value=CANARY + word) for word in (b"1", b"2")]
+    parts = [Part(found := spec(use(content, "db"), service="old"), spec_digest(found)) for content in older]
+    serving = Guest("old", "f" * 16, 1, tuple(parts), True)
+    journal.set_aside(PREFIX + "old", msgspec.json.encode(Record(serving=serving)))
+    manifest = scene.manifest(web=scene.entry(applied))
+    found = unbound.noted(journal, Newest(canonical.encode(manifest)))
+    expected = {("service.web", canonical.digest(applied))}
+    assert found == expected | {("service.old", canonical.digest(content)) for content in older}
+    assert unbound.noted(journal, Newest(b"")) == found, "later revisions add nothing"
+
+
+def test_x03_a_node_that_follows_nothing_yet_has_no_such_use() -> None:
+    assert unbound.noted(MemoryJournal(), Newest(b"")) == frozenset()
 
 
 # ---- judging

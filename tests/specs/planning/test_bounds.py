@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.model import canonical
 from holdfast.model.fleet import FleetDocument, Node, Settings
 from holdfast.model.revision import Entry, Table
+from holdfast.model.route import PublicRoute
 from holdfast.planning.bounds import Bounds, is_own
 
 SETTINGS = Settings("home", internal_zone="svc.lab.test", public_domains=("example.com", "shop.example.com"))
@@ -96,6 +98,26 @@ def test_what_a_change_takes_beyond_its_own_is_a_claim_x11(
     bounds = tables(before, after)
     assert list(bounds.claims("service.web")) == claims
     assert [d.grade for d in bounds.demands("service.web")] == ["destroy"] * destroys
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        placed("w1", "login.example.com"),
+        replace(placed("w1"), names=("login.example.com",)),
+        replace(placed("w1"), public={"login.example.com": PublicRoute("main", "http", "e1", "http.web.svc.lab.test")}),
+    ],
+    ids=["hostnames", "internal names", "public routes"],
+)
+def test_a_name_is_claimed_wherever_an_entry_has_it(entry: Entry) -> None:
+    assert list(tables(placed("w1"), entry).claims("service.web")) == ["name:login.example.com"]
+
+
+def test_a_node_that_the_same_revision_adds_has_the_roles_that_it_is_added_with() -> None:
+    bounds = tables(placed("w1"), placed("hub1"))
+    del bounds._before.entries["node.hub1"]
+    assert list(bounds.claims("service.web")) == ["node:hub1"]
+    assert [demand.grade for demand in bounds.demands("service.web")] == ["destroy"]
 
 
 def test_roles_and_domains_count_as_they_were_before_the_change() -> None:

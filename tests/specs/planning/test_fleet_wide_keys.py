@@ -25,7 +25,7 @@ from holdfast.model.plan import Demand
 from holdfast.model.revision import Entry
 from holdfast.model.rules import Rules
 from holdfast.planning import grades
-from holdfast.planning.harmless import HARMLESS, changed, demands
+from holdfast.planning.harmless import HARMLESS, changed, demands, is_harmless
 from holdfast.planning.kinds.kind import Step
 
 KEY = "ssh-ed25519 AAAA"
@@ -169,6 +169,26 @@ def test_a_fleet_wide_key_needs_destroy_unless_it_is_listed_as_harmless_x04_x22(
 def test_a_key_may_be_harmless_in_one_direction(key: str) -> None:
     address, before, after = CHANGES[key][0], *PARTLY[key]
     assert demanded(address, before, after) == ()
+
+
+@pytest.mark.parametrize("key", PARTLY)
+def test_the_condition_of_a_row_holds_alone(key: str) -> None:
+    """Other rules demand destroy for some of these changes too: this one does not rely on them."""
+    _, *values = CHANGES[key]
+    assert [is_harmless(key, *_values(key, pair)) for pair in (tuple(values), PARTLY[key])] == [False, True]
+
+
+def _values(key: str, pair: Any) -> tuple[Any, Any]:
+    table = key.rpartition(".")[0]
+    prefix = {"nodes": "nodes", "storage.policy": "storage"}.get(table, "")
+    found = {spelled: (old, new) for spelled, old, new in changed(prefix, *pair)}
+    return found[key]
+
+
+def test_calls_between_nodes_are_closed_step_by_step() -> None:
+    steps = ("off", "relay", "declared")
+    harmless = {(a, b) for a in steps for b in steps if is_harmless("nodes.peer_calls", a, b)}
+    assert harmless == {(a, b) for a in steps for b in steps if steps.index(b) <= steps.index(a)}
 
 
 def test_every_row_with_a_condition_is_shown_in_both_directions() -> None:

@@ -20,6 +20,7 @@ def pruned(*found: Checkpoint) -> list[str]:
 def test_only_checkpoints_that_are_seven_days_old_go_and_never_the_newest() -> None:
     assert pruned(made("a", 3 * KEPT_S), made("b", KEPT_S), made("c", KEPT_S - 1), made("d", 5)) == ["a", "b"]
     assert pruned(made("a", 9 * KEPT_S)) == []
+    assert pruned(made("a", 7 * 24 * 3600 - 1), made("b", 1)) == [] and KEPT_S == 7 * 24 * 3600
     assert pruned(made("a", -9 * KEPT_S), made("b", 2 * KEPT_S), made("c", KEPT_S)) == ["b", "c"]
 
 
@@ -27,6 +28,7 @@ def test_the_last_one_with_content_stays_however_old_it_is() -> None:
     """A bad version wiped the data: the checkpoints after that are empty."""
     empty = made("c", 2 * KEPT_S, 0, files=0), made("d", 1, 0, files=0)
     assert pruned(made("a", 9 * KEPT_S), made("b", 8 * KEPT_S), *empty) == ["a", "c"]
+    assert pruned(made("a", 9 * KEPT_S), empty[0]) == [], "nor does the newest one go, with or without content"
 
 
 def test_checkpoints_of_other_services_are_left_alone() -> None:
@@ -40,6 +42,11 @@ def test_at_a_limit_no_checkpoint_is_made_and_the_reason_says_which() -> None:
     assert checkpoints.refusal([*few, made("x", 1, service="db")], "web", NEED, 1) is None
     short = checkpoints.refusal([], "web", Need(3 * GIB, 1, 3 * GIB, 2 * GIB, 100 * GIB, 0), 1)
     assert short == "a checkpoint of web takes 3.0 GiB, and its disk has 2.0 GiB for it"
+    assert checkpoints.refusal([], "web", Need(3 * GIB, 1, 3 * GIB, 3 * GIB, 100 * GIB, 0), 1) is None
+    two = checkpoints.refusal([], "web", Need(3 * GIB, 1, 3 * GIB, 5 * GIB, 100 * GIB, 0), 2)
+    assert two == "a checkpoint of web takes 6.0 GiB, and its disk has 5.0 GiB for it"
+    none = checkpoints.refusal([], "web", Need(3 * GIB, 1, 3 * GIB, -GIB, 100 * GIB, 0), 1)
+    assert none is not None and none.endswith("its disk has 0 B for it"), "other programs used what is kept free"
     full = checkpoints.refusal([], "web", Need(3 * GIB, 1, 3 * GIB, 50 * GIB, 100 * GIB, 48 * GIB), 1)
     assert full is not None and "48.0 GiB of 100 GiB" in full and "more than half of the disk" in full
     assert checkpoints.refusal([], "web", Need(3 * GIB, 1, 2 * GIB, 50 * GIB, 100 * GIB, 48 * GIB), 1) is None

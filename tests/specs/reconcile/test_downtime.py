@@ -31,13 +31,26 @@ def test_the_first_deploy_says_how_long_it_takes_to_start() -> None:
 
 def test_a_rollout_that_failed_or_changed_nothing_teaches_nothing() -> None:
     failed = (*UPDATE[:4], step("healthy db 0", 91.4, 30.0, "failed"))
-    for steps in (failed, (), (step("switch", 1.0, 0.1),)):
+    late = (*UPDATE, step("post_deploy db", 92.6, 1.0, "failed"))
+    waits = (*UPDATE[:5], step("switch", 92.4, 0.1, "running"))
+    for steps in (failed, late, waits, (), (step("switch", 1.0, 0.1),)):
         assert downtime.learned(steps, Learned(7.0)) == Learned(7.0)
+
+
+def test_a_service_is_down_from_its_first_stop_and_a_stop_after_the_switch_is_none() -> None:
+    second = (step("stop old log 0", 90.2, 0.2), *UPDATE[2:])
+    assert downtime.learned((*UPDATE[:2], *second), Learned()) == Learned(1.8)
+    after = (step("start db 0", 5.0, 0.3), step("switch", 6.3, 0.2), step("stop old db 0", 6.5, 9.0))
+    assert downtime.learned(after, Learned()) == Learned(round(1.5 + STOP_S, 2))
+
+
+def test_times_of_a_clock_that_was_set_are_never_less_than_nothing() -> None:
+    assert downtime.learned((*UPDATE[:2], step("checkpoint db", 90.4, 70.0), *UPDATE[3:]), Learned()) == Learned(0.0)
 
 
 def test_the_checkpoint_is_estimated_from_files_and_bytes() -> None:
     known = Learned(1.0)
-    assert downtime.estimated_s(known, 0, 0) < 1.3
+    assert downtime.estimated_s(known, 0, 0) == 1.2
     assert 0.2 < downtime.estimated_s(known, 0, 20_000) - downtime.estimated_s(known, 0, 0) < 0.6
     assert 0.3 < downtime.estimated_s(known, 4 << 30, 1) - downtime.estimated_s(known, 0, 1) < 1.0
 
@@ -47,3 +60,9 @@ def test_a_copy_without_its_checkpoint_is_abandoned() -> None:
     assert downtime.is_abandoned(UPDATE[:2])
     assert downtime.is_abandoned((step("copy db", 0.0, 1.0, "failed"),))
     assert downtime.is_abandoned((*UPDATE, step("copy log", 95.0, 1.0)))
+    assert downtime.is_abandoned((*UPDATE, step("copy db", 95.0, 1.0))), "the next attempt copied again"
+    assert downtime.is_abandoned((*UPDATE[:2], step("checkpoint db", 90.4, 0.7, "failed")))
+
+
+def test_figures_have_two_digits() -> None:
+    assert [downtime.two_digits(value) for value in (123_456, 0.123, 0)] == [120_000, 0.12, 0]

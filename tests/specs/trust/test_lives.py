@@ -67,6 +67,32 @@ def test_the_oldest_lives_are_forgotten_and_prove_nothing_then() -> None:
     assert lives.set_back(replace(forgotten, at_s=NOW_S + 3), journal, 6) is not None
 
 
+def test_a_resync_is_remembered_with_every_new_life() -> None:
+    full = Lives()
+    for number in range(LIVES_KEPT):
+        full = full.with_new(Life(f"{number:032x}", NOW_S + number))
+    assert full.since_s == 0.0, "nothing is forgotten yet"
+    assert Lives((), NOW_S).with_new(Life(ONE, NOW_S + 5)).since_s == NOW_S
+    later = replace(full, since_s=NOW_S + 10 * LIVES_KEPT).with_new(Life(ONE, NOW_S + 11 * LIVES_KEPT))
+    assert later.since_s == NOW_S + 10 * LIVES_KEPT
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (own().pulse + b" " * lives.PULSE_BYTES_MAX, "longer than"),
+        (b'{"fleet":"\xff"}', "cannot be read"),
+        (b'{"more":' + b"[" * 8000, "cannot be read"),
+        (pulse_of("e" * 64, NODE, KEY, NOW_S).pulse, "or of another fleet"),
+        (pulse_of(FLEET, "w2", KEY, NOW_S).pulse, "is of 'w2'"),
+    ],
+    ids=["too long", "no text", "too deep", "another fleet", "another node"],
+)
+def test_a_pulse_that_is_none_of_this_node_is_refused(text: bytes, why: str) -> None:
+    with pytest.raises(Corrupt, match=why):
+        lives.read(SignedPulse(text, ""), FLEET, NODE)
+
+
 @pytest.mark.parametrize(
     ("action", "after_restart", "current", "code"),
     [

@@ -107,7 +107,7 @@ class Figures:
             self._tidy(name, state)
         self._seen[name] = state.steps
         try:
-            need = await asyncio.get_running_loop().run_in_executor(None, self._looked, name)
+            need = await asyncio.get_running_loop().run_in_executor(None, self._storage.need, name)
             known = self._learn(name, state)
         except HoldfastError:  # a full or broken disk is told by what needs it
             need = None
@@ -116,9 +116,6 @@ class Figures:
         self._found.pop(name, None)
         if need is not None:
             self._found[name] = _figures(name, need, known)
-
-    def _looked(self, name: str) -> Need | None:
-        return self._storage.need(name) if self._storage.directory(name) is not None else None
 
     def _tidy(self, name: str, state: ServiceState) -> None:
         """What was copied for a rollout that ended before its checkpoint is not needed. In the lane of the service:

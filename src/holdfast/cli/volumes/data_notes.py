@@ -38,7 +38,7 @@ def _noted(
     change: Change, candidate: Candidate, table: Table, applied: Applied, nodes: Mapping[str, VerifiedReport]
 ) -> Change:
     was, becomes = applied.table.entries.get(change.address), table.entries.get(change.address)
-    if not _may_stop(change) or was is None or becomes is None or was.node is UNSET or was.node != becomes.node:
+    if not _may_stop(change) or was is None or becomes is None or was.node is UNSET:
         return change
     contents = {**candidate.blobs}
     before = _guest(change.address, was, applied.contents[was.digest])
