@@ -71,13 +71,19 @@ class Line:
         self._socket.close()
 
     async def connected(self) -> None:
-        with suppress(OSError):
+        """Asked again after each wait: an event may be of a closed connection that had the same handle."""
+        while not self._is_connected():
+            await self._until(select.EPOLLOUT)
+            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, errno.errorcode.get(code, "cannot connect"))
+
+    def _is_connected(self) -> bool:
+        try:
             self._socket.getpeername()
-            return
-        await self._until(select.EPOLLOUT)
-        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            raise OSError(code, errno.errorcode.get(code, "cannot connect"))
+        except OSError:
+            return False
+        return True
 
     async def send(self, content: bytes) -> None:
         while content:
