@@ -50,7 +50,7 @@ def door(journal: MemoryJournal | None = None) -> tuple[Door, Runtime, list[str]
         asked.append(address)
         return ProvenAddress(7, address)
 
-    return Door(runtime, kept, vouch, "w1"), runtime, asked  # type: ignore[arg-type]
+    return Door(runtime, kept, vouch, "w1"), runtime, asked
 
 
 def test_each_verb_has_the_permission_for_its_act_and_its_thing() -> None:

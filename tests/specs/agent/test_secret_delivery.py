@@ -256,7 +256,7 @@ class Newest(Held):
 def test_x03_what_is_in_force_and_what_still_serves_is_noted_once() -> None:
     scene, journal = Scene(), MemoryJournal()
     applied, older = sealed_to("w1"), [sealed_to("w1", value=CANARY + word) for word in (b"1", b"2")]
-    parts = [Part(found := spec(use(content, "db"), service="old"), spec_digest(found)) for content in older]
+    parts = [Part(one := spec(use(content, "db"), service="old"), spec_digest(one)) for content in older]
     serving = Guest("old", "f" * 16, 1, tuple(parts), True)
     journal.set_aside(PREFIX + "old", msgspec.json.encode(Record(serving=serving)))
     manifest = scene.manifest(web=scene.entry(applied))
