@@ -1,0 +1,219 @@
+"""Build the agent around its keepers: acceptance, orders, messages to the hub. There is no policy here."""
+
+from collections.abc import Callable
+
+from holdfast.agent.acceptance.accept import Accepting
+from holdfast.agent.acceptance.anchors import Anchors, Store
+from holdfast.agent.acceptance.catch_up import CatchUp
+from holdfast.agent.acceptance.chain_walk import ChainWalk
+from holdfast.agent.acceptance.documents import Documents
+from holdfast.agent.acceptance.log import AcceptanceLog
+from holdfast.agent.acceptance.parked import ParkedNotes
+from holdfast.agent.acceptance.rules_note import RulesNote
+from holdfast.agent.agent import Agent
+from holdfast.agent.keeper import Act, Keeper, acts_of
+from holdfast.agent.link import report
+from holdfast.agent.link.audit_copy import AuditCopy
+from holdfast.agent.link.audit_folding import AuditFolding
+from holdfast.agent.link.check_in import CheckIns
+from holdfast.agent.link.joining import Joining
+from holdfast.agent.link.messages import Messages
+from holdfast.agent.link.order_results import OrderResults
+from holdfast.agent.link.pulse import Pulses, Stamps
+from holdfast.agent.link.report import Reporter
+from holdfast.agent.orders.crash_recovery import CrashRecovery
+from holdfast.agent.orders.order_gate import OrderGate
+from holdfast.agent.orders.order_horizon import OrderHorizon
+from holdfast.agent.orders.order_journal import OrderJournal
+from holdfast.agent.orders.order_life import OrderLife
+from holdfast.agent.orders.orders import Orders
+from holdfast.agent.orders.refusing import Refusing
+from holdfast.agent.orders.running import Running
+from holdfast.agent.orders.stream_orders import StreamOrders
+from holdfast.agent.orders.streams import Streams
+from holdfast.agent.services.rollout.inventory import ContainerInventory
+from holdfast.wiring.agent_parts import Common, Ports
+
+
+def agent_of(
+    ports: Ports,
+    common: Common,
+    accepting: Accepting,
+    folding: AuditFolding,
+    keepers: tuple[Keeper, ...],
+    inventory: ContainerInventory,
+    streams: Streams | None,
+    confirmed: Callable[[], None],
+) -> tuple[Agent, Reporter, OrderLife]:
+    member = common.member
+    arch = ports.machine.arch()
+    reporter = Reporter(
+        keepers=keepers,
+        accepting=accepting,
+        findings=common.findings,
+        lanes=common.lanes,
+        audit=ports.audit,
+        about=report.about(member.fleet, member.node, arch, member.address),
+    )
+    results = OrderResults(ports.journal)
+    life = _life(ports, common)
+    acts = {**reporter.acts, **life.acts, **acts_of(keepers)}
+    orders = _orders(ports, common, accepting, results, life, acts, folding, streams)
+    messages = _messages(ports, common, accepting, reporter, results, life, inventory, folding)
+    check_ins = CheckIns(
+        link=ports.link,
+        messages=messages,
+        orders=orders,
+        keepers=keepers,
+        time=common.time,
+        findings=common.findings,
+        say=ports.say,
+        joined=member.joined,
+    )
+    common.report.connect(check_ins.tell)
+    joining = Joining(
+        link=ports.link, acceptance=ports.acceptance, member=member, arch=arch, say=ports.say, confirmed=confirmed
+    )
+    agent = Agent(
+        keepers=keepers,
+        accepting=accepting,
+        orders=orders,
+        lanes=common.lanes,
+        check_ins=check_ins,
+        joining=joining,
+        keeping=common.keeping,
+    )
+    return agent, reporter, life
+
+
+def accepting_of(ports: Ports, common: Common, folding: AuditFolding, anchored: Store) -> Accepting:
+    member = common.member
+    return Accepting(
+        acceptance=ports.acceptance,
+        walk=ChainWalk(ports.link, member.fleet, Anchors(member.head, member.accepted, anchored)),
+        catch_up=CatchUp(
+            link=ports.link,
+            acceptance=ports.acceptance,
+            rules=RulesNote(ports.journal),
+            clock=ports.clock,
+            fleet=member.fleet,
+            node=member.node,
+        ),
+        documents=Documents(ports.acceptance),
+        parked=ParkedNotes(ports.journal, ports.clock),
+        log=AcceptanceLog(
+            audit=ports.audit,
+            folding=folding,
+            findings=common.findings,
+            say=ports.say,
+            fleet=member.fleet,
+            node=member.node,
+        ),
+        fleet=member.fleet,
+        node=member.node,
+    )
+
+
+def _life(ports: Ports, common: Common) -> OrderLife:
+    return OrderLife(
+        journal=ports.journal,
+        time=common.time,
+        findings=common.findings,
+        random=ports.random,
+        key=ports.key,
+        say=ports.say,
+        fleet=common.member.fleet,
+        node=common.member.node,
+    )
+
+
+def _messages(
+    ports: Ports,
+    common: Common,
+    accepting: Accepting,
+    reporter: Reporter,
+    results: OrderResults,
+    life: OrderLife,
+    inventory: ContainerInventory,
+    folding: AuditFolding,
+) -> Messages:
+    member = common.member
+    return Messages(
+        reporter=reporter,
+        pulses=Pulses(
+            stamps=Stamps(ports.journal, life),
+            time=common.time,
+            accepting=accepting,
+            machine=ports.machine,
+            key=ports.key,
+            results=results,
+            running=inventory.running,
+            fleet=member.fleet,
+            node=member.node,
+        ),
+        accepting=accepting,
+        results=results,
+        audit_copy=AuditCopy(ports.audit, folding),
+        pace=common.pace,
+        clock=ports.clock,
+        node=member.node,
+        address=member.address,
+    )
+
+
+def _orders(
+    ports: Ports,
+    common: Common,
+    accepting: Accepting,
+    results: OrderResults,
+    life: OrderLife,
+    acts: dict[str, Act],
+    folding: AuditFolding,
+    streams: Streams | None,
+) -> Orders:
+    member = common.member
+    journal = OrderJournal(journal=ports.journal, audit=ports.audit, findings=common.findings, say=ports.say)
+    horizon = OrderHorizon(ports.journal, ports.clock, common.time, member.enrolment.invite)
+    running = Running(
+        acts=acts,
+        journal=journal,
+        lanes=common.lanes,
+        results=results,
+        time=common.time,
+        random=ports.random,
+    )
+    return Orders(
+        gate=OrderGate(
+            journal=ports.journal,
+            storage=ports.storage,
+            accepting=accepting,
+            horizon=horizon,
+            life=life,
+            time=common.time,
+            acts=acts,
+            fleet=member.fleet,
+            node=member.node,
+        ),
+        results=results,
+        opening=StreamOrders(
+            journal=ports.journal,
+            audit=ports.audit,
+            results=results,
+            time=common.time,
+            hurry=common.report,
+            streams=streams,
+        ),
+        running=running,
+        refusing=Refusing(results=results, folding=folding, findings=common.findings, time=common.time, say=ports.say),
+        recovery=CrashRecovery(
+            journal=journal,
+            accepting=accepting,
+            running=running,
+            results=results,
+            acts=acts,
+            clock=ports.clock,
+            say=ports.say,
+            fleet=member.fleet,
+            node=member.node,
+        ),
+    )
