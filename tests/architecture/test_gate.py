@@ -25,6 +25,7 @@ OWN = {
     "resize_copy",  # one file inside the copy that is being made
     "drop_stamps",  # the list of what a copy has: without it every file is compared
     "_drop_probe",  # a file of a few bytes that shows what the file system can
+    "drop_unpacked",  # below .filling, where nothing but copies of images lies
     "drop_half",  # never was a checkpoint, or is none any more by a proof: only names that begin with ".half-"
 }
 
@@ -35,6 +36,7 @@ RENAMING = {
     "continue_half": "what was copied for a checkpoint that was not made becomes the beginning of the next",
     "complete": "a finished copy gets its name",
     "name_copy": "a written passport gets its name",
+    "put_in_place": "the kernel replaces an empty directory only",
 }
 
 # Losing something without an order, and why nobody misses it.
@@ -161,6 +163,9 @@ def test_what_takes_files_from_a_copy_is_reached_only_by_the_code_that_makes_cop
     assert callers == {
         "drop_copied": ["copying.py"], "resize_copy": ["blocks.py", "copying.py"], "_pass": ["checkpoints.py"]
     }  # fmt: skip
+    filling = (SRC / "adapters" / "storage" / "filling.py").read_text()
+    dropping = filling.partition("def drop_unpacked(")[2].partition("\ndef ")[0]
+    assert "tree.opened(PLACE, root)" in dropping and 'PLACE = ".filling"' in filling
     source = (SRC / "adapters" / "storage" / "checkpoints.py").read_text()
     assert source.count("copying.update(") == 1 and "tree.opened(_half(id), shelf)" in source
 

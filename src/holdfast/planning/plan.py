@@ -12,7 +12,7 @@ from holdfast.model.nearest import hint
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import NodeIdentity, Table
-from holdfast.planning import secrets, warnings
+from holdfast.planning import formats, secrets, warnings
 from holdfast.planning.contents import layered
 from holdfast.planning.kinds.every import documents
 from holdfast.planning.step import between
@@ -55,6 +55,7 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
         *secrets.unused(fleet),
     )
     secrets.require_purpose(table, applied, inputs.uses, inputs.only)
+    formats.require_readable(fleet, table, table_of(applied), inputs.uses.formats, inputs.only)
     return between(table, applied, fresh, drafted.placed, found)
 
 

@@ -6,19 +6,22 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from holdfast.adapters.storage import asides, checkpoints, passports, permission, restoring, sources, tree
+from holdfast.adapters.storage import asides, checkpoints, filling, passports, permission, restoring, sources, tree
 from holdfast.errors import Conflict, Failed, HoldfastError
 from holdfast.model.ids import is_name
 from holdfast.model.order import VerifiedOrder
 from holdfast.ports.allowed import Allowed, check
 from holdfast.ports.storage import (
     MOUNTS,
+    OVERWRITES,
     SETS_ASIDE,
     Ahead,
     Checkpoint,
     DataDirectory,
     Discardable,
     Disposable,
+    Filled,
+    ImageFiles,
     Need,
     Restorable,
 )
@@ -87,7 +90,9 @@ class DirectoryStorage:
         return (
             None
             if found is None
-            else DataDirectory(place, path, found.files, found.size_bytes, found.entries, _printable(found.names))
+            else DataDirectory(
+                place, path, found.files, found.size_bytes, found.entries, _printable(found.names), found.owner
+            )
         )
 
     # ---- passports
@@ -121,6 +126,18 @@ class DirectoryStorage:
         with self._opened() as root:
             assert root is not None
             return sources.volume(root, self.root, service, name)
+
+    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> Filled | None:
+        check(allowed, OVERWRITES, f"{self.root}/{service}/{name}")
+        with self._opened() as root:
+            assert root is not None
+            return filling.fill(root, self.root, service, name, image, owner)
+
+    def own(self, service: str, name: str, owner: str, allowed: Allowed) -> None:
+        check(allowed, OVERWRITES, f"{self.root}/{service}/{name}")
+        with self._opened() as root:
+            assert root is not None
+            filling.own(root, service, name, owner)
 
     def host_path(self, service: str, path: str, allowed: Allowed) -> str:
         check(allowed, MOUNTS, path)
@@ -221,6 +238,7 @@ class DirectoryStorage:
             if root is not None:
                 if not asides.exists(root, name, proof.order.id):
                     self._refuse_others(root, name)
+                filling.drop(root, name)
                 asides.move(root, name, proof)
 
     def condemned(self, name: str, proof: VerifiedOrder) -> bool:
