@@ -26,6 +26,7 @@ FREE = {
         "users": "reads",
         "is_alive": "reads",
         "has_image": "reads",
+        "image_volumes": "reads",
         "pull": "adds an image, which no container uses yet",
         "ensure_network": "adds a network, or leaves the one that is there",
         "logs": "reads",

@@ -40,6 +40,7 @@ OWN = {
     "resize_copy": "a file of the copy that is being made gets the size that it has in the data",
     "drop_stamps": "a list of what a copy has already: without it every file is compared again",
     "_drop_probe": "two files of 64 KiB zeros that this module made a moment ago, to see what the file system can",
+    "drop_unpacked": "below .filling, where only copies of images are",
     "drop_half": "the name begins with .half-: it never was a checkpoint, or is none any more by a proof",
 }
 # Callers of those whose argument says nothing about what it is.
@@ -49,6 +50,7 @@ REACHED = {
     "drop_stamps": ["checkpoints.py"],
     "_drop_probe": ["blocks.py"],
     "drop_half": ["checkpoints.py"],
+    "drop_unpacked": ["filling.py"],
     "_pass": ["checkpoints.py"],
     "clone": ["blocks.py", "copying.py"],
 }
@@ -60,6 +62,7 @@ RENAMING = {
     "continue_half": "what was copied for a checkpoint that was not made becomes the beginning of the next",
     "complete": "a finished copy gets its name",
     "name_copy": "a written passport gets its name",
+    "put_in_place": "the kernel replaces an empty directory only",
 }
 
 # Losing something without an order, and why nobody misses it.
@@ -193,6 +196,8 @@ def test_what_takes_files_from_a_copy_is_reached_only_by_the_code_that_makes_cop
     assert "tree.opened(_half(id), shelf)" in package["checkpoints.py"]
     assert "tree.opened(half, root)" in package["restoring.py"]
     assert 'half = _staged(proof), ".half"' in package["restoring.py"]
+    dropping = package["filling.py"].partition("def drop_unpacked(")[2].partition("\ndef ")[0]
+    assert "tree.opened(PLACE, root)" in dropping and 'PLACE = ".filling"' in package["filling.py"]
 
 
 def renaming(source: str) -> list[str]:

@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -18,7 +20,7 @@ import pytest
 
 from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.process.process import Process, arguments, known, send, with_argument
-from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
+from holdfast.adapters.runtime.memory import Behaviour, Directory, Image, MemoryRuntime
 from holdfast.adapters.runtime.podman import creation, pulling, sealed_env
 from holdfast.adapters.runtime.podman.frame import Frames, log_line
 from holdfast.adapters.runtime.podman.happening import Happening
@@ -1395,3 +1397,116 @@ def test_nothing_comes_back_by_itself_after_a_power_cut(memory: MemoryScene) -> 
         assert await memory.runtime.containers() == []
 
     memory.do(story())
+
+
+# ---- what an image declares and has
+
+SEEDED = "localhost/seeded:1"
+BUILT = f"""FROM {IMAGE}
+RUN echo seed > /data/seed && /bin/busybox chown -R 1000:1001 /data && /bin/busybox chmod 0750 /data
+USER 1000
+VOLUME /data
+VOLUME /cache
+"""
+
+
+def seeded(scene: Scene, tmp_path: Path) -> str:
+    if isinstance(scene, MemoryScene):
+        found = Directory({"seed": b"seed\n"}, (1000, 1001), 0o750)
+        scene.memory.images[SEEDED] = Image(volumes=("/data", "/cache"), directories={"/data": found})
+        scene.memory.here.add(SEEDED)
+    elif isinstance(scene, PodmanScene):
+        (tmp_path / "Containerfile").write_text(BUILT)
+        scene.node.podman("build", "--network", "none", "--tag", SEEDED, str(tmp_path))
+    return SEEDED
+
+
+def test_an_image_says_which_directories_are_volumes_n14(scene: Scene, tmp_path: Path) -> None:
+    image = seeded(scene, tmp_path)
+    assert list(scene.do(scene.runtime.image_volumes(image))) == ["/cache", "/data"]
+    assert list(scene.do(scene.runtime.image_volumes(IMAGE))) == []
+    with pytest.raises(Failed) as failed:
+        scene.do(scene.runtime.image_volumes("localhost/missing:1"))
+    assert failed.value.code == "image_missing"
+
+
+def test_a_directory_of_an_image_is_read_with_owner_and_mode_and_leaves_no_container_n13(
+    scene: Scene, tmp_path: Path
+) -> None:
+    image = seeded(scene, tmp_path)
+
+    async def story() -> tuple[list[tuple[Any, ...]], bool]:
+        asked = made("reader", image=image)
+        async with scene.runtime.image_directory(asked, "/data") as found:
+            read = partial(_members, found.tar, found.inside)
+            members = await asyncio.get_running_loop().run_in_executor(None, read)
+        async with scene.runtime.image_directory(asked, "/not/there") as missing:
+            pass
+        assert list(await scene.runtime.containers()) == []
+        return members, missing is None
+
+    members, is_missing = scene.do(story())
+    assert is_missing
+    assert members == [("data", True, 0o750, 1000, 1001, b""), ("data/seed", False, 0o644, 1000, 1001, b"seed\n")]
+
+
+def _members(tar: Any, inside: str) -> list[tuple[Any, ...]]:
+    with tarfile.open(fileobj=tar, mode="r|") as archive:
+        return [
+            (one.name, one.isdir(), one.mode & 0o7777, one.uid, one.gid, _text(archive, one))
+            for one in archive
+            if (one.name + "/").startswith(inside + "/")
+        ]
+
+
+def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    found = archive.extractfile(member)
+    return found.read() if found is not None else b""
+
+
+def test_a_permission_for_another_container_reads_no_image(scene: Scene, tmp_path: Path) -> None:
+    asked = made("reader", image=seeded(scene, tmp_path))
+
+    async def story() -> None:
+        async with scene.runtime.inner.image_directory(asked, "/data", Allowed("CREATE", "other")):
+            pass
+
+    with pytest.raises(NotPermitted):
+        scene.do(story())
+
+
+@pytest.mark.lab
+def test_links_in_the_path_lead_within_the_image_n13(real: PodmanScene, tmp_path: Path) -> None:
+    seeded(real, tmp_path)
+    (tmp_path / "Containerfile").write_text(f"FROM {SEEDED}\nUSER 0\nRUN /bin/busybox ln -s /data /alias\n")
+    real.node.podman("build", "--network", "none", "--tag", "localhost/alias:1", str(tmp_path))
+
+    async def story() -> str:
+        async with real.runtime.image_directory(made("reader", image="localhost/alias:1"), "/alias") as found:
+            return str(found.inside)
+
+    assert real.do(story()) == "data"
+
+
+@pytest.mark.lab
+def test_a_reader_that_stops_half_way_leaves_nothing_behind(real: PodmanScene, tmp_path: Path) -> None:
+    """The thread that still reads gets an error, and the container is removed."""
+    image = seeded(real, tmp_path)
+
+    async def story() -> None:
+        async with real.runtime.image_directory(made("reader", image=image), "/data") as found:
+            await asyncio.get_running_loop().run_in_executor(None, found.tar.read, 512)
+        with pytest.raises(OSError):
+            await asyncio.get_running_loop().run_in_executor(None, found.tar.read, 64 << 20)
+        assert list(await real.runtime.containers()) == []
+
+    real.do(story())
+
+
+@pytest.mark.lab
+def test_a_component_runs_as_the_user_that_it_declares_n13(real: PodmanScene) -> None:
+    async def story() -> str:
+        spoken = await real.runtime.run(made("who", ("sh", "-c", "/bin/busybox id"), user="1234:4321"), 60.0)
+        return str(spoken.output)
+
+    assert "uid=1234" in (said := real.do(story())) and "gid=4321" in said

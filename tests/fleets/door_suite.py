@@ -14,9 +14,9 @@ from holdfast.gate.authority import Authority
 from holdfast.gate.containers import MADE, RUN
 from holdfast.model import canonical
 from holdfast.model.container import LABEL_SERVICE, Container
-from holdfast.model.fleet import Component, Node, Service
+from holdfast.model.fleet import Component, Node, Service, Volume
 from holdfast.model.manifest import NodeManifest
-from holdfast.model.proven_address import ProvenAddress
+from holdfast.model.proven_address import ProvenAddress, owns
 from holdfast.model.revision import Entry
 from holdfast.model.trust import Trust
 from holdfast.ports.allowed import Allowed
@@ -74,6 +74,22 @@ def mounting(gate: Any) -> Iterator[str]:
         answer = gate.may_reach(proof, source, "/data", NODE)
         if (answer == Allowed("REACH_HOST", source)) is not permitted:
             yield f"{source}: {answer}"
+    approved = ProvenAddress(7, "service.web", frozenset({owns("book", "5:5")}))
+    for owned, service, found, asked, permitted in (
+        (proof, "web", None, "", True),
+        (proof, "web", empty, "", True),
+        (proof, "web", empty, owns("book", "5:5"), True),
+        (proof, "web", full, "", False),
+        (proof, "web", full, owns("book", "5:5"), False),
+        (approved, "web", full, owns("book", "5:5"), True),
+        (approved, "web", full, owns("book", "6:6"), False),
+        (approved, "web", full, owns("page", "5:5"), False),
+        (approved, "web", full, "", False),
+        (approved, "db", empty, "", False),
+    ):
+        answer = gate.may_write(owned, service, "/data/web/book", found, NODE, asked)
+        if (answer == Allowed("OVERWRITE_DATA", "/data/web/book")) is not permitted:
+            yield f"write {asked!r} of {service} over {found}: {answer}"
     if isinstance(gate.may_reach(ProvenAddress(7, "service.web"), "/etc/hosts", "/data", NODE), Allowed):
         yield "a path that no signature approved is reached"
 
@@ -102,7 +118,7 @@ def put(value: object) -> Entry:
     return Entry(canonical.digest(content), node=NODE)
 
 
-def manifest(*volumes: str, orphans: Any = "report", foreign: bool = False) -> NodeManifest:
+def manifest(*volumes: str | Volume, orphans: Any = "report", foreign: bool = False) -> NodeManifest:
     web = put(Service((Component("main", "img", volumes=volumes),)))
     own = put(Node(NODE, ("worker",), orphans=orphans, orphans_foreign=foreign))
     return NodeManifest("f" * 64, NODE, "s" * 64, own, services={"service.web": web})
@@ -113,7 +129,18 @@ def approving(module: Any) -> Iterator[str]:
     plain, etc, both = manifest(), manifest("/etc:/x"), manifest("/etc:/x", "/root:/y")
     ann, bob = (((one[0].key,), TRUST) for one in (ANN, BOB))
     kept = {"service.web": ("/etc",)}
+    book = Volume("book", "/data", "none")
+    five, six = (msgspec.structs.replace(book, owner=owner) for owner in ("5:5", "6:6"))
+    five_approved = {"service.web": (owns("book", "5:5"),)}
+    both_approved = {"service.web": (owns("book", "5:5"), owns("book", "6:6"))}
     for before, after, signed, expected in [
+        (Followed(manifest(book), approved={}), manifest(five), [bob], {}),
+        (Followed(manifest(book), approved={}), manifest(five), [ann], five_approved),
+        (Followed(plain, approved={}), manifest(book), [ann], {}),
+        # for the way back: a deployment with the owner 6:6 may fail, and 5:5 was set when the volume was made
+        (Followed(manifest(five), approved={}), manifest(six), [ann], both_approved),
+        (Followed(manifest(five), approved={}), manifest(six), [bob], {}),
+        (Followed(manifest(five, "/etc:/x"), approved={}), manifest(six), [ann], both_approved),
         (Followed(plain), etc, [ann], kept),
         (Followed(plain), etc, [bob], {}),
         (Followed(plain), etc, [ann, bob], {}),

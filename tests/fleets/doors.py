@@ -8,7 +8,7 @@ from holdfast.gate import copies
 from holdfast.model.order import VerifiedOrder
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.runtime import CreateContainer, Finished, Runtime
-from holdfast.ports.storage import Storage
+from holdfast.ports.storage import Filled, ImageFiles, Storage
 
 
 class OpenRuntime:
@@ -38,6 +38,9 @@ class OpenRuntime:
     async def exec(self, id: str, command: Sequence[str], timeout_s: float) -> Finished:
         return await self.inner.exec(id, command, timeout_s, Allowed("EXEC", id))
 
+    def image_directory(self, made: CreateContainer, path: str) -> Any:
+        return self.inner.image_directory(made, path, Allowed("CREATE", made.name))
+
     async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
         return await self.inner.run(made, timeout_s, Allowed("EXEC", made.name))
 
@@ -54,6 +57,12 @@ class OpenStorage:
 
     def volume(self, service: str, name: str) -> str:
         return self.inner.volume(service, name, Allowed("MOUNT", f"{self._root}/{service}/{name}"))
+
+    def fill(self, service: str, name: str, image: ImageFiles, owner: str = "") -> Filled | None:
+        return self.inner.fill(service, name, image, owner, Allowed("OVERWRITE_DATA", f"{self._root}/{service}/{name}"))
+
+    def own(self, service: str, name: str, owner: str) -> None:
+        self.inner.own(service, name, owner, Allowed("OVERWRITE_DATA", f"{self._root}/{service}/{name}"))
 
     def host_path(self, service: str, path: str) -> str:
         return self.inner.host_path(service, path, Allowed("REACH_HOST", path))

@@ -402,6 +402,7 @@ NOT_RUN = {
     "holdfast resync {}": "needs a running node; tests/scenarios/test_set_back.py does it",
     "holdfast node show {} --pulse": "needs a running node; tests/scenarios/test_set_back.py does it",
     "apt install busybox-static": INSTALLS,
+    "chown -R -h {} {}/{}": "gives data of the node to another user",
     "apt install openssh-client": INSTALLS,
     "apt install podman": INSTALLS,
     "apt-get install --no-install-recommends gcc libc6-dev libnghttp2-dev": INSTALLS,

@@ -145,6 +145,10 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "health": "when it counts as healthy",
         "secrets": "the secrets it gets: a name becomes the file `/run/secrets/NAME`; a table chooses file or variable",
         "hooks": "commands that run once per deployment in its new image, never on the host",
+        "user": "the user that its program runs as, in place of the image's own: `USER` or `USER:GROUP`, numbers or "
+        "names of the image. Hooks, schedules and health checks of the component run as the same user",
+        "scratch": "directories in the container whose content may be lost with it, at the next update for example. "
+        "This answers the finding `undeclared_volume` about a directory that the image declares with `VOLUME`",
     },
     "SecretRef": {
         "name": "the secret: `secrets/NAME.age`, made by `holdfast secret set NAME`",
@@ -178,6 +182,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "class": "how fast its storage should be",
         "checkpoint": "`auto`: its data is copied before another program gets it, for example with a new image; `off`: "
         "no copy is made, and there is no way back. Switching it off needs a signature of grade destroy",
+        "owner": "`UID:GID`: everything in the volume belongs to this user and group. If left out, a new volume has "
+        "the owner that the directory has in the image. Changing it rewrites the owner of all data in the volume, and "
+        "needs a signature of grade destroy",
     },
     "Resources": {
         "cpu": "processors",

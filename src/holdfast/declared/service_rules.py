@@ -9,7 +9,7 @@ from holdfast.declared.flaw import Flaws
 from holdfast.declared.nodes import is_edge_only
 from holdfast.declared.words import Path, shown
 from holdfast.model import mounts
-from holdfast.model.fleet import Node, Service
+from holdfast.model.fleet import Component, Node, Service
 from holdfast.planning.placement import is_public, unproxied
 
 
@@ -78,6 +78,7 @@ def check_nesting(file: str, name: str, service: Service, flaws: Flaws) -> None:
 
 def check_volumes(file: str, service: Service, storage: Set[str] | None, flaws: Flaws) -> None:
     for at, component in enumerate(service.components):
+        _check_scratch(file, at, component, flaws)
         for index, volume in enumerate(component.volumes):
             where: Path = ("components", at, "volumes", index)
             if isinstance(volume, str):
@@ -90,6 +91,17 @@ def check_volumes(file: str, service: Service, storage: Set[str] | None, flaws: 
                 remedy = f'did you mean "own:{guess}"?' if guess else "add it to [[storage]] in fleet.toml"
                 what = f"there is no storage target {shown(target)}"
                 flaws.add_checked(file, (*where, "protect"), what, remedy)
+
+
+def _check_scratch(file: str, at: int, component: Component, flaws: Flaws) -> None:
+    """A directory is kept or may be lost, not both."""
+    mounted = {v.partition(":")[2] if isinstance(v, str) else v.path for v in component.volumes}
+    for index, path in enumerate(component.scratch):
+        where: Path = ("components", at, "scratch", index)
+        _check_paths(file, where, [path], flaws)
+        if path in mounted:
+            what = f"{shown(path)} is a volume of this component, so its content is kept"
+            flaws.add_checked(file, where, what, "remove it from scratch, or remove the volume")
 
 
 def _check_paths(file: str, where: Path, paths: list[str], flaws: Flaws) -> None:

@@ -1,4 +1,4 @@
-"""Whether a container may mount a path of this machine. Pure."""
+"""Whether a container may mount a path of this machine, and a volume may be filled or given to an owner. Pure."""
 
 from holdfast.gate.acts import Act, Data, Provenance
 from holdfast.gate.authority import by_revision
@@ -20,3 +20,12 @@ def may_reach(proof: ProvenAddress, source: str, data_dir: str, node: str) -> De
     """Any other path, which must be one that signatures of grade destroy approved."""
     approved = next((path for path in proof.approved if on_node(path, data_dir) == source), "")
     return decide(Deed(Act.REACH_HOST, proof.address, node, NO_THING, by_revision(proof, approved), source))
+
+
+def may_write(
+    proof: ProvenAddress, service: str, path: str, found: DataDirectory | None, node: str, asked: str = ""
+) -> Decision:
+    """Put something into a volume, or give it to another owner: grade apply while it is empty. With data in it,
+    signatures of grade destroy must have approved exactly what is `asked` (model/proven_address.py)."""
+    facts = Facts(Provenance.OWN_EARLIER, data(found))
+    return decide(Deed(Act.OVERWRITE_DATA, f"data.{service}", node, facts, by_revision(proof, asked), path))

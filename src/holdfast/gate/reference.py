@@ -25,6 +25,11 @@ that mounts, starts, stops, removes or runs takes one, and checks that it fits
 agent did not make counts as taking it away, and needs `orphans` of the node, approved with grade destroy. A path of the
 host is mounted only if signatures of grade destroy approved it for that service; the node keeps these approvals
 (`tests/scenarios/test_apply_attacks.py`).
+
+A new volume is filled from its image, and given to its declared `owner`, with grade apply: it is empty. To give a
+volume with data to another `owner` writes over data: the plan demands grade destroy, and the node does it only if such
+signatures approved this owner for this volume. `user` of a component needs grade apply: an image may run as any user,
+root among them, without it (`tests/scenarios/test_owners.py`, `tests/specs/planning/test_grades.py`).
 """
 
 _PLACES = """

@@ -34,6 +34,7 @@ class Mount(Struct, frozen=True, omit_defaults=True):
     source: str  # absolute, on the node
     target: str
     read_only: bool = False
+    owner: str = ""  # `UID:GID` that everything in it belongs to; "" leaves it as it is
 
 
 class SecretUse(Struct, frozen=True, omit_defaults=True):
@@ -65,6 +66,7 @@ class ContainerSpec(Struct, frozen=True, omit_defaults=True):
     cpu_millicores: int = 0
     memory_bytes: int = 0
     exposed: bool = False  # its ports listen on the overlay, because the node has no proxy
+    user: str = ""  # `USER[:GROUP]` that its program runs as; "" is the one of the image
 
     @property
     def reference(self) -> str:
@@ -92,6 +94,7 @@ class Part(Struct, frozen=True):
     routes: tuple[Route, ...] = ()  # may change without a new container, unless a port is new
     runs: tuple[tuple[str, ...], ...] = ()  # commands of its schedules: they get its volumes too
     off: tuple[str, ...] = ()  # sources of its mounts of which no checkpoint is made
+    scratch: tuple[str, ...] = ()  # paths in the container whose content may be lost with it
 
 
 class Guest(Struct, frozen=True):

@@ -25,12 +25,14 @@ from holdfast.model.schema import (
     Memory,
     Method,
     NameText,
+    Owner,
     Port,
     Protect,
     Recipient,
     SecretFile,
     Table,
     Text,
+    User,
     WebhookUrl,
     form,
 )
@@ -58,6 +60,7 @@ class Volume(Table, frozen=True):
     protect: Protect
     speed: Literal["fast", "slow"] = field(default="fast", name="class")
     checkpoint: Literal["auto", "off"] = "auto"
+    owner: Owner | UnsetType = UNSET
 
 
 class Resources(Table, frozen=True):
@@ -103,6 +106,8 @@ class Component(Table, frozen=True):
     health: Health | UnsetType = UNSET
     secrets: tuple[NameText | SecretRef, ...] = ()
     hooks: Hooks | UnsetType = UNSET
+    user: User | UnsetType = UNSET
+    scratch: Annotated[tuple[AbsolutePath, ...], Meta(max_length=32)] = ()
 
 
 class Snapshot(Table, frozen=True):

@@ -20,6 +20,8 @@ class Passport(Struct, frozen=True, omit_defaults=True):
     attempt: tuple[str, ...] = ()  # sorted
     checkpoint: str = ""  # id of the last one
     revision: int = 0  # that brought the writers; 0: not known
+    is_new: bool = False  # made just now: it takes what its image has there before a container gets it
+    owner: str = ""  # the last declared owner that all of it was given to
 
     def admits(self, writers: frozenset[str], deployment: str) -> bool:
         is_under_way = deployment != "" and deployment == self.deployment

@@ -2,14 +2,22 @@
 
 from msgspec import Struct
 
+OWNER = "owner="
+
 
 class ProvenAddress(Struct, frozen=True):
     """Proof that this node accepted a revision whose signatures reach the grade that `address` needs: `apply`, and
-    `destroy` for what is in `approved`: host paths of a service as written, `ends_orphans` of a node."""
+    `destroy` for what is in `approved`: host paths of a service as written, `owns` of a volume, `ends_orphans` of a
+    node."""
 
     revision: int
     address: str
     approved: frozenset[str] = frozenset()
+
+
+def owns(volume: str, owner: str) -> str:
+    """All data in this volume of the service may be given to this owner."""
+    return f"{OWNER}{owner} {volume}"
 
 
 def ends_orphans(fate: str, foreign: bool) -> str:

@@ -91,6 +91,20 @@ SecretFile = Annotated[
     str,
     form(r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$", 'the name of a file below /run/secrets such as "tls.pem"'),
 ]
+User = Annotated[
+    str,
+    form(
+        r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$",
+        'USER or USER:GROUP, each a number or a name of the image, such as "1000:1000" or "grafana"',
+    ),
+]
+Owner = Annotated[
+    str,
+    form(
+        r"^(0|[1-9][0-9]{0,8}):(0|[1-9][0-9]{0,8})$",
+        'the numbers of a user and of a group such as "1000:1000"',
+    ),
+]
 Cpu = Annotated[str, form(r"^[0-9]{1,4}(\.[0-9]{1,3})?$", "a number of processors such as 2 or 0.5")]
 Memory = Annotated[str, form(r"^[1-9][0-9]{0,9}(Ki|Mi|Gi)?B?$", 'an amount of memory such as "512Mi" or "2Gi"')]
 Recipient = Annotated[str, form(r"^age1[0-9a-z]{10,90}$", 'an age recipient such as "age1qqp…"')]

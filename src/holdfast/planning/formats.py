@@ -48,6 +48,28 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
         "pass_headers of a route",
         lambda service: any(route.pass_headers for component in service.components for route in component.routes),
     ),
+    Feature(
+        "Service.components.user",
+        2,
+        "user of a component",
+        lambda service: any(component.user is not UNSET for component in service.components),
+    ),
+    Feature(
+        "Service.components.scratch",
+        2,
+        "scratch of a component",
+        lambda service: any(component.scratch for component in service.components),
+    ),
+    Feature(
+        "Service.components.volumes.owner",
+        2,
+        "owner of a volume",
+        lambda service: any(
+            isinstance(volume, Volume) and volume.owner is not UNSET
+            for component in service.components
+            for volume in component.volumes
+        ),
+    ),
 )
 
 OF_TRUST: tuple[Feature[Trust], ...] = (

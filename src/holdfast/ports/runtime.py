@@ -5,7 +5,8 @@ It sees every container of the machine, and touches only those the agent names. 
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
+from contextlib import AbstractAsyncContextManager
+from typing import BinaryIO, Protocol
 
 from msgspec import Struct
 
@@ -46,6 +47,13 @@ class LogLine(Struct, frozen=True):
     at_s: float
     error: bool  # written to stderr
     text: str
+
+
+class ImageDirectory(Struct, frozen=True):
+    """A directory of an image, as part of a tar: `inside` is its name there. Reading blocks: read it in a thread."""
+
+    inside: str
+    tar: BinaryIO
 
 
 class PortTaken(Exception):
@@ -92,6 +100,18 @@ class Runtime(Protocol):
         ...
 
     async def has_image(self, reference: str) -> bool: ...
+
+    async def image_volumes(self, reference: str) -> Sequence[str]:
+        """The directories that an image declares as volumes, sorted. The image must be on this node."""
+        ...
+
+    def image_directory(
+        self, made: CreateContainer, path: str, allowed: Allowed
+    ) -> AbstractAsyncContextManager[ImageDirectory | None]:
+        """What the image of this container has at `path`, with owners and modes; links in the path lead within the
+        image. None if it has no such directory. For that the container is created, never started, and removed; it
+        must have no mounts."""
+        ...
 
     async def pull(self, reference: str, progress: Progress) -> None: ...
 

@@ -1,7 +1,7 @@
 """Data directories of services: measured, created, copied, and destroyed only with a proof (style §6)."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from msgspec import Struct
 
@@ -10,6 +10,7 @@ from holdfast.ports.allowed import Allowed
 # The acts of the gate that permit a verb; the thing is the path, or `data.<name>`.
 MOUNTS = frozenset({"MOUNT", "REACH_HOST"})
 SETS_ASIDE = frozenset({"SET_ASIDE"})
+OVERWRITES = frozenset({"OVERWRITE_DATA"})
 
 
 class DataDirectory(Struct, frozen=True):
@@ -19,6 +20,7 @@ class DataDirectory(Struct, frozen=True):
     size_bytes: int
     entries: int  # of any kind, counted up to a bound; 0 means truly empty
     names: tuple[str, ...] = ()  # the first ones directly inside, where it was asked for
+    owner: str = ""  # `UID:GID` of the directory itself, where it was asked for
 
 
 class Checkpoint(Struct, frozen=True, omit_defaults=True):
@@ -107,6 +109,34 @@ class SetAside(Struct, frozen=True):
     checkpoints_bytes: int = 0
 
 
+class ImageFiles(Struct, frozen=True):
+    """Files of an image as a tar. The directory `inside` of it is the one that is meant."""
+
+    tar: BinaryIO
+    inside: str
+
+
+class Filled(Struct, frozen=True):
+    files: int
+    size_bytes: int
+    left_out: tuple[str, ...] = ()  # devices, and names of files that are not in the directory
+
+
+class NewVolumes(Protocol):
+    """What a new volume begins with."""
+
+    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> Filled | None:
+        """The empty volume takes owner, mode and content of the image's directory: all of it and durably, or nothing.
+        With an `owner` (`UID:GID`) everything belongs to that one. Programs lose their set-uid and set-gid bits. None:
+        the volume has content already, and is left as it is. Blocks as long as it takes."""
+        ...
+
+    def own(self, service: str, name: str, owner: str, allowed: Allowed) -> None:
+        """Give the volume and everything in it to `owner` (`UID:GID`); symbolic links are not followed. The directory
+        itself comes last. The caller stops all writers first. Blocks as long as it takes; may be repeated."""
+        ...
+
+
 class Copies(Protocol):
     """Checkpoints: made, listed, deleted, and put in the place of the data."""
 
@@ -183,7 +213,7 @@ class Purging(Protocol):
         ...
 
 
-class Storage(Copies, Purging, Protocol):
+class Storage(Copies, Purging, NewVolumes, Protocol):
     def directories(self) -> Sequence[DataDirectory]:
         """For reports: cheap, so the figures may be minutes old. Decisions use `directory`."""
         ...
@@ -196,7 +226,7 @@ class Storage(Copies, Purging, Protocol):
 
     def volume(self, service: str, name: str, allowed: Allowed) -> str:
         """The path of a named volume; created if missing, owned by root and 0755 as container engines create a missing
-        bind source (a program that runs as another user needs one chown). An existing one is left as it is."""
+        bind source; `fill` and `own` change that. An existing one is left as it is."""
         ...
 
     def host_path(self, service: str, path: str, allowed: Allowed) -> str:

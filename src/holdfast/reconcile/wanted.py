@@ -64,6 +64,7 @@ def _part(
         cpu_millicores=_millicores(component),
         memory_bytes=_memory(component),
         exposed=exposed and bool(component.routes),
+        user="" if component.user is UNSET else component.user,
     )
     hooks = Hooks() if component.hooks is UNSET else component.hooks
     return Part(
@@ -75,6 +76,7 @@ def _part(
         pre_deploy=hooks.pre_deploy,
         post_deploy=hooks.post_deploy,
         routes=component.routes,
+        scratch=component.scratch,
     )
 
 
@@ -100,7 +102,8 @@ def _mounts(component: Component, service: str, data_dir: str) -> tuple[Mount, .
 
 def _mount(volume: Volume | str, service: str, data_dir: str) -> Mount:
     if isinstance(volume, Volume):
-        return Mount(f"{data_dir}/{service}/{volume.name}", volume.path)
+        owner = "" if volume.owner is UNSET else volume.owner
+        return Mount(f"{data_dir}/{service}/{volume.name}", volume.path, owner=owner)
     host, _, inside = volume.partition(":")
     return Mount(on_node(host, data_dir), inside)
 

@@ -27,6 +27,10 @@ OF_SERVICE = frozenset(
 )
 
 
+# Findings about one service that keep nothing from settling, and that an operator has to answer.
+TO_ANSWER = frozenset({"undeclared_volume"})
+
+
 class Blocker(Struct, frozen=True):
     node: str
     code: str
@@ -57,6 +61,22 @@ def of(
         if verified is not None and verified.report is not None:  # verified; of a silent node, its last report
             addresses = one.addresses if accepts(verified) else frozenset()
             found |= dict.fromkeys(_of(one.node, addresses, verified.report.findings))
+    return tuple(found)
+
+
+def unanswered(
+    services: Sequence[tuple[str, str]],
+    heard: "Mapping[str, VerifiedReport]",
+    accepts: "Callable[[VerifiedReport], bool]",
+) -> tuple[Blocker, ...]:
+    """`services`: each with its node. Only from a node that has signed: before, it is about an earlier revision."""
+    found: dict[Blocker, None] = {}
+    for service, node in services:
+        verified = heard.get(node)
+        if verified is not None and verified.report is not None and accepts(verified):
+            for own in verified.report.findings:
+                if own.code in TO_ANSWER and own.address == f"service.{service}":
+                    found[Blocker(node, own.code, own.message, own.remedy, own.address, own.since_s)] = None
     return tuple(found)
 
 

@@ -9,6 +9,7 @@ from holdfast.agent.orders.order_steps import OrderSteps
 from holdfast.agent.services.data.asides import Asides
 from holdfast.agent.services.data.attach import AttachData
 from holdfast.agent.services.data.checkpoints import Checkpoints
+from holdfast.agent.services.data.filling import Filling
 from holdfast.agent.services.data.mounts import Mounts
 from holdfast.agent.services.data.passports import Passports
 from holdfast.agent.services.data.purge import Purge
@@ -17,7 +18,7 @@ from holdfast.agent.services.data.retired import Retired
 from holdfast.agent.services.data.users import DataUsers
 from holdfast.agent.services.data.volumes import Volumes
 from holdfast.agent.services.deployments import Deployments
-from holdfast.agent.services.door import Vouch
+from holdfast.agent.services.door import Door, Vouch
 from holdfast.agent.services.holds import Holds
 from holdfast.agent.services.orders import ServiceOrders
 from holdfast.agent.services.records import Records
@@ -33,11 +34,18 @@ class Kept(Struct, frozen=True):
     retired: Retired
 
 
-def kept(ports: Ports, common: Common, vouch: Vouch, changed: Callable[[], None]) -> Kept:
+def kept(ports: Ports, common: Common, vouch: Vouch, door: Door, changed: Callable[[], None]) -> Kept:
     storage, journal, node = ports.storage, ports.journal, common.member.node
     passports = Passports(journal=journal, storage=storage, key=ports.key, fleet=common.member.fleet, node=node)
     mounts = Mounts(storage, vouch, node, ports.data_dir)
-    volumes = Volumes(passports=passports, journal=journal, storage=storage, mounts=mounts, data_dir=ports.data_dir)
+    volumes = Volumes(
+        passports=passports,
+        journal=journal,
+        storage=storage,
+        mounts=mounts,
+        filling=Filling(passports, storage, mounts, door),
+        data_dir=ports.data_dir,
+    )
     checkpoints = Checkpoints(storage=storage, passports=passports, journal=journal, node=node, changed=changed)
     asides = Asides(storage=storage, journal=journal, clock=ports.clock, node=node)
     retired = Retired(

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from holdfast.agent.services.agenda import Agendas
+from holdfast.agent.services.data.undeclared import Undeclared
 from holdfast.agent.services.deployments import Deployments
 from holdfast.agent.services.door import Door, Vouch
 from holdfast.agent.services.keeper import Services
@@ -77,7 +78,7 @@ def _parts(ports: Ports, common: Common, vouch: Vouch) -> Parts:
         crashes=CrashLoops(ports.clock, findings),
         images=Images(ports.runtime),
         networks=Networks(ports.runtime, door, fleet),
-        data=data.kept(ports, common, vouch, changed),
+        data=data.kept(ports, common, vouch, door, changed),
         door=door,
         vouch=vouch,
     )
@@ -86,7 +87,7 @@ def _parts(ports: Ports, common: Common, vouch: Vouch) -> Parts:
 def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch) -> ServiceSide:
     lanes, parts = common.lanes, _parts(ports, common, vouch)
     containers = _containers(ports, common, traffic, parts)
-    here = _here(traffic, parts)
+    here = _here(common, traffic, parts)
     rollouts = _rollouts(ports, common, traffic, parts, containers, here)
     deployments = Deployments(
         records=parts.records,
@@ -155,7 +156,7 @@ def _containers(ports: Ports, common: Common, traffic: Traffic, parts: Parts) ->
     )
 
 
-def _here(traffic: Traffic, parts: Parts) -> HereWithData:
+def _here(common: Common, traffic: Traffic, parts: Parts) -> HereWithData:
     inner = HereBuilder(
         inventory=parts.inventory,
         health_checks=parts.health_checks,
@@ -165,7 +166,7 @@ def _here(traffic: Traffic, parts: Parts) -> HereWithData:
         routes=traffic.routes,
         crashes=parts.crashes,
     )
-    return HereWithData(inner, parts.data.volumes)
+    return HereWithData(inner, parts.data.volumes, Undeclared(parts.images, common.findings))
 
 
 def _rollouts(

@@ -3,16 +3,21 @@
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.journal.memory import MemoryJournal
+from holdfast.adapters.runtime.memory import MemoryRuntime
 from holdfast.adapters.storage.memory import ROOT, MemoryStorage
+from holdfast.agent.services.data.filling import Filling
 from holdfast.agent.services.data.mounts import Mounts
 from holdfast.agent.services.data.passports import Passports
 from holdfast.agent.services.data.volumes import Admission, Volumes
+from holdfast.agent.services.door import Door
 from holdfast.errors import NotPermitted, TryLater
 from holdfast.model.container import Mount
 from holdfast.model.proven_address import ProvenAddress
 from holdfast.reconcile.writers import writers_of
+from tests.fleets.virtual import VirtualLoop
 from tests.specs.reconcile.guests import FLEET, guest, part
 
 BASE = part("db", "1")
@@ -29,7 +34,9 @@ def passports(storage: MemoryStorage, journal: MemoryJournal, node: str = "w1") 
 def volumes(storage: MemoryStorage, journal: MemoryJournal) -> Volumes:
     mounts = Mounts(storage, lambda address: ProvenAddress(1, address, APPROVED), "w1", ROOT)
     known = passports(storage, journal)
-    return Volumes(passports=known, journal=journal, storage=storage, mounts=mounts, data_dir=ROOT)
+    door = Door(MemoryRuntime(LoopClock(VirtualLoop(), 0.0)), journal, lambda address: ProvenAddress(1, address), "w1")
+    filling = Filling(known, storage, mounts, door)
+    return Volumes(passports=known, journal=journal, storage=storage, mounts=mounts, filling=filling, data_dir=ROOT)
 
 
 @pytest.fixture

@@ -333,3 +333,29 @@ def test_a_service_key_whose_feature_is_not_built_yet_is_refused_with_a_sentence
 def test_a_service_may_have_64_components_and_not_one_more() -> None:
     many = "".join(f'[[components]]\nname = "c{at}"\nimage = "a"\n' for at in range(65))
     assert only_problem(with_service(many))[3] == "must have 1 to 64 entries, not 65"
+
+
+def test_a_user_is_written_as_podman_reads_it_n13() -> None:
+    for value in ("1000", "1000:1000", "grafana", "www-data:www-data", "root"):
+        assert the_service(WEB + f'user = "{value}"\n').components[0].user == value
+    for value in ("", "a b", "1000:", ":5", "-x", "a:b:c"):
+        file, line, where, what, _ = only_problem(with_service(WEB + f'user = "{value}"\n'))
+        assert (file, line, where) == ("services/web.toml", 4, "components[0].user") and "USER or USER:GROUP" in what
+
+
+@pytest.mark.parametrize("value", ["1000", "grafana:5", "01:1", "1:-1", "1234567890:1", ""])
+def test_an_owner_is_two_numbers_n13(value: str) -> None:
+    volume = '[[components.volumes]]\nname = "book"\npath = "/data"\nprotect = "none"\n'
+    file, line, where, what, _ = only_problem(with_service(WEB + volume + f'owner = "{value}"\n'))
+    assert (file, line, where) == ("services/web.toml", 8, "components[0].volumes[0].owner")
+    assert "the numbers of a user and of a group" in what
+    assert the_service(WEB + volume + 'owner = "1000:0"\n').components[0].volumes[0].owner == "1000:0"  # type: ignore[union-attr]
+
+
+def test_a_directory_is_a_volume_or_scratch_and_not_both_n14() -> None:
+    volume = '[[components.volumes]]\nname = "book"\npath = "/data"\nprotect = "none"\n'
+    assert the_service(WEB + 'scratch = ["/cache"]\n' + volume).components[0].scratch == ("/cache",)
+    found = only_problem(with_service(WEB + 'scratch = ["/cache", "/data"]\n' + volume))
+    assert found[:3] == ("services/web.toml", 4, "components[0].scratch[1]") and "is a volume" in found[3]
+    found = only_problem(with_service(WEB + 'scratch = ["/a/../b"]\n'))
+    assert found[2] == "components[0].scratch[0]"

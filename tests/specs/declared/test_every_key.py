@@ -125,12 +125,15 @@ EFFECTS: dict[str, dict[str, str]] = {
         "health": "test_how_it_is_looked_after_is_beside_the_spec_and_does_not_change_the_container",
         "secrets": "test_secrets_are_files_named_like_them_unless_said_otherwise_and_a_rotated_one_is_another_spec",
         "hooks": "test_hooks_run_once_in_the_new_image_and_a_failing_one_stops_the_rollout",
+        "user": "test_a_component_runs_as_the_user_that_it_declares_n13",
+        "scratch": "test_a_volume_of_the_image_that_the_file_does_not_name_is_a_finding_until_it_is_answered_n14",
     },
     "Volume": {
         "name": "test_volumes_lie_below_the_data_directory_and_other_host_paths_are_as_written",
         "path": "test_volumes_lie_below_the_data_directory_and_other_host_paths_are_as_written",
         "protect": "test_weakening_is_noticed_in_every_combination",
         "checkpoint": "test_a_volume_that_is_off_is_not_copied_and_its_new_writer_starts_at_once",
+        "owner": "test_a_declared_owner_has_the_whole_new_volume_n13",
     },
     "Route": {
         "name": "test_a_public_service_has_two_names_m134_m136",

@@ -66,6 +66,11 @@ def fleet(**given: Any) -> Fleet:
     return small_fleet({"web": service(**given)}, nodes=("w1", "w2"), operators=(ALICE,))
 
 
+def own(**more: Any) -> Fleet:
+    found = service()
+    return replace(fleet(), services={"web": replace(found, components=(replace(found.components[0], **more),))})
+
+
 def touching() -> Fleet:
     return replace(fleet(), thresholds=Thresholds(destroy_requires="touch"))
 
@@ -77,6 +82,9 @@ def scoped() -> Fleet:
 USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.components.volumes.checkpoint": (lambda: fleet(volume="off"), ("w1",)),
     "Service.components.routes.pass_headers": (lambda: fleet(headers=("remote-user",)), ("w1",)),
+    "Service.components.user": (lambda: own(user="1000"), ("w1",)),
+    "Service.components.scratch": (lambda: own(scratch=("/tmp",)), ("w1",)),
+    "Service.components.volumes.owner": (lambda: own(volumes=(Volume("book", "/data", "none", owner="5:5"),)), ("w1",)),
     "Trust.thresholds.destroy_requires": (touching, ("w1", "w2")),
     "Trust.operators.scope": (scoped, ("w1", "w2")),
 }

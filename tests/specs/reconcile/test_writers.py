@@ -30,6 +30,7 @@ CHANGED: dict[str, Any] = {
     "cpu_millicores": 500,
     "memory_bytes": 1 << 20,
     "exposed": True,
+    "user": "1000",
 }
 
 
@@ -69,3 +70,9 @@ def test_a_pre_deploy_hook_and_a_probe_from_outside_are_not() -> None:
 
 def test_a_component_without_volumes_writes_nowhere() -> None:
     assert writers_of(part("web", "1", post_deploy=("true",))) == frozenset()
+
+
+def test_another_owner_of_a_volume_is_another_writer_n13() -> None:
+    """So that a checkpoint is made before the owner of data changes."""
+    (mount,) = DB.spec.mounts
+    assert writer(replace(DB.spec, mounts=(replace(mount, owner="1000:1000"),))) != writer(DB.spec)

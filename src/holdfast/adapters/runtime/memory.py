@@ -1,7 +1,10 @@
 """A runtime in memory: deterministic, with controls for every failure that tests need."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import io
+import tarfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Literal
 
@@ -16,6 +19,7 @@ from holdfast.ports.clock import Clock
 from holdfast.ports.runtime import (
     CreateContainer,
     Finished,
+    ImageDirectory,
     LogLine,
     PortTaken,
     Progress,
@@ -43,12 +47,23 @@ class Behaviour(Struct, frozen=True):
     exec_s: float = 0.0
 
 
+class Directory(Struct, frozen=True):
+    """A directory of an image: its files by path, all of one owner."""
+
+    files: Mapping[str, bytes] = {}
+    owner: tuple[int, int] = (0, 0)
+    mode: int = 0o755
+
+
 class Image(Struct, frozen=True):
-    """An image in a registry: how long a pull takes, and its error."""
+    """An image in a registry: how long a pull takes, and its error; what it declares as volumes and has in
+    directories."""
 
     pull_s: float = 0.0
     trouble: Exception | None = None
     lines: tuple[str, ...] = ("Copying blob", "Writing manifest")
+    volumes: tuple[str, ...] = ()
+    directories: Mapping[str, Directory] = {}
 
 
 class Call(Struct, frozen=True):
@@ -162,6 +177,23 @@ class MemoryRuntime:
         self._enter("has_image", reference)
         return reference in self.here
 
+    async def image_volumes(self, reference: str) -> Sequence[str]:
+        self._enter("image_volumes", reference)
+        self._require(reference)
+        return sorted(self.images.get(reference, Image()).volumes)
+
+    @asynccontextmanager
+    async def image_directory(
+        self, made: CreateContainer, path: str, allowed: Allowed
+    ) -> AsyncIterator[ImageDirectory | None]:
+        check(allowed, port.CREATES, made.name)
+        self._enter("image_directory", made.name)
+        self._require(made.spec.reference)
+        found = self.images.get(made.spec.reference, Image()).directories.get(path)
+        inside = path.strip("/")
+        yield None if found is None else ImageDirectory(inside, _archive(inside, found))
+        self._leave("image_directory", made.name)
+
     async def pull(self, reference: str, progress: Progress) -> None:
         self._enter("pull", reference)
         image = self.images.get(reference)
@@ -199,8 +231,7 @@ class MemoryRuntime:
         return id
 
     def _create(self, made: CreateContainer, behaviour: Behaviour) -> str:
-        if made.spec.reference not in self.here:
-            raise Failed(f"{made.spec.reference} is not on this node", remedy="pull it first", code="image_missing")
+        self._require(made.spec.reference)
         if made.spec.network and made.spec.network not in self.networks:
             raise Failed(f"there is no network {made.spec.network}", remedy="create it first", code="runtime")
         self._count += 1
@@ -345,6 +376,10 @@ class MemoryRuntime:
             raise Failed(f"container {id[:12]} is gone", remedy="deploy again", code="container_gone")
         return kept
 
+    def _require(self, reference: str) -> None:
+        if reference not in self.here:
+            raise Failed(f"{reference} is not on this node", remedy="pull it first", code="image_missing")
+
     def _behaviour(self, made: CreateContainer) -> Behaviour:
         for key in (made.spec.command, made.spec.reference, made.spec.image):
             if key in self.behaviours:
@@ -397,3 +432,16 @@ class MemoryRuntime:
     def _speak(self) -> None:
         self._spoken.set()
         self._spoken = asyncio.Event()
+
+
+def _archive(inside: str, directory: Directory) -> io.BytesIO:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for name, content in (("", None), *sorted(directory.files.items())):
+            member = tarfile.TarInfo(f"{inside}/{name}".rstrip("/"))
+            member.uid, member.gid = directory.owner
+            member.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
+            member.mode, member.size = (directory.mode, 0) if content is None else (0o644, len(content))
+            archive.addfile(member, io.BytesIO(content or b""))
+    target.seek(0)
+    return target

@@ -6,18 +6,21 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from holdfast.adapters.storage import asides, checkpoints, passports, permission, restoring, sources, tree
+from holdfast.adapters.storage import asides, checkpoints, filling, passports, permission, restoring, sources, tree
 from holdfast.errors import Conflict, Failed, HoldfastError
 from holdfast.model.ids import is_name
 from holdfast.ports.allowed import Allowed, check
 from holdfast.ports.storage import (
     MOUNTS,
+    OVERWRITES,
     SETS_ASIDE,
     Ahead,
     Checkpoint,
     DataDirectory,
     Discardable,
     Disposable,
+    Filled,
+    ImageFiles,
     Need,
     Purgeable,
     Restorable,
@@ -89,7 +92,9 @@ class DirectoryStorage:
         return (
             None
             if found is None
-            else DataDirectory(place, path, found.files, found.size_bytes, found.entries, _printable(found.names))
+            else DataDirectory(
+                place, path, found.files, found.size_bytes, found.entries, _printable(found.names), found.owner
+            )
         )
 
     # ---- passports
@@ -123,6 +128,18 @@ class DirectoryStorage:
         with self._opened() as root:
             assert root is not None
             return sources.volume(root, self.root, service, name)
+
+    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> Filled | None:
+        check(allowed, OVERWRITES, f"{self.root}/{service}/{name}")
+        with self._opened() as root:
+            assert root is not None
+            return filling.fill(root, self.root, service, name, image, owner)
+
+    def own(self, service: str, name: str, owner: str, allowed: Allowed) -> None:
+        check(allowed, OVERWRITES, f"{self.root}/{service}/{name}")
+        with self._opened() as root:
+            assert root is not None
+            filling.own(root, service, name, owner)
 
     def host_path(self, service: str, path: str, allowed: Allowed) -> str:
         check(allowed, MOUNTS, path)
@@ -222,6 +239,7 @@ class DirectoryStorage:
             if root is not None:
                 if not asides.exists(root, proof.service, proof.order):
                     self._refuse_others(root, proof.service)
+                filling.drop(root, proof.service)
                 asides.move(root, proof)
 
     def dispose(self, proof: Disposable) -> None:

@@ -1,5 +1,6 @@
 """Data directories in memory, for tests and simulation."""
 
+import tarfile
 from collections.abc import Callable, Collection, Sequence
 
 from holdfast.adapters.storage import permission
@@ -7,12 +8,15 @@ from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitt
 from holdfast.ports.allowed import Allowed, check
 from holdfast.ports.storage import (
     MOUNTS,
+    OVERWRITES,
     SETS_ASIDE,
     Ahead,
     Checkpoint,
     DataDirectory,
     Discardable,
     Disposable,
+    Filled,
+    ImageFiles,
     Need,
     Purgeable,
     Restorable,
@@ -41,6 +45,8 @@ class MemoryStorage:
         self.ahead: dict[str, dict[str, bytes]] = {}
         self.room_bytes, self.disk_bytes = 1 << 40, 1 << 41
         self.passports: dict[str, bytes] = {}
+        self.owners: dict[str, str] = {}  # place → UID:GID of everything in it, where it is not 0:0
+        self.modes: dict[str, int] = {}  # the same for the mode of the directory, where it is not 0755
         self.beside: dict[str, tuple[Copies, dict[str, bytes]]] = {}  # what was purged along with the data
 
     def directories(self) -> Sequence[DataDirectory]:
@@ -91,7 +97,35 @@ class MemoryStorage:
         plain = sum(not name.endswith("/") for name in inside)
         names = sorted({name.removeprefix(rest).strip("/").split("/")[0] for name in inside})[:8]
         size_bytes = sum(map(len, inside.values()))
-        return DataDirectory(place, f"{ROOT}/{place}", plain, size_bytes, len(inside), tuple(names))
+        owner = self.owners.get(place, "0:0")
+        return DataDirectory(place, f"{ROOT}/{place}", plain, size_bytes, len(inside), tuple(names), owner)
+
+    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> Filled | None:
+        check(allowed, OVERWRITES, f"{ROOT}/{service}/{name}")
+        place, files, size_bytes = f"{service}/{name}", dict[str, bytes](), 0
+        with tarfile.open(fileobj=image.tar, mode="r|") as archive:
+            for member in archive:
+                inside = member.name.removeprefix(image.inside)
+                if inside == "":
+                    had, mode = f"{member.uid}:{member.gid}", member.mode & 0o7777
+                elif inside.startswith("/") and member.name.startswith(image.inside):
+                    found = archive.extractfile(member) if member.isreg() else None
+                    files[name + inside + ("/" if member.isdir() else "")] = found.read() if found else b""
+                    size_bytes += member.size
+        if self.troubles:
+            raise self.troubles.pop(0)
+        there = self.content(place)
+        if there is not None and there.entries:
+            return None
+        if size_bytes > self.room_bytes:
+            raise Failed(f"{place} does not fit", remedy="free space", code="no_space")
+        self.contents.setdefault(service, {}).update({f"{name}/": b"", **files})
+        self.owners[place], self.modes[place] = owner or had, mode
+        return Filled(sum(not path.endswith("/") for path in files), size_bytes)
+
+    def own(self, service: str, name: str, owner: str, allowed: Allowed) -> None:
+        check(allowed, OVERWRITES, f"{ROOT}/{service}/{name}")
+        self.owners[f"{service}/{name}"] = owner
 
     def passport(self, place: str) -> bytes | None:
         return self.passports.get(place)

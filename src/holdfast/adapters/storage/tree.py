@@ -54,6 +54,7 @@ class Count(NamedTuple):
     size_bytes: int
     entries: int  # of any kind
     names: tuple[str, ...] = ()  # the first ones directly inside, sorted
+    owner: str = ""  # `UID:GID` of the directory itself
 
 
 def count_entries(handle: int) -> Count:
@@ -107,7 +108,8 @@ def count_at(root: int, path: Sequence[str]) -> Count | None:
     try:
         with os.scandir(handle) as found:
             names = sorted(entry.name for entry in islice(found, NAMED_MAX))[:NAMES]
-        return count_entries(handle)._replace(names=tuple(names))
+        about = os.fstat(handle)
+        return count_entries(handle)._replace(names=tuple(names), owner=f"{about.st_uid}:{about.st_gid}")
     finally:
         os.close(handle)
 

@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.agent.acceptance.manifest import Followed, entries
 from holdfast.agent.acceptance.manifest_grades import Signers
 from holdfast.model.applied import content
-from holdfast.model.fleet import Node, Service
+from holdfast.model.fleet import Node, Service, Volume
 from holdfast.model.ids import kind_of
-from holdfast.model.proven_address import ends_orphans
+from holdfast.model.proven_address import OWNER, ends_orphans, owns
 from holdfast.model.revision import Entry
 from holdfast.trust.approval import missing
 
@@ -22,14 +23,22 @@ def asked(address: str, entry: Entry, contents: Mapping[str, bytes]) -> frozense
     """What the gate must find approved, in the words of model/proven_address.py."""
     if kind_of(address) == "service":
         service = _service(content(contents, entry.digest, address))
-        mounts = (one for component in service.components for one in component.volumes)
-        return frozenset(one.partition(":")[0] for one in mounts if isinstance(one, str))
+        mounts = [one for component in service.components for one in component.volumes]
+        owned = (one for one in mounts if isinstance(one, Volume) and one.owner is not UNSET)
+        paths = (one.partition(":")[0] for one in mounts if isinstance(one, str))
+        return frozenset((*paths, *(owns(one.name, str(one.owner)) for one in owned)))
     if kind_of(address) == "node":
         node = _node(content(contents, entry.digest, address))
         fates = {"report": (), "stop": ("stop",), "remove": ("stop", "remove")}[node.orphans]
         kinds = (False, True) if node.orphans_foreign else (False,)
         return frozenset(ends_orphans(fate, foreign) for fate in fates for foreign in kinds)
     return frozenset()
+
+
+def _owners_before(address: str, old: Mapping[str, Entry], contents: Mapping[str, bytes]) -> frozenset[str]:
+    """Who changes the owner of data also approves the way back to the one before."""
+    found = asked(address, old[address], contents) if address in old else frozenset()
+    return frozenset(one for one in found if one.startswith(OWNER))
 
 
 def noted(before: Followed, now: Followed, witnesses: Sequence[Signers], contents: Mapping[str, bytes]) -> Followed:
@@ -45,7 +54,7 @@ def noted(before: Followed, now: Followed, witnesses: Sequence[Signers], content
             had = asked(address, old[address], contents) if address in old else frozenset()
         wants = asked(address, entry, contents) if old.get(address) != entry else frozenset()
         if all(missing(trust, keys, "destroy", (address,)) is None for keys, trust in witnesses):
-            had |= wants
+            had |= wants | _owners_before(address, old, contents)
         if had:
             found[address] = tuple(sorted(had))
     return replace(now, approved=found)

@@ -1,6 +1,7 @@
 """The door to the container runtime: the gate decides about each act, then it is done."""
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from msgspec import Struct
 
@@ -13,7 +14,7 @@ from holdfast.model.container import Container
 from holdfast.model.proven_address import ProvenAddress
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.journal import Journal
-from holdfast.ports.runtime import CreateContainer, Finished, Runtime
+from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, Runtime
 
 Vouch = Callable[[str], ProvenAddress]  # what the signatures of the accepted revision say about an address
 
@@ -43,6 +44,9 @@ class Door:
 
     async def run(self, made: CreateContainer, timeout_s: float) -> Finished:
         return await self._runtime.run(made, timeout_s, self._make(Act.EXEC, made.name, made.spec.service))
+
+    def image_directory(self, made: CreateContainer, path: str) -> AbstractAsyncContextManager[ImageDirectory | None]:
+        return self._runtime.image_directory(made, path, self._make(Act.CREATE, made.name, made.spec.service))
 
     async def remove_network(self, name: str, service: str) -> None:
         await self._runtime.remove_network(name, self._make(Act.CLEAN_UP, name, service))

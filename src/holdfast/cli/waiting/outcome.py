@@ -54,6 +54,7 @@ def wait(hub: HubReader, before: Applied | None, head: Head, box: Toolbox) -> Ou
     watch = Watch(wanted, found.branch, box)
     got = receipts.gather(found, lookout, box, seen=watch.look)
     watch.wait(lookout, found.applied, frozenset(got.missing), got.unheard)
+    _warn(watch, box)
     return Outcome(got, watch.services.seen, watch.edges.seen, watch.names.seen, watch.hindrances)
 
 
@@ -76,8 +77,14 @@ def look_again(hub: HubReader, applied: Applied, only: str | None, box: Toolbox)
     watch = Watch(Wanted(spoken, tuple(one for one in edges if one.service in names)), None, box)
     watch.look(heard, only_new=True)
     watch.wait(lookout, applied, frozenset())
+    _warn(watch, box)
     unheard = tuple(service_settled.unheard(one, heard[one.node].age_s) for one in silent)
     return Outcome(services=(*watch.services.seen, *unheard), edges=watch.edges.seen, hindrances=watch.hindrances)
+
+
+def _warn(watch: Watch, box: Toolbox) -> None:
+    for one in watch.unanswered():
+        box.terminal.warn(f"{one.node}: {one.text}")
 
 
 def _only(table: Table, address: str | None) -> Table:

@@ -111,6 +111,11 @@ class Watch:
                 self.look(lookout.look())
         self._progress.end(self._awaited())
 
+    def unanswered(self) -> tuple[Blocker, ...]:
+        """Findings about these services that wait for an answer, although they run."""
+        those = [(one.service, one.node) for one in self.services.seen]
+        return blockers.unanswered(those, self._reports.heard, self._reports.accepts)
+
     def _next_s(self) -> float:
         """How long to wait for new reports before a reminder or a check is due."""
         if self._reports.since_s:

@@ -60,6 +60,7 @@ def service_demands(before: Service, after: Service, name: str = "") -> Iterator
     for key, old in old_volumes.items():
         yield from volume_demands(f"volume {key[1]} of component {key[0]}", old, new_volumes.get(key))
     yield from checkpoint_demands(old_volumes, new_volumes)
+    yield from owner_demands(old_volumes, new_volumes)
     yield from host_paths(after, name, known={v for v in old_volumes.values() if isinstance(v, str)})
     yield from snapshot_demands(before, after)
 
@@ -80,6 +81,18 @@ def checkpoint_demands(before: Volumes, after: Volumes) -> Iterator[Demand]:
     off = {one.name for one in after.values() if isinstance(one, Volume) and one.checkpoint == "off"}
     for name in sorted(off & kept):
         yield destroy(f"makes no checkpoints of volume {name} any more (checkpoint auto → off)")
+
+
+def owner_demands(before: Volumes, after: Volumes) -> Iterator[Demand]:
+    """By directory. Without an owner the data is left as it is, so removing the key demands nothing."""
+    had = {one.name: one.owner for one in before.values() if isinstance(one, Volume)}
+    for volume in after.values():
+        if not isinstance(volume, Volume) or volume.owner is UNSET or volume.name not in had:
+            continue
+        old = had[volume.name]
+        if old != volume.owner:
+            was = "not declared" if old is UNSET else old
+            yield destroy(f"changes the owner of all data in volume {volume.name} ({was} → {volume.owner})")
 
 
 def snapshot_demands(before: Service, after: Service) -> Iterator[Demand]:

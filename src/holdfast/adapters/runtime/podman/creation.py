@@ -37,6 +37,8 @@ def body(made: CreateContainer, limits: Mapping[str, int]) -> dict[str, Any]:
         "log_configuration": {"size": LOG_BYTES_MAX},
         **_restart(made.restart),
     }
+    if spec.user:
+        asked["user"] = spec.user
     if spec.command:
         asked["command"] = list(spec.command)
     if spec.network:

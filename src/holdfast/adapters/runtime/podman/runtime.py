@@ -4,12 +4,12 @@ import asyncio
 import os
 import resource
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
 
-from holdfast.adapters.runtime.podman import creation, pulling, refusal, sealed_env
+from holdfast.adapters.runtime.podman import creation, image_files, refusal, sealed_env
 from holdfast.adapters.runtime.podman.ending import Ending
 from holdfast.adapters.runtime.podman.execution import TIMED_OUT, Execution
 from holdfast.adapters.runtime.podman.frame import Frames, log_line
@@ -21,7 +21,7 @@ from holdfast.errors import Failed
 from holdfast.model.container import Container, is_same
 from holdfast.ports import runtime as port
 from holdfast.ports.allowed import Allowed, check
-from holdfast.ports.runtime import CreateContainer, Finished, LogLine, Progress, name_taken
+from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, LogLine, Progress, name_taken
 
 SHORT_S = 10.0
 GLANCE_S = 1.0
@@ -92,8 +92,24 @@ class Podman:
             raise stumbled(no) from no
         return True
 
+    async def image_volumes(self, reference: str) -> Sequence[str]:
+        return await image_files.volumes(self._libpod, reference)
+
+    @asynccontextmanager
+    async def image_directory(
+        self, made: CreateContainer, path: str, allowed: Allowed
+    ) -> AsyncIterator[ImageDirectory | None]:
+        check(allowed, port.CREATES, made.name)
+        assert not made.spec.mounts and not made.mounts, "a mount would hide the directory"
+        id = await self._fresh(msgspec.structs.replace(made, restart=False))
+        try:
+            async with image_files.directory(self._libpod, id, path) as found:
+                yield found
+        finally:
+            await asyncio.shield(self._gone(id))
+
     async def pull(self, reference: str, progress: Progress) -> None:
-        await pulling.pull(self._libpod, reference, self._auth_files, progress)
+        await image_files.pull(self._libpod, reference, self._auth_files, progress)
 
     async def ensure_network(self, name: str, labels: dict[str, str]) -> None:
         wanted = {"name": name, "labels": labels, "driver": "bridge", "dns_enabled": True}

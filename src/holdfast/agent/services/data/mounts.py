@@ -3,7 +3,8 @@
 from holdfast.agent.services.door import Vouch, permitted
 from holdfast.errors import NotPermitted
 from holdfast.gate.decide import Park
-from holdfast.gate.mounts import may_mount, may_reach
+from holdfast.gate.mounts import may_mount, may_reach, may_write
+from holdfast.model.proven_address import owns
 from holdfast.model.report import Unattached
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.storage import DataDirectory, Storage
@@ -39,6 +40,22 @@ class Mounts:
         """Any other path of the host, which signatures of grade destroy must have approved for this service."""
         decision = may_reach(self._vouch(f"service.{service}"), source, self._data_dir, self._node)
         self._storage.host_path(service, source, permitted(decision))
+
+    def may_fill(self, service: str, place: str, found: DataDirectory | None) -> Allowed:
+        """A volume is filled only while it is empty."""
+        proof = self._vouch(f"service.{service}")
+        return permitted(may_write(proof, service, f"{self._data_dir}/{place}", found, self._node))
+
+    def may_own(self, service: str, place: str, owner: str, found: DataDirectory | None) -> Allowed:
+        path, asked = f"{self._data_dir}/{place}", owns(place.partition("/")[2], owner)
+        decision = may_write(self._vouch(f"service.{service}"), service, path, found, self._node, asked)
+        if isinstance(decision, Park):
+            raise NotPermitted(
+                f"{path} has data, and no signature of grade destroy approved that all of it is given to {owner}",
+                remedy=f"look at it on {self._node}, then give it to that owner yourself: chown -R -h {owner} {path}",
+                code="owner_not_approved",
+            )
+        return decision
 
     def forget_refused(self, service: str) -> None:
         self.refused = {place: one for place, one in self.refused.items() if one.service != service}

@@ -86,7 +86,7 @@ class Passports:
             passport = self.of(place) or Passport(place, service, order)
             if taken is not None:
                 passport = replace(passport, writers=writers.get(place, ()), revision=taken.revision)
-            self.keep(replace(passport, deployment="", attempt=(), checkpoint=checkpoint))
+            self.keep(replace(passport, deployment="", attempt=(), checkpoint=checkpoint, is_new=False, owner=""))
 
     def keep(self, passport: Passport) -> None:
         if self.known.get(passport.place) == passport:

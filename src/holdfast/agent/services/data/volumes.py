@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.agent.services.data.filling import Filling, Places
 from holdfast.agent.services.data.mounts import Mounts
 from holdfast.agent.services.data.passports import Passports
 from holdfast.errors import TryLater
@@ -37,12 +38,20 @@ ALONE = Admission(frozenset(), "")  # a container that must have been admitted b
 
 class Volumes:
     def __init__(
-        self, *, passports: Passports, journal: Journal, storage: Storage, mounts: Mounts, data_dir: str
+        self,
+        *,
+        passports: Passports,
+        journal: Journal,
+        storage: Storage,
+        mounts: Mounts,
+        filling: Filling,
+        data_dir: str,
     ) -> None:
         self._passports = passports
         self._journal = journal
         self._storage = storage
         self._mounts = mounts
+        self._filling = filling
         self._data_dir = data_dir
 
     # ---- looking
@@ -64,7 +73,11 @@ class Volumes:
 
     def _places(self, spec: ContainerSpec) -> list[str]:
         """Of its mounts those inside the directory of its own service."""
-        return [place for mount in spec.mounts if (place := self._place(spec.service, mount.source)) is not None]
+        return [place for place, _ in self._mounted(spec)]
+
+    def _mounted(self, spec: ContainerSpec) -> Places:
+        found = ((self._place(spec.service, mount.source), mount) for mount in spec.mounts)
+        return [(place, mount) for place, mount in found if place is not None]
 
     def _place(self, service: str, source: str) -> str | None:
         own = f"{self._data_dir}/{service}"
@@ -88,8 +101,18 @@ class Volumes:
             passport = self._passports.of(place)
             allowed = self._mounts.may(spec.service, place, passport is not None)
             if passport is None:
-                self._passports.keep(Passport(place, spec.service, deployment or TAKEN_OVER))
+                is_new = place.count("/") == 1 and self._storage.content(place) is None
+                self._passports.keep(Passport(place, spec.service, deployment or TAKEN_OVER, is_new=is_new))
             self._mounts.make(spec.service, place, allowed)
+
+    async def ready(self, spec: ContainerSpec, deployment: str, reader: str) -> None:
+        """The same; new volumes also have what they begin with. `reader`: see Filling."""
+        self.prepare(spec, deployment)
+        await self._filling.fill(spec, self._mounted(spec), reader)
+
+    async def own(self, spec: ContainerSpec) -> None:
+        """The volumes belong to the owners that are declared. After `attach`, and before the start."""
+        await self._filling.own(spec.service, self._mounted(spec))
 
     def attach(self, spec: ContainerSpec, admission: Admission = ALONE) -> None:
         """It may be started, and write into its volumes."""
@@ -174,8 +197,9 @@ class Volumes:
 
 
 def _in_attempt(passport: Passport, writers: frozenset[str], deployment: str) -> Passport:
+    """A volume that a container gets is not new any more: what is in it is that container's data."""
     known = set(passport.attempt) if passport.deployment == deployment else set()
-    return replace(passport, deployment=deployment, attempt=tuple(sorted(known | writers)))
+    return replace(passport, deployment=deployment, attempt=tuple(sorted(known | writers)), is_new=False)
 
 
 def _has_data(found: DataDirectory | None) -> bool:

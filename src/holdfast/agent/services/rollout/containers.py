@@ -27,6 +27,7 @@ TAIL_S = 5.0
 TAIL_LINES = 20
 LINE_CHARS = 300
 SAID_CHARS = 1500
+READER = "-pre"  # what reads the image has the name of a hook, which the journal has: a crash leaves none behind
 
 Publish = tuple[tuple[int, str, int], ...]  # inside, address, outside
 
@@ -119,7 +120,7 @@ class Containers:
         self, name: str, spec: ContainerSpec, labels: dict[str, str], publish: Publish, deployment: str
     ) -> None:
         """It is not started: what served before may still use the volumes."""
-        self._volumes.prepare(spec, deployment)
+        await self._volumes.ready(spec, deployment, f"{name}{READER}")
         id = await self._door.create(self._prepared(name, spec, labels, publish, restart=True))
         ports = tuple(Published(*port) for port in publish)
         self._inventory.add(Container(id, name, "created", labels=labels, image=spec.reference, ports=ports))
@@ -146,7 +147,9 @@ class Containers:
     ) -> None:
         """`spec` prepares mounts and secrets again: a service could have put a link where a mount was."""
         if spec is not None:
+            await self._volumes.ready(spec, admission.deployment, f"{container.name}{READER}")
             self._volumes.attach(spec, admission)
+            await self._volumes.own(spec)
             self._secrets.prepare(container.name, spec)
         await self._door.start(container, ground)
 

@@ -1,9 +1,10 @@
-"""The picture of one service with its data: which components owe a checkpoint. It changes nothing."""
+"""The picture of one service with its data: which components owe a checkpoint. It changes nothing but findings."""
 
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from holdfast.agent.services.data.undeclared import Undeclared
 from holdfast.agent.services.data.volumes import Volumes
 from holdfast.agent.services.rollout.here import HereBuilder
 from holdfast.agent.services.rollout.progress import Progress
@@ -12,9 +13,10 @@ from holdfast.reconcile.here import Here
 
 
 class HereWithData:
-    def __init__(self, here: HereBuilder, volumes: Volumes) -> None:
+    def __init__(self, here: HereBuilder, volumes: Volumes, undeclared: Undeclared) -> None:
         self._here = here
         self._volumes = volumes
+        self._undeclared = undeclared
 
     def doubt(self, guests: Sequence[Guest | None]) -> None:
         self._here.doubt(guests)
@@ -22,6 +24,7 @@ class HereWithData:
     async def of(self, service: str, wanted: Guest | None, progress: Progress | None = None) -> Here:
         """`progress` is that of the rollout that asks; None for a mere look."""
         here = await self._here.of(service, wanted, progress)
+        await self._undeclared.look(service, wanted, here.images)
         target = self._here.target_of(service, wanted)
         if target is None:
             return here

@@ -33,7 +33,7 @@ class ImageSteps:
                 if tried == PULL_TRIES:
                     raise
                 await asyncio.sleep(tried)
-        self._images.known.add(step.reference)
+        self._images.pulled(step.reference)
 
     async def _make_network(self, progress: Progress, step: steps.MakeNetwork) -> None:
         await self._networks.make(step.network, progress.service)

@@ -1,0 +1,270 @@
+"""What a new volume begins with: all of an image's directory or nothing, and never over data (N13)."""
+
+import errno
+import io
+import os
+import stat
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.adapters.storage import blocks, filling
+from holdfast.adapters.storage.directory import DirectoryStorage
+from holdfast.adapters.storage.memory import MemoryStorage
+from holdfast.errors import Failed, HoldfastError, NotPermitted
+from holdfast.ports.allowed import Allowed
+from holdfast.ports.storage import Filled, ImageFiles
+from tests.fleets.doors import OpenStorage
+
+D, F, SYM, HARD = tarfile.DIRTYPE, tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+
+
+def archive(*entries: tuple[str, bytes, int, bytes | str], owner: tuple[int, int] = (1000, 1001)) -> ImageFiles:
+    """A tar of a whole image; the directory that is meant is `data`. Each: path, type, mode, content or target."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as made:
+        for path, kind, mode, content in (("bin/sh", F, 0o755, b"program"), *entries):
+            member = tarfile.TarInfo(path)
+            member.type, member.mode, member.uid, member.gid, member.mtime = kind, mode, *owner, 1_700_000_000
+            text = content if isinstance(content, bytes) else b""
+            member.linkname, member.size = content if isinstance(content, str) else "", len(text)
+            made.addfile(member, io.BytesIO(text))
+    target.seek(0)
+    return ImageFiles(target, "data")
+
+
+SEEDED = (
+    ("data", D, 0o750, b""),
+    ("data/seed", F, 0o640, b"seed"),
+    ("database", D, 0o755, b""),
+    ("database/x", F, 0o644, b"x"),
+)
+
+
+class Place:
+    def __init__(self, storage: Any, write: Any) -> None:
+        self.storage, self.write = storage, write
+
+
+@pytest.fixture(params=["memory", "directory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "memory":
+        memory = MemoryStorage("w1")
+        return Place(OpenStorage(memory, "/memory"), lambda: memory.contents["web"].__setitem__("book/page", b"1"))
+    (tmp_path / "srv").mkdir()
+    root = tmp_path / "srv"
+    return Place(OpenStorage(DirectoryStorage(str(root), "w1"), str(root)), lambda: _page(root))
+
+
+def _page(root: Path) -> None:
+    (root / "web" / "book" / "page").write_bytes(b"1")
+
+
+def test_an_empty_volume_takes_what_the_image_has_n13(place: Place) -> None:
+    place.storage.volume("web", "book")
+    assert place.storage.fill("web", "book", archive(*SEEDED)) == Filled(1, 4)
+    found = place.storage.content("web/book")
+    assert (found.owner, found.files, found.size_bytes, found.names) == ("1000:1001", 1, 4, ("seed",))
+
+
+def test_a_declared_owner_wins_and_can_be_changed_n13(place: Place) -> None:
+    place.storage.volume("web", "book")
+    place.storage.fill("web", "book", archive(*SEEDED), "33:34")
+    assert place.storage.content("web/book").owner == "33:34"
+    place.storage.own("web", "book", "35:36")
+    assert place.storage.content("web/book").owner == "35:36"
+
+
+def test_a_volume_with_content_is_left_as_it_is_n13(place: Place) -> None:
+    place.storage.volume("web", "book")
+    place.write()
+    assert place.storage.fill("web", "book", archive(*SEEDED)) is None
+    found = place.storage.content("web/book")
+    assert (found.owner, found.names) == ("0:0", ("page",))
+
+
+def test_a_permission_for_another_act_or_path_fills_nothing(place: Place) -> None:
+    place.storage.volume("web", "book")
+    root = place.storage._root
+    for act, path in (("MOUNT", f"{root}/web/book"), ("OVERWRITE_DATA", f"{root}/web/other")):
+        with pytest.raises(NotPermitted, match="does not permit"):
+            place.storage.inner.fill("web", "book", archive(*SEEDED), "", Allowed(act, path))
+        with pytest.raises(NotPermitted, match="does not permit"):
+            place.storage.inner.own("web", "book", "1:1", Allowed(act, path))
+    assert place.storage.content("web/book").entries == 0
+
+
+# ---- on a disk
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "srv").mkdir()
+    return tmp_path / "srv"
+
+
+@pytest.fixture
+def disk(root: Path) -> Any:
+    storage = OpenStorage(DirectoryStorage(str(root), "w1"), str(root))
+    storage.volume("web", "book")
+    return storage
+
+
+def test_modes_times_links_and_owners_are_those_of_the_image_n13(disk: Any, root: Path) -> None:
+    entries = (
+        ("data", D, 0o2750, b""),
+        ("data/program", F, 0o6755, b"#!"),
+        ("data/inner", D, 0o1777, b""),
+        ("data/inner/file", F, 0o600, b"123"),
+        ("data/other", HARD, 0o600, "data/inner/file"),
+        ("data/away", SYM, 0o777, "/etc/passwd"),
+        ("data/pipe", tarfile.FIFOTYPE, 0o640, b""),
+        ("data/disk", tarfile.BLKTYPE, 0o660, b""),
+        ("data/outside", HARD, 0o644, "bin/sh"),
+    )
+    filled = disk.fill("web", "book", archive(*entries))
+    assert filled == Filled(2, 5, ("disk", "outside")), "no device, and no name of a file that is not in the directory"
+    book = root / "web" / "book"
+    about = {path.name: path.lstat() for path in (book, *book.rglob("*"))}
+    modes = {name: stat.S_IMODE(one.st_mode) for name, one in about.items() if not stat.S_ISLNK(one.st_mode)}
+    assert modes == {"book": 0o2750, "program": 0o755, "inner": 0o1777, "file": 0o600, "other": 0o600, "pipe": 0o640}
+    assert {(one.st_uid, one.st_gid, int(one.st_mtime)) for one in about.values()} == {(1000, 1001, 1_700_000_000)}
+    assert about["file"].st_ino == about["other"].st_ino and os.readlink(book / "away") == "/etc/passwd"
+    assert stat.S_ISFIFO(about["pipe"].st_mode)
+    disk.own("web", "book", "7:8")
+    assert {(path.lstat().st_uid, path.lstat().st_gid) for path in (book, *book.rglob("*"))} == {(7, 8)}
+    assert Path("/etc/passwd").stat().st_uid == 0
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        (("data/away", SYM, 0o777, "/TARGET"), ("data/away/file", F, 0o644, b"out")),
+        (("data/../../file", F, 0o644, b"out"),),
+        (("data/away", SYM, 0o777, "/TARGET"), ("data/file", HARD, 0o644, "data/away/secret")),
+    ],
+)
+def test_an_image_reaches_nothing_outside_its_volume_n13(disk: Any, root: Path, tmp_path: Path, hostile: Any) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "secret").write_text("secret")
+    entries = [
+        (path, kind, mode, str(target) if content == "/TARGET" else content) for path, kind, mode, content in hostile
+    ]
+    with pytest.raises(HoldfastError):
+        disk.fill("web", "book", archive(("data", D, 0o755, b""), *entries))
+    assert os.listdir(target) == ["secret"] and sorted(os.listdir(root)) == [".filling", "web"]
+    assert os.listdir(root / "web" / "book") == [] and os.listdir(root / ".filling" / "web") == []
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        ImageFiles(io.BytesIO(b"no tar at all" * 100), "data"),
+        archive(("data", F, 0o644, b"a file")),
+        archive(("other", D, 0o755, b"")),
+        ImageFiles(io.BytesIO(archive(*SEEDED).tar.read()[:1900]), "data"),  # it ends inside
+    ],
+    ids=["no tar", "a file", "not there", "cut off"],
+)
+def test_an_image_that_cannot_be_read_fills_nothing(disk: Any, root: Path, image: ImageFiles) -> None:
+    with pytest.raises(Failed) as failed:
+        disk.fill("web", "book", image)
+    assert failed.value.code == "image_unreadable" and disk.content("web/book").entries == 0
+    assert os.listdir(root / ".filling" / "web") == []
+
+
+def test_more_than_the_disk_can_take_is_refused_before_it_is_written_n13(
+    disk: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "room_bytes", lambda handle: 3)
+    with pytest.raises(Failed) as failed:
+        disk.fill("web", "book", archive(*SEEDED))
+    assert failed.value.code == "no_space" and os.listdir(root / ".filling" / "web") == []
+    monkeypatch.setattr(blocks, "room_bytes", lambda handle: 4)
+    monkeypatch.setattr(filling, "ENTRIES_MAX", 1)
+    with pytest.raises(Failed, match="does not fit"):
+        disk.fill("web", "book", archive(*SEEDED))
+    monkeypatch.setattr(filling, "ENTRIES_MAX", 2)
+    assert disk.fill("web", "book", archive(*SEEDED)) == Filled(1, 4)
+
+
+STEPS = ("mkdir", "open", "fchown", "fchmod", "rename", "fsync")
+
+
+def test_killed_at_any_step_it_is_empty_or_whole_and_the_next_attempt_makes_it_whole_n13(tmp_path: Path) -> None:
+    """A real process, killed at its n-th call of the disk, for growing n until it is not hit."""
+    seen = set()
+    for n in range(1, 200):
+        root = tmp_path / str(n)
+        root.mkdir()
+        storage = OpenStorage(DirectoryStorage(str(root), "w1"), str(root))
+        storage.volume("web", "book")
+        child = os.fork()
+        if child == 0:
+            _fill_and_die(storage, n)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        book = root / "web" / "book"
+        found = sorted(path.name for path in book.iterdir())
+        assert found in ([], ["inner", "seed"]), f"killed at call {n}"
+        if found:
+            assert (book / "inner" / "x").read_bytes() == b"x" * 9000 and book.stat().st_uid == 1000
+        seen.add(tuple(found))
+        again = storage.fill("web", "book", _larger())
+        assert (again is None) == bool(found)
+        assert (book / "inner" / "x").read_bytes() == b"x" * 9000 and book.stat().st_mode & 0o777 == 0o750
+        assert list((root / ".filling" / "web").iterdir()) == []
+        if code == 0:
+            break
+    assert n > 20 and seen == {(), ("inner", "seed")}
+
+
+def _larger() -> ImageFiles:
+    return archive(*SEEDED, ("data/inner", D, 0o755, b""), ("data/inner/x", F, 0o644, b"x" * 9000))
+
+
+def _fill_and_die(storage: Any, n: int) -> None:
+    left = [n]
+
+    def counting(real: Any) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                os._exit(9)
+            return real(*args, **named)
+
+        return call
+
+    for name in STEPS:
+        setattr(os, name, counting(getattr(os, name)))
+    try:
+        storage.fill("web", "book", _larger())
+    except BaseException:
+        os._exit(3)
+    os._exit(0)
+
+
+def test_a_purge_takes_along_what_a_crash_left_n13(disk: Any, root: Path) -> None:
+    left = root / ".filling" / "web" / "book"
+    left.mkdir(parents=True)
+    (left / "seed").write_text("seed")
+    handle = os.open(root, os.O_RDONLY)
+    try:
+        filling.drop(handle, "other")
+        assert left.exists()
+        filling.drop(handle, "web")
+    finally:
+        os.close(handle)
+    assert not left.exists()
+
+
+def test_a_full_disk_is_said_with_a_remedy(disk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(blocks, "flush_all", full)
+    with pytest.raises(Failed, match="does not fit") as failed:
+        disk.fill("web", "book", archive(*SEEDED))
+    assert failed.value.remedy.startswith("free space") and disk.content("web/book").entries == 0

@@ -1,0 +1,212 @@
+"""A hub and an agent over memory: a new volume begins with what its image has (N13), and a directory that an image
+declares as a volume has to be answered for (N14)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.adapters.runtime.memory import Directory, Image
+from holdfast.agent.services.data.passports import PREFIX
+from holdfast.errors import Failed, TryLater
+from holdfast.model.fleet import Service, Volume
+from holdfast.model.passport import Passport
+from holdfast.ports.prober import Verdict
+from tests.fleets.agents import until
+from tests.fleets.build import digest_pinned
+from tests.fleets.deploying import Scene, image, play, service
+
+DATA = Volume("book", "/data", "none")
+SEED = Directory({"seed": b"from the image"}, (1000, 1001), 0o750)
+BAD = Verdict(False, "answered 500")
+
+
+def kept(version: int = 1, volume: Volume = DATA, **changed: Any) -> Service:
+    return service(version, volumes=(volume,), **changed)
+
+
+def publish(scene: Scene, *versions: int, directory: Directory | None = SEED, volumes: tuple[str, ...] = ()) -> None:
+    for version in versions:
+        found = {"/data": directory} if directory is not None else {}
+        scene.machine.runtime.images[image(version)] = Image(volumes=volumes, directories=found)
+
+
+def book(scene: Scene) -> dict[str, bytes]:
+    files = scene.machine.storage.contents.get("web", {})
+    return {name: text for name, text in files.items() if name.startswith("book") and name != "book/"}
+
+
+def owner(scene: Scene) -> str:
+    return scene.machine.storage.owners.get("web/book", "0:0")
+
+
+def passport(scene: Scene) -> Passport:
+    text = scene.machine.journal.fact(PREFIX + "web/book")
+    assert text is not None
+    return msgspec.json.decode(text, type=Passport)
+
+
+def test_a_new_volume_takes_owner_mode_and_content_of_the_image_n13() -> None:
+    async def story(scene: Scene) -> None:
+        publish(scene, 1, 2)
+        await scene.settled()
+        assert book(scene) == {"book/seed": b"from the image"}
+        assert owner(scene) == "1000:1001" and scene.machine.storage.modes["web/book"] == 0o750
+        assert not passport(scene).is_new
+        scene.machine.storage.contents["web"]["book/page"] = b"written"
+        del scene.machine.storage.contents["web"]["book/seed"]
+        scene.apply({"web": kept(2)})
+        await scene.settled()
+        assert book(scene) == {"book/page": b"written"}, "only a new volume is filled"
+        assert len(scene.verbs("image_directory")) == 1
+
+    play({"web": kept()}, story)
+
+
+def test_an_image_without_the_directory_leaves_the_volume_empty_and_owned_by_root_n13() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        assert book(scene) == {} and owner(scene) == "0:0"
+
+    play({"web": kept()}, story)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_agent_that_dies_while_it_fills_a_volume_fills_it_again_n13(when: Any) -> None:
+    """Before: nothing is there yet. After: all of it is, and the passport still says that the volume is new."""
+
+    async def story(scene: Scene) -> None:
+        publish(scene, 1)
+        scene.machine.runtime.cut("image_directory", when=when, trouble=TryLater("cut", remedy="wait", code="cut"))
+        await until(scene.rig, lambda: scene.verbs("image_directory") != [])
+        assert passport(scene).is_new and scene.verbs("start") == []
+        await scene.kill()
+        assert book(scene) == ({} if when == "before" else {"book/seed": b"from the image"})
+        scene.start()
+        await scene.settled()
+        assert book(scene) == {"book/seed": b"from the image"} and owner(scene) == "1000:1001"
+        assert not passport(scene).is_new
+
+    play({"web": kept()}, story)
+
+
+def test_what_does_not_fit_fails_the_deployment_and_leaves_the_volume_new_n13() -> None:
+    async def story(scene: Scene) -> None:
+        publish(scene, 1)
+        scene.machine.storage.troubles = [Failed("no space", remedy="free space", code="no_space")]
+        state = await scene.settled("failed")
+        assert state.code == "no_space" and book(scene) == {} and passport(scene).is_new
+        assert scene.verbs("start") == []
+
+    play({"web": kept()}, story)
+
+
+def test_an_existing_directory_is_left_as_it_is_n13() -> None:
+    """An operator made it and gave it to somebody: the image does not take it back."""
+
+    async def story(scene: Scene) -> None:
+        publish(scene, 1)
+        scene.machine.storage.contents["web"] = {"book/": b""}
+        scene.machine.storage.owners["web/book"] = "7:7"
+        await scene.settled()
+        assert book(scene) == {} and owner(scene) == "7:7"
+
+    play({"web": kept()}, story)
+
+
+# ---- owner and user
+
+
+def owned(by: str, version: int = 1, **changed: Any) -> Service:
+    return kept(version, msgspec.structs.replace(DATA, owner=by), **changed)
+
+
+@pytest.mark.parametrize("directory", [SEED, None])
+def test_a_declared_owner_has_the_whole_new_volume_n13(directory: Directory | None) -> None:
+    async def story(scene: Scene) -> None:
+        publish(scene, 1, directory=directory)
+        await scene.settled()
+        assert owner(scene) == "33:33" and passport(scene).owner == "33:33"
+
+    play({"web": owned("33:33")}, story)
+
+
+def test_another_owner_is_given_the_data_after_a_checkpoint_and_once_n13() -> None:
+    """The operator of this scene has grade destroy."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.storage.contents["web"]["book/page"] = b"data"
+        scene.apply({"web": owned("33:33")})
+        state = await scene.settled()
+        names = [step.name for step in state.steps]
+        assert names.index("checkpoint main") < names.index("start main 0")
+        assert owner(scene) == "33:33" and book(scene) == {"book/page": b"data"}
+        scene.machine.storage.owners["web/book"] = "99:99"  # the program gave it to its own user
+        scene.machine.runtime.crash(scene.one().id, 0)
+        await until(scene.rig, lambda: scene.one().running)
+        assert owner(scene) == "99:99", "what a program does with its data is its own matter"
+
+    play({"web": kept()}, story)
+
+
+def test_a_deployment_that_fails_goes_back_to_the_owner_before_n13() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.storage.contents["web"]["book/page"] = b"data"
+        scene.machine.prober.script(digest_pinned("web:2"), *[BAD] * 99)
+        scene.apply({"web": owned("44:44", 2)})
+        await scene.settled("failed")
+        assert owner(scene) == "33:33" and scene.one().running
+
+    play({"web": owned("33:33")}, story)
+
+
+def test_a_component_runs_as_its_user_and_so_do_its_hooks_n13() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        assert scene.machine.runtime.made(scene.one().id).spec.user == "1000:1000"
+
+    play({"web": service(user="1000:1000")}, story)
+
+
+# ---- undeclared volumes
+
+
+def test_a_volume_of_the_image_that_the_file_does_not_name_is_a_finding_until_it_is_answered_n14() -> None:
+    async def story(scene: Scene) -> None:
+        publish(scene, 1, volumes=("/data", "/cache"))
+        await scene.settled()
+        assert scene.agent is not None
+        (found,) = [one for one in scene.agent.findings.all() if one.code == "undeclared_volume"]
+        assert "/cache (component main), /data (component main)" in found.message and found.address == "service.web"
+        assert 'scratch = ["/cache"]' in found.remedy and "[[components.volumes]]" in found.remedy
+        before = scene.one()
+        scene.apply({"web": service(scratch=("/cache", "/data"))})
+        await scene.settled()
+        assert "undeclared_volume" not in scene.findings() and scene.one() == before, "an answer restarts nothing"
+        scene.apply({"web": service(scratch=("/cache",))})
+        await until(scene.rig, lambda: "/data" in scene.findings().get("undeclared_volume", ""))
+        scene.apply({"web": kept(scratch=("/cache",))})
+        await scene.settled()
+        assert "undeclared_volume" not in scene.findings()
+
+    play({"web": service()}, story)
+
+
+def test_what_runs_already_goes_on_and_a_service_that_leaves_takes_its_finding_along_n14() -> None:
+    """An agent that is upgraded finds images with undeclared volumes running."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        before = scene.one()
+        assert "undeclared_volume" not in scene.findings()
+        await scene.kill()
+        publish(scene, 1, volumes=("/data",))
+        scene.start()
+        await until(scene.rig, lambda: "undeclared_volume" in scene.findings())
+        assert scene.one() == before
+        scene.apply({})
+        await until(scene.rig, lambda: scene.ours() == [] and "undeclared_volume" not in scene.findings())
+
+    play({"web": service()}, story)
