@@ -222,7 +222,11 @@ def test_a_big_young_file_is_not_shared_so_that_a_change_costs_its_blocks_only(
     first = storage(root).checkpoint("web", "c1", 1.0)
     second = storage(root).checkpoint("web", "c2", 2.0)
     assert not (Path(first.path) / "big").samefile(Path(second.path) / "big")
+    need = storage(root).need("web")
+    assert need is not None and need.written_bytes >= 4 << 20, "it is copied whole, and the plan says so"
     monkeypatch.setattr(copying, "OLD_NS", 0)
+    need = storage(root).need("web")
+    assert need is not None and need.written_bytes == 0
     third = storage(root).checkpoint("web", "c3", 3.0)
     assert (Path(third.path) / "big").samefile(Path(second.path) / "big")
 
@@ -422,6 +426,35 @@ def test_a_damaged_list_of_stamps_costs_time_and_no_file(root: Path) -> None:
     (root / "web" / "a").write_bytes(b"2")
     made = storage(root).checkpoint("web", "c1", 1.0)
     assert (Path(made.path) / "a").read_bytes() == b"2"
+
+
+@pytest.mark.parametrize(("count", "commits", "syncs"), [(3, 3, 0), (copying.FLUSHED_MAX + 20, 0, 1)])
+def test_many_changed_files_are_flushed_once_and_few_one_by_one(
+    root: Path, monkeypatch: pytest.MonkeyPatch, count: int, commits: int, syncs: int
+) -> None:
+    """While nothing serves: each flush of one file waits for the journal of the disk."""
+    for number in range(count):
+        (root / "web" / f"f{number}").write_bytes(b"1")
+    settle()
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    for number in range(count):
+        (root / "web" / f"f{number}").write_bytes(b"2")
+    flushed: list[str] = []
+    fsync, flush_all = os.fsync, blocks.flush_all
+
+    def one(file: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{file}"))
+        fsync(file)
+
+    def all_of_it(handle: int) -> None:
+        flushed.append("all")
+        flush_all(handle)
+
+    monkeypatch.setattr(os, "fsync", one)
+    monkeypatch.setattr(blocks, "flush_all", all_of_it)
+    made = storage(root).checkpoint("web", "c1", 1.0)
+    assert pictured(Path(made.path)) == pictured(root / "web")
+    assert sum("/.half-c1/f" in name for name in flushed) == commits and flushed.count("all") == syncs
 
 
 def test_without_space_nothing_is_left_of_the_copy_ahead(small: Path) -> None:  # noqa: F811

@@ -21,12 +21,12 @@ UPDATE = (
 
 
 def test_the_last_update_says_how_long_its_stop_was_without_the_checkpoint() -> None:
-    assert downtime.learned(UPDATE, Learned()) == Learned(1.8)
+    assert downtime.learned(UPDATE, Learned()).down_s == 1.8
 
 
 def test_the_first_deploy_says_how_long_it_takes_to_start() -> None:
     first = (step("start db 0", 5.0, 0.3), step("healthy db 0", 5.3, 1.0), step("switch", 6.3, 0.2))
-    assert downtime.learned(first, Learned()) == Learned(round(1.5 + STOP_S, 2))
+    assert downtime.learned(first, Learned()) == Learned(round(1.5 + STOP_S, 2), 0.0, 6.5)
 
 
 def test_a_rollout_that_failed_or_changed_nothing_teaches_nothing() -> None:
@@ -39,13 +39,13 @@ def test_a_rollout_that_failed_or_changed_nothing_teaches_nothing() -> None:
 
 def test_a_service_is_down_from_its_first_stop_and_a_stop_after_the_switch_is_none() -> None:
     second = (step("stop old log 0", 90.2, 0.2), *UPDATE[2:])
-    assert downtime.learned((*UPDATE[:2], *second), Learned()) == Learned(1.8)
+    assert downtime.learned((*UPDATE[:2], *second), Learned()).down_s == 1.8
     after = (step("start db 0", 5.0, 0.3), step("switch", 6.3, 0.2), step("stop old db 0", 6.5, 9.0))
-    assert downtime.learned(after, Learned()) == Learned(round(1.5 + STOP_S, 2))
+    assert downtime.learned(after, Learned()).down_s == round(1.5 + STOP_S, 2)
 
 
 def test_times_of_a_clock_that_was_set_are_never_less_than_nothing() -> None:
-    assert downtime.learned((*UPDATE[:2], step("checkpoint db", 90.4, 70.0), *UPDATE[3:]), Learned()) == Learned(0.0)
+    assert downtime.learned((*UPDATE[:2], step("checkpoint db", 90.4, 70.0), *UPDATE[3:]), Learned()).down_s == 0.0
 
 
 def test_the_checkpoint_is_estimated_from_files_and_bytes() -> None:
@@ -53,6 +53,26 @@ def test_the_checkpoint_is_estimated_from_files_and_bytes() -> None:
     assert downtime.estimated_s(known, 0, 0) == 1.2
     assert 0.2 < downtime.estimated_s(known, 0, 20_000) - downtime.estimated_s(known, 0, 0) < 0.6
     assert 0.3 < downtime.estimated_s(known, 4 << 30, 1) - downtime.estimated_s(known, 0, 1) < 1.0
+
+
+def test_a_checkpoint_that_was_slow_on_this_node_makes_the_next_forecast_longer() -> None:
+    """20,000 files are 0.5 s by the constants; here they took 1.5 s."""
+    steps = tuple(step(one.name, one.at_s, 1.5) if one.name == "checkpoint db" else one for one in UPDATE)
+    known = downtime.learned(steps, Learned(), 0, 20_000)
+    assert known.slower == 3.0
+    assert downtime.estimated_s(known, 0, 20_000) == known.down_s + 1.5
+    assert downtime.estimated_s(known, 0, 0) == known.down_s + 0.6
+
+
+def test_a_checkpoint_that_found_nothing_changed_makes_no_forecast_shorter() -> None:
+    steps = tuple(step(one.name, one.at_s, 0.01) if one.name == "checkpoint db" else one for one in UPDATE)
+    known = downtime.learned(steps, Learned(), 4 << 30, 1)
+    assert downtime.estimated_s(known, 4 << 30, 1) > known.down_s + 0.5
+
+
+def test_a_rollout_is_learned_from_once_whatever_its_data_became() -> None:
+    known = downtime.learned(UPDATE, Learned(), 0, 10)
+    assert downtime.learned(UPDATE, known, 0, 1_000_000) == known
 
 
 def test_a_copy_without_its_checkpoint_is_abandoned() -> None:

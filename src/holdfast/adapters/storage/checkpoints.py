@@ -89,14 +89,15 @@ def need(root: int, service: str, off: frozenset[str]) -> Need | None:
         assert shelf is not None
         shares = blocks.can_clone(shelf)
         own = stamps.read(shelf, half[len(HALF) :]) if (half := _any_half(shelf)) else stamps.NONE
-        known = own | _newest_stamps(shelf)[1]
+        newest, began_ns = _newest_stamps(shelf)[1], time.time_ns()
         size_bytes = files = written_bytes = 0
         source = tree.opened(service, root)
         try:
             for path, about in _files(source, off):
                 size_bytes, files = size_bytes + about.st_size, files + 1
-                allocated = min(about.st_size, about.st_blocks * 512)
-                written_bytes += 0 if shares or stamps.stamp(path, about) in known else allocated
+                stamp = stamps.stamp(path, about)
+                is_there = stamp in own or (stamp in newest and copying.may_share(about, began_ns))
+                written_bytes += 0 if shares or is_there else min(about.st_size, about.st_blocks * 512)
         finally:
             os.close(source)
         disk = os.fstatvfs(shelf)

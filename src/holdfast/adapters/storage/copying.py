@@ -73,16 +73,21 @@ class _Copying:
         self._links: dict[tuple[int, int], tuple[str, bool]] = {}  # several names → path of the first, has a stamp
         self._size_bytes = self._files = self._written_bytes = self._changed = 0
         self._left_out: list[str] = []
+        self._unflushed: list[int] = []
         self.stamps: set[bytes] = set()
 
     def run(self, source: int) -> Copied:
         try:
             for visit in tree.walk(source, self._way.without):
                 self._follow(visit)
+            if self._way.moving or self._changed > FLUSHED_MAX:
+                blocks.flush_all(self._top)
+            else:
+                for file in self._unflushed:
+                    os.fsync(file)
         finally:
-            os.close(self._there)
-        if self._way.moving or self._changed > FLUSHED_MAX:
-            blocks.flush_all(self._top)
+            for file in (self._there, *self._unflushed):
+                os.close(file)
         return Copied(self._size_bytes, tuple(self._left_out[:LEFT_OUT_MAX]), self._files, self._written_bytes)
 
     def _follow(self, visit: tree.Visit) -> None:
@@ -237,7 +242,7 @@ class _Copying:
         earlier, about = self._way.earlier, visit.about
         if earlier is None or stamp not in earlier.stamps or len(os.fsencode(path)) >= _PATH_MAX:
             return False
-        if about.st_size > SHARED_MAX_BYTES and about.st_ctime_ns > self._began_ns - OLD_NS:
+        if not may_share(about, self._began_ns):
             return False
         self._drop(visit.name)
         try:
@@ -259,10 +264,11 @@ class _Copying:
             self._links[about.st_dev, about.st_ino] = path, has_stamp
 
     def _flush(self, file: int) -> None:
-        """One by one while they are few; a pass that others follow flushes the whole file system at its end."""
+        """At the end of the pass: one by one if they are few, else the whole file system at once. A file that was
+        flushed before the others came would be a commit of the journal that saves nothing."""
         self._changed += 1
         if not self._way.moving and self._changed <= FLUSHED_MAX:
-            os.fsync(file)
+            self._unflushed.append(os.dup(file))
 
 
 class _Inside(Struct):
@@ -294,6 +300,11 @@ def _link_text(name: str, here: int) -> str:
 
 def _replaced(name: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, "it was replaced while it was read", name)
+
+
+def may_share(about: os.stat_result, now_ns: int) -> bool:
+    """With an earlier copy, by hard link."""
+    return about.st_size <= SHARED_MAX_BYTES or about.st_ctime_ns <= now_ns - OLD_NS
 
 
 def drop_copied(name: str, there: int) -> None:

@@ -108,7 +108,7 @@ class Figures:
         self._seen[name] = state.steps
         try:
             need = await asyncio.get_running_loop().run_in_executor(None, self._storage.need, name)
-            known = self._learn(name, state)
+            known = self._learn(name, state, need)
         except HoldfastError:  # a full or broken disk is told by what needs it
             need = None
         took_s = self._clock.monotonic_s() - began_s
@@ -128,10 +128,11 @@ class Figures:
 
         self._lanes.put(name, drop)
 
-    def _learn(self, name: str, state: ServiceState) -> Learned:
+    def _learn(self, name: str, state: ServiceState, need: Need | None) -> Learned:
         text = self._journal.fact(FACT + name)
         before = _learned(text) if text is not None else Learned()
-        now = downtime.learned(state.steps, before) if state.phase == "converged" else before
+        looked_at = (need.written_bytes, need.files) if need is not None else (0, 0)
+        now = downtime.learned(state.steps, before, *looked_at) if state.phase == "converged" else before
         if now != before:
             self._journal.set_aside(FACT + name, msgspec.json.encode(now))
         return now
