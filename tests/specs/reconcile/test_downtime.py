@@ -39,13 +39,13 @@ def test_a_rollout_that_failed_or_changed_nothing_teaches_nothing() -> None:
 
 def test_a_service_is_down_from_its_first_stop_and_a_stop_after_the_switch_is_none() -> None:
     second = (step("stop old log 0", 90.2, 0.2), *UPDATE[2:])
-    assert downtime.learned((*UPDATE[:2], *second), Learned()) == Learned(1.8)
+    assert downtime.learned((*UPDATE[:2], *second), Learned()).down_s == 1.8
     after = (step("start db 0", 5.0, 0.3), step("switch", 6.3, 0.2), step("stop old db 0", 6.5, 9.0))
-    assert downtime.learned(after, Learned()) == Learned(round(1.5 + STOP_S, 2))
+    assert downtime.learned(after, Learned()).down_s == round(1.5 + STOP_S, 2)
 
 
 def test_times_of_a_clock_that_was_set_are_never_less_than_nothing() -> None:
-    assert downtime.learned((*UPDATE[:2], step("checkpoint db", 90.4, 70.0), *UPDATE[3:]), Learned()) == Learned(0.0)
+    assert downtime.learned((*UPDATE[:2], step("checkpoint db", 90.4, 70.0), *UPDATE[3:]), Learned()).down_s == 0.0
 
 
 def test_the_checkpoint_is_estimated_from_files_and_bytes() -> None:
