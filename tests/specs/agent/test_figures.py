@@ -130,7 +130,7 @@ def test_steps_that_are_new_are_learned_from_at_the_next_look() -> None:
         (before,) = await bench.after(1)
         bench.states = [bench.state("converged", STOP, SWITCH)]
         (now,) = await bench.after(LOOK_S + 1)
-        assert len(bench.disk.measured) == 2 and bench.learned() == Learned(5.0)
+        assert len(bench.disk.measured) == 2 and bench.learned() == Learned(5.0, at_s=15.0)
         assert (before.down_s, now.down_s) == (0.2, 5.2)
 
     play(story)
