@@ -17,7 +17,7 @@ from holdfast.model.fleet import Fleet, Node
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.order import ACTIONS, Delivered, HubOrder
 from holdfast.wire import faults
-from holdfast.wiring import keepers
+from holdfast.wiring import agent_link
 from tests.fleets import virtual
 from tests.fleets.agents import Lone, Machine, PaperHub, until
 from tests.fleets.build import ALICE_SIGNER, small_fleet
@@ -319,7 +319,7 @@ def test_an_agent_is_idle_or_processing_and_comes_back_to_idle_however_it_went(
     async def scene(loop: VirtualLoop) -> None:
         hub = PaperHub(*CANDIDATES)
         lone = Lone(loop, hub)
-        monkeypatch.setattr(keepers, "Agent", Watched)
+        monkeypatch.setattr(agent_link, "Agent", Watched)
         agent = lone.start()
         await agent.turn()
         assert states == ["idle", "processing", "idle"]
