@@ -61,7 +61,7 @@ def test_checkpoints_are_restored_with_their_image_and_a_purge_leaves_nothing_n1
     wait_until(lambda: replaced not in [row["id"] for row in listed()], "the order is done")
 
     scene.run("undeploy", NAME, "--yes").ok()
-    runs("holdfast order sign --node {} --action {} --target data.{} --submit", (NODE, "purge", NAME), typed)
+    runs("holdfast order sign --node {} --action purge --target data.{} --submit", (NODE, NAME), typed)
     wait_until(lambda: not page.exists() and "kept until" in scene.run("retired").ok().out, "it is set aside")
     assert seen(scene, CANARY) != []
     runs("holdfast retired restore {} -n {}", (NAME, NODE), typed)
