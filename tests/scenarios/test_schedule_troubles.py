@@ -1,19 +1,25 @@
 """Schedules in virtual time where something goes wrong: stops, reboots, full disks, moves and many runs at once."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.runtime.memory import Behaviour, Image
-from holdfast.agent.schedules.attempts import PARALLEL
+from holdfast.agent.schedules.attempts import PARALLEL, Attempts
+from holdfast.agent.schedules.declared import Declarations
+from holdfast.agent.schedules.keeper import Schedules
+from holdfast.agent.schedules.notes import Key, Notes
 from holdfast.errors import Failed, TryLater
 from holdfast.gate.containers import RUN
-from holdfast.model.container import Container, Mount
+from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, Container, ContainerSpec, Mount
 from holdfast.model.schedule import Schedule, ScheduleState
 from holdfast.ports.allowed import Allowed
+from holdfast.ports.runtime import CreateContainer
 from holdfast.reconcile.schedule import LATE_S
 from holdfast.wiring import schedules as wiring
 from tests.fleets.deploying import Scene, image, play, service
@@ -555,7 +561,9 @@ def test_of_several_runs_of_a_lost_journal_none_is_left_and_the_newest_result_st
         one.machine.runtime.place(replace(newest, id="older", name=name, phase="exited", running=False))
         lose_runs(one)
         one.start()
-        await asyncio.sleep(120)
+        await asyncio.sleep(20)
+        assert state(one).last is None and state(one).running_s, "the newest one first"
+        await asyncio.sleep(100)
         last = state(one).last
         assert last is not None and last.due_s == minute and last.outcome == "done" and Runs(one).containers() == []
 
@@ -583,5 +591,186 @@ def test_a_run_of_a_lost_journal_is_taken_over_also_if_the_disk_refuses_in_betwe
         one.start()
         await asyncio.sleep(90)
         assert refused and Runs(one).containers() == [] and state(one).last is not None
+
+    play(with_job(), story)
+
+
+def test_a_run_of_a_lost_journal_is_neither_reported_nor_taken_over_before_its_service_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The journal also had what serves: until that is found out, what a schedule would run is not known."""
+    looked, known = Declarations.spec, list[bool]()
+
+    def spec(self: Declarations, key: Key) -> ContainerSpec | None:
+        return looked(self, key) if known else None
+
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=150.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        await one.kill()
+        lose_runs(one)
+        monkeypatch.setattr(Declarations, "spec", spec)
+        one.start()
+        await asyncio.sleep(60)
+        assert "run_unknown" not in one.findings() and not state(one).running_s
+        known.append(True)
+        await asyncio.sleep(150)
+        last = state(one).last
+        assert last is not None and last.outcome == "done" and "run_unknown" not in one.findings(), last
+
+    play(with_job(), story)
+
+
+def test_while_a_content_cannot_be_read_no_run_is_reported_as_unknown() -> None:
+    """It may be of a schedule that is declared there."""
+
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=5000.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        await one.kill()
+        lose_runs(one)
+        kept = one.machine.acceptance.blob
+
+        def later(digest: str) -> bytes | None:
+            content = kept(digest)
+            return content.replace(b'"overlap"', b'"overtake"') if content is not None else None
+
+        one.machine.acceptance.blob = later  # type: ignore[method-assign]
+        one.start()
+        await asyncio.sleep(90)
+        assert "content_missing" in one.findings() and "run_unknown" not in one.findings()
+
+    play(with_job(job(overlap="queue")), story)
+
+
+@pytest.mark.parametrize("how", ["another name", "another fleet"])
+def test_a_container_with_the_labels_of_a_run_is_not_taken_over(how: str) -> None:
+    """One that this agent would not have named so is reported; one of another fleet is not looked at."""
+
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=5000.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        await one.kill()
+        (made,) = Runs(one).containers()
+        lose_runs(one)
+        one.machine.runtime.vanish(made.id)
+        labels = {**made.labels, LABEL_FLEET: "0" * 64} if how == "another fleet" else made.labels
+        name = made.name.removesuffix("-1") + "-01" if how == "another name" else made.name
+        one.machine.runtime.place(replace(made, id="odd", name=name, labels=labels))
+        one.start()
+        await asyncio.sleep(60)
+        assert not state(one).running_s and [each.id for each in Runs(one).containers()] == ["odd"]
+        assert ("run_unknown" in one.findings()) == (how == "another name")
+
+    play(with_job(), story)
+
+
+def test_a_run_that_is_made_while_the_runtime_is_asked_is_not_unknown() -> None:
+    """What was last seen has the container of that name which was removed before."""
+    journal, asked = MemoryJournal(), list[str]()
+    seen = SimpleNamespace(name="hf-a_run-b-1-1")
+
+    async def container(name: str) -> Any:
+        asked.append(name)
+        journal.note_made(RUN + name, "schedule", False)
+        return seen
+
+    parts: Any = {"runtime": SimpleNamespace(container=container), "door": None, "clock": None}
+    containers: Any = SimpleNamespace(runs=lambda: (seen,))
+    attempts = Attempts(**parts, containers=containers, journal=journal, fleet="")
+    assert asyncio.run(attempts.unknown()) == [] and asked == [seen.name]
+
+
+def test_a_node_without_schedules_looks_for_such_runs_when_something_changed_and_not_from_time_to_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks, unknown = list[float](), Notes.unknown
+
+    async def story(one: Scene) -> None:
+        def tell(self: Notes, names: Collection[str]) -> None:
+            looks.append(one.rig.clock.now_s())
+            unknown(self, names)
+
+        monkeypatch.setattr(Notes, "unknown", tell)
+        await one.settled()
+        await asyncio.sleep(60)
+        looks.clear()
+        await asyncio.sleep(3600)
+        assert looks == []
+        labels = {**one.one().labels, LABEL_INFRASTRUCTURE: "run"}
+        ask, refused = one.machine.runtime.container, list[str]()
+
+        async def refuse_once(id: str) -> Container | None:
+            if id == "hf-odd" and not refused:
+                refused.append(id)
+                raise TryLater("cut", remedy="", code="runtime_away")
+            return await ask(id)
+
+        one.machine.runtime.container = refuse_once  # type: ignore[method-assign]
+        one.machine.runtime.place(replace(one.one(), id="odd", name="hf-odd", labels=labels))
+        await asyncio.sleep(90)
+        assert refused and "hf-odd" in one.findings()["run_unknown"]
+        one.machine.runtime.vanish("odd")
+        await asyncio.sleep(90)
+        assert "run_unknown" not in one.findings()
+
+    play({"web": service()}, story)
+
+
+@pytest.fixture
+def mistaken(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """The next tick of the keeper is a mistake; its loop runs again in the same process."""
+    tick, pending = Schedules._tick, list[str]()
+
+    def ticked(self: Schedules) -> float | None:
+        if pending:
+            raise RuntimeError(pending.pop())
+        return tick(self)
+
+    monkeypatch.setattr(Schedules, "_tick", ticked)
+    return lambda: pending.append("a mistake")
+
+
+def test_a_mistake_of_this_keeper_holds_no_lane_for_ever(mistaken: Callable[[], None]) -> None:
+    """The run goes on, and what waits for its end goes on after it."""
+
+    async def story(one: Scene) -> None:
+        behaves(one, exit_after_s=60.0)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 5)
+        mistaken()
+        await asyncio.sleep(30)
+        assert "internal_error" in one.findings() and state(one).running_s
+        one.apply(with_job(version=2, volumes=DATA))
+        await one.settled(at_most_s=200)
+        last = state(one).last
+        assert last is not None and last.outcome == "done" and len(Runs(one).started) == 1
+
+    play(with_job(volumes=DATA), story)
+
+
+def test_a_run_that_is_being_made_is_not_missed_because_of_a_mistake_of_this_keeper(
+    mistaken: Callable[[], None],
+) -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        create = one.machine.runtime.create
+
+        async def slow(made: CreateContainer, allowed: Allowed) -> str:
+            await asyncio.sleep(LATE_S + 60)
+            return await create(made, allowed)
+
+        await asyncio.sleep(at_five(one) - 1)
+        one.machine.runtime.create = slow  # type: ignore[method-assign]
+        await asyncio.sleep(LATE_S + 20)
+        begun_s = state(one).running_s
+        mistaken()
+        await asyncio.sleep(25)
+        assert "internal_error" in one.findings()
+        assert begun_s and (state(one).running_s, state(one).missed) == (begun_s, 0)
 
     play(with_job(), story)

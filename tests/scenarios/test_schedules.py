@@ -367,6 +367,22 @@ def test_an_order_runs_it_now_once_and_not_beside_another_run() -> None:
     play(with_job(job("0 0 1 1 *")), story)
 
 
+def test_the_result_of_an_order_is_reported_also_after_the_next_run() -> None:
+    async def story(one: Scene) -> None:
+        behaves(one)
+        await one.settled()
+        await asyncio.sleep(at_five(one) + 60)
+        assert (await ordered(one, 1))[0] == "done"
+        await asyncio.sleep(30)
+        mine = state(one).last
+        assert mine is not None and mine.order and state(one).ordered == ()
+        await asyncio.sleep(300)
+        last = state(one).last
+        assert last is not None and not last.order and state(one).ordered == (mine,)
+
+    play(with_job(), story)
+
+
 def test_a_runtime_that_is_away_for_long_ends_no_run() -> None:
     async def story(one: Scene) -> None:
         behaves(one, exit_after_s=900.0)

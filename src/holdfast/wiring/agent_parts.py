@@ -87,3 +87,4 @@ class ServiceSide(Struct, frozen=True):
     records: Records
     containers: Containers
     door: Door
+    changed: Wake  # called when the containers or the records changed

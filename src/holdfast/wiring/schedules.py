@@ -47,4 +47,5 @@ def keeper(ports: Ports, common: Common, services: ServiceSide) -> Schedules:
         report=common.report,
     )
     changed.connect(made.wake)
+    services.changed.connect(made.looked)
     return made

@@ -140,7 +140,17 @@ def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch) -
     lanes.worked.connect(status.changed)
     lanes.freed.connect(status.tell_rest)
     common.services.connect(rest.wake)
-    return ServiceSide(services, orders, parts.inventory, parts.images, wanted, parts.records, containers, parts.door)
+    return ServiceSide(
+        services,
+        orders,
+        parts.inventory,
+        parts.images,
+        wanted,
+        parts.records,
+        containers,
+        parts.door,
+        parts.changed,
+    )
 
 
 def _containers(ports: Ports, common: Common, traffic: Traffic, parts: Parts) -> Containers:

@@ -14,7 +14,8 @@ from holdfast.agent.services.data.passports import Passports
 from holdfast.agent.services.data.volumes import Admission, Volumes
 from holdfast.agent.services.door import Door
 from holdfast.errors import NotPermitted, TryLater
-from holdfast.model.container import Mount
+from holdfast.model.checkpoint import Taken
+from holdfast.model.container import Mount, Part
 from holdfast.model.proven_address import ProvenAddress
 from holdfast.reconcile.writers import writers_of
 from tests.fleets.virtual import VirtualLoop
@@ -83,6 +84,68 @@ def test_a_proven_deployment_ends_what_was_admitted_before(served: Volumes) -> N
     served.proven(guest(DB, deployment="d3"), 1)
     with pytest.raises(TryLater):
         served.attach(RUN)
+
+
+# ---- an agent that died right after the switch
+
+OTHER = part("web", "1")
+WEB = replace(OTHER, spec=replace(OTHER.spec, mounts=(Mount(f"{ROOT}/shop/files", "/data"),)))
+NEW_WEB = replace(WEB, runs=(RUN.command,))
+
+
+@pytest.fixture
+def both(served: Volumes, storage: MemoryStorage) -> Volumes:
+    """`DB` and `WEB` serve and have written."""
+    served.attach(WEB.spec, Admission(writers_of(WEB), "d1"))
+    served.proven(guest(DB, WEB), 1)
+    storage.contents["shop"]["files/page"] = b"1"
+    return served
+
+
+def admitted(found: Volumes, *places: str) -> list[tuple[str, ...]]:
+    return [found._passports.known[place].writers for place in places]
+
+
+def writers(one: Part) -> tuple[str, ...]:
+    return tuple(sorted(writers_of(one)))
+
+
+def test_what_serves_is_made_up_with_all_its_volumes(both: Volumes) -> None:
+    fewer, after = replace(DB, runs=(RUN.command,)), guest(DB, NEW_WEB, deployment="d3")
+    both.checkpointed(fewer, "d2", "c1")
+    both.proven(guest(fewer, WEB, deployment="d2"), 2)
+    both.checkpointed(NEW_WEB, "d3", "c2")
+    both.make_up(after, 3)
+    assert admitted(both, "shop/book", "shop/files") == [writers(DB), writers(NEW_WEB)]
+    assert both._passports.revision("shop") == 3 and not both._passports.has_writers_of("shop", "d3")
+
+
+def test_what_was_written_down_is_not_made_up(both: Volumes) -> None:
+    both.make_up(guest(DB, WEB), 9)
+    assert both._passports.revision("shop") == 1
+
+
+def test_what_serves_owes_a_checkpoint_of_restored_data_also_after_a_crash_between_two_of_them_x01(
+    both: Volumes,
+) -> None:
+    serving = guest(DB, WEB)
+    both._passports.restored("shop", Taken(), "c1", "o-1")
+    both.checkpointed(DB, serving.deployment, "c2")
+    both.make_up(serving, 1)
+    assert both.owed(serving, False) == {"web"}
+    with pytest.raises(TryLater):
+        both.attach(WEB.spec)
+
+
+def test_what_another_deployment_may_have_written_stays_known_when_the_one_before_is_made_up_x01(
+    both: Volumes,
+) -> None:
+    newer = replace(DB, runs=(RUN.command,))
+    both.checkpointed(NEW_WEB, "d2", "c1")
+    both.checkpointed(newer, "d3", "c2")
+    both.make_up(guest(DB, NEW_WEB, deployment="d2"), 2)
+    assert both._passports.has_writers_of("shop", "d3") and not both._passports.has_writers_of("shop", "d2")
+    both.attach(RUN, Admission(writers_of(newer), "d3"))
 
 
 def test_a_copy_of_another_node_or_fleet_proves_nothing(served: Volumes, storage: MemoryStorage) -> None:

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.hub import show_finding
+from holdfast.cli.hub import hub_check, show_finding
 from holdfast.cli.remedies import complete, for_pasting
 from holdfast.cli.terminal import Terminal
 from holdfast.declared.problem import Problem, Problems
+from holdfast.hub.ledger.ledger_check import Verdict
 from holdfast.ledger.boot_findings import Finding
-from holdfast.model.report import NodeFinding
+from holdfast.model.invite import encode_token
+from holdfast.model.report import NodeFinding, Parked
 from tests.fleets.commands import Scene, scene
 from tests.fleets.tools import HUB
+from tests.specs.cli.test_agent_verbs import TOKEN, Ran
 
 
 @pytest.mark.parametrize(
@@ -64,8 +67,27 @@ def test_remedies_for_programs_repeat_them_too(tmp_path: Path) -> None:
             found = json.loads(one.operator.does(*verb, "--json"))["findings"]
             (remedy,) = [each["remedy"] for each in found if each["code"] == "schedule_failed"]
             assert remedy == f"holdfast schedule logs web nightly {flags}"
+        one.says(one.state("converged"), parked=(Parked("service.web", "its data", "holdfast order list", 0.0),))
+        (parked,) = json.loads(one.operator.does("node", "show", "w1", "--json"))["parked"]
+        assert parked["remedy"] == f"holdfast order list {flags}"
 
     scene(tmp_path, story)
+
+
+def test_remedies_of_the_checks_for_programs_repeat_the_state_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = str(tmp_path / "agent")
+    Ran("agent", "join", encode_token(TOKEN), "--state-dir", state)
+    (tmp_path / "agent" / "node.key").unlink()
+    found = json.loads(Ran("agent", "check", "--state-dir", state, "--json").out)["findings"]
+    (remedy,) = [each["remedy"] for each in found if each["code"] == "key"]
+    assert remedy.endswith(f"holdfast agent join TOKEN --state-dir {state}")
+    again = Finding("chain_broken", "fatal", "it is broken", "look again: holdfast hub check")
+    monkeypatch.setattr(hub_check, "_examine", lambda *given: Verdict((again,), 1, 1, 1))
+    hub = str(tmp_path)
+    (shown,) = json.loads(Ran("hub", "check", "--state-dir", hub, "--json").out)["findings"]
+    assert shown["remedy"] == f"look again: holdfast hub check --state-dir {hub}"
 
 
 def test_the_remedies_of_mistakes_in_a_fleet_directory_repeat_it_too() -> None:

@@ -167,3 +167,31 @@ def test_an_order_that_never_began_is_signed_again_once(
         assert ("it is signed again, once" in one.operator.err.getvalue()) == (signed == 2)
 
     scene(tmp_path, story, fleet())
+
+
+def test_the_run_of_an_order_that_was_signed_again_is_the_one_that_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[Given] = []
+
+    def ordered(*given: Any) -> list[Given]:
+        orders.append(Given("w1", f"o-{len(orders)}"))
+        return orders[-1:]
+
+    def ended(given: list[Given], *more: Any) -> list[Ended]:
+        is_first = given[0].id == "o-0"
+        result: Any = SimpleNamespace(code="other_life" if is_first else "", message="", remedy="")
+        view: Any = SimpleNamespace(state="refused" if is_first else "done", result=result)
+        return [Ended(given[0], view, True)]
+
+    monkeypatch.setattr(order_and_wait, "look", fleet_view.look)
+    monkeypatch.setattr(order_and_wait, "ordered", ordered)
+    monkeypatch.setattr(order_and_wait, "ended", ended)
+
+    async def story(one: Scene) -> None:
+        now_s = one.clock.now_s()
+        results = [RunResult(now_s - 60, now_s - 60, 2.5, "done", 0, lines=(f"{n}",), order=f"o-{n}") for n in range(2)]
+        reports(one, ran(one, last=results[0], ordered=(results[1],)))
+        assert one.operator.shows("schedule", "run", "web", "nightly")["lines"] == ["1"]
+
+    scene(tmp_path, story, fleet())

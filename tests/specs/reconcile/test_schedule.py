@@ -4,8 +4,6 @@ from holdfast.model.schedule import RunResult, Schedule
 from holdfast.reconcile.schedule import (
     AHEAD_S,
     LATE_S,
-    ORDERED_MAX,
-    ORDERED_S,
     PAUSES_S,
     QUEUE_MAX,
     Book,
@@ -75,9 +73,9 @@ def test_the_newest_results_of_runs_by_order_are_kept_for_the_commands_that_wait
         found = begun(ended(found, result(f"o-{n}")), run())
     found = ended(found, result())
     assert [one.order for one in found.ordered] == ["o-3", "o-4", "o-5"] and found.last == result()
-    later = ended(begun(found, run()), result(ended_s=NOW_S + ORDERED_S - 1))
-    assert len(later.ordered) == ORDERED_MAX, "a run without an order is not kept"
-    assert ended(begun(later, run()), result(ended_s=NOW_S + ORDERED_S)).ordered == ()
+    later = ended(begun(found, run()), result(ended_s=NOW_S + 3599))
+    assert len(later.ordered) == 3, "a run without an order is not kept"
+    assert ended(begun(later, run()), result(ended_s=NOW_S + 3600)).ordered == ()
 
 
 def test_while_a_run_is_under_way_the_next_is_skipped() -> None:

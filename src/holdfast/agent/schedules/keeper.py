@@ -23,7 +23,6 @@ from holdfast.reconcile import schedule as rules
 from holdfast.reconcile.schedule import Book, Run
 
 TICK_S = 15.0  # the clock may jump
-LOOK_S = 60.0  # without any schedule: a run of a lost journal may be left
 REFUSED_S = 2.0  # between two tries while the disk refuses
 MINUTES_MAX = 2_000  # decided at once
 LINES_FEW = 3
@@ -100,6 +99,12 @@ class Schedules:
         """A book changed: a run may be over, and another one wait for it."""
         self._bell.set()
 
+    def looked(self) -> None:
+        """What is on this machine changed. Without any schedule nothing else wakes this keeper, and a run of a lost
+        journal may be there."""
+        if not self._declared.found:
+            self._bell.set()
+
     def section(self) -> SchedulesReport:
         return self._section
 
@@ -112,18 +117,21 @@ class Schedules:
             while True:
                 self._bell.clear()
                 pause_s = self._tick()
-                with suppress(HoldfastError):  # the runtime does not answer, or the disk is full: at the next tick
+                try:
                     await self._runs.take_over()
+                except HoldfastError:  # the runtime does not answer, or the disk is full
+                    pause_s = min(pause_s or TICK_S, TICK_S)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause_s):
                         await self._bell.wait()
-        finally:
-            await self._runs.end()
+        except asyncio.CancelledError:
+            await self._runs.end()  # after a mistake they go on: this loop runs again
+            raise
 
     # ---- a tick
 
-    def _tick(self) -> float:
-        """Decide every minute up to now; answers the pause until the next one."""
+    def _tick(self) -> float | None:
+        """Decide every minute up to now; answers the pause until the next one, None without any schedule."""
         now_s = self._time.now_s()
         for key, declared in sorted(self._declared.found.items()):
             try:
@@ -147,7 +155,7 @@ class Schedules:
         if self._refused:
             return REFUSED_S
         nexts = [state.next_s - now_s for state in states if state.next_s]
-        return max(min(*nexts, TICK_S, TICK_S), 0.05) if states else LOOK_S
+        return max(min(*nexts, TICK_S, TICK_S), 0.05) if states else None
 
     def _waits(self, key: Key, trouble: HoldfastError) -> None:
         self._refused.add(key)

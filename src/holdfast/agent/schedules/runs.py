@@ -53,6 +53,8 @@ class Runs:
     def resume(self) -> None:
         """What an agent before this one left. A run that is too late is over before the next minute is decided."""
         for key in self._books.known():
+            if key in self._tasks:  # this agent itself, before a mistake
+                continue
             book, now_s = self._book(key), self._time.now_s()
             if book.run is not None and rules.is_too_late(book.run, now_s):
                 with suppress(HoldfastError):  # then it is found too late when it is carried
@@ -88,19 +90,19 @@ class Runs:
         newer one."""
         declared, book = self._declared.found[key], self._books.of(key)
         book = rules.opened(book, declared.schedule, self._time.now_s())
-        if one.name in (book.left, book.run.container if book.run is not None else ""):
-            self._attempts.own(one.name)  # the disk refused it before
-        if self._declared.spec(key) is None or book.run is not None or book.left:
-            return
-        if book.last is not None and book.last.due_s >= named.due_s and not one.running:
-            book = replace(book, left=one.name)
-        else:
-            boot = self._boot if one.running else ""
-            timeout_s = duration.milliseconds(declared.schedule.timeout) / 1000
-            run = Run(named.due_s, named.due_s, one.name, timeout_s, named.attempt, "starting", boot)
-            book = rules.begun(book, run)
-        self._books.keep(key, book)
-        self.carry(key)
+        held = (book.left, book.run.container if book.run is not None else "")
+        if one.name not in held:
+            if self._declared.spec(key) is None or any(held):
+                return
+            if book.last is not None and book.last.due_s >= named.due_s and not one.running:
+                book = replace(book, left=one.name)
+            else:
+                boot = self._boot if one.running else ""
+                timeout_s = duration.milliseconds(declared.schedule.timeout) / 1000
+                run = Run(named.due_s, named.due_s, one.name, timeout_s, named.attempt, "starting", boot)
+                book = rules.begun(book, run)
+            self._books.keep(key, book)
+            self.carry(key)
         self._attempts.own(one.name)  # last: what the journal names is not looked for again
 
     def carry(self, key: Key) -> None:

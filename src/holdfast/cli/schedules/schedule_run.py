@@ -1,7 +1,6 @@
 """`holdfast schedule run SVC NAME`: run a schedule now, by a signed order, and wait for its end."""
 
 from argparse import Namespace
-from collections.abc import Sequence
 
 import msgspec
 
@@ -46,7 +45,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     if args.detach:
         return order_results.show_detached(ACTION, target, given, args, box)
     ended = order_and_wait.ended(given, view, args, box)
-    if never_began(ended):
+    if any(never_began(one) for one in ended):
         box.terminal.remark(f"The agent of {one.node} restarted before it took the order; it is signed again, once.")
         given = order_and_wait.ordered(ACTION, target, (one.node,), {"schedule": args.name}, view, args, box)
         ended = order_and_wait.ended(given, view, args, box)
@@ -68,13 +67,10 @@ def run(args: Namespace, box: Toolbox) -> int:
     return _told(one, last, args, box)
 
 
-def never_began(ended: Sequence[Ended]) -> bool:
+def never_began(ended: Ended) -> bool:
     """The node itself signed that it refused the order for its restart alone. A hub that says so proves nothing."""
-    views = [one.view if one.verified else None for one in ended]
-    return all(
-        view is not None and view.state == "refused" and view.result is not None and view.result.code == "other_life"
-        for view in views
-    )
+    view = ended.view if ended.verified else None
+    return view is not None and view.state == "refused" and view.result is not None and view.result.code == "other_life"
 
 
 def _last(poll: ReportPoll, one: ScheduleView, order: str) -> RunResult | None:

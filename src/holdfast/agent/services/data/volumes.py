@@ -156,13 +156,19 @@ class Volumes:
         for place, writers in self._writers(guest.parts).items():
             passport = self._passports.of(place)
             if passport is not None:
-                admitted = tuple(sorted(writers))
-                self._passports.keep(replace(passport, writers=admitted, deployment="", attempt=(), revision=revision))
+                self._passports.keep(_proven(passport, writers, revision))
 
     def make_up(self, guest: Guest, revision: int) -> None:
-        """What serves was not written down as proven: an agent died, or the disk was full, right after the switch."""
-        if any(passport.deployment == guest.deployment for passport in self._passports.of_service(guest.service)):
-            self.proven(guest, revision)
+        """What serves was not written down as proven: an agent died, or the disk was full, right after the switch. Not
+        where it still owes a checkpoint, because its data was restored since, nor where another deployment is tried."""
+        if all(passport.deployment != guest.deployment for passport in self._passports.of_service(guest.service)):
+            return
+        for place, writers in self._writers(guest.parts).items():
+            passport = self._passports.of(place)
+            if passport is None or passport.deployment not in ("", guest.deployment):
+                continue
+            if passport.admits(frozenset(writers), guest.deployment):
+                self._passports.keep(_proven(passport, writers, revision))
 
     def _writers(self, parts: Iterable[Part]) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
@@ -200,6 +206,10 @@ def _in_attempt(passport: Passport, writers: frozenset[str], deployment: str) ->
     """A volume that a container gets is not new any more: what is in it is that container's data."""
     known = set(passport.attempt) if passport.deployment == deployment else set()
     return replace(passport, deployment=deployment, attempt=tuple(sorted(known | writers)), is_new=False)
+
+
+def _proven(passport: Passport, writers: Iterable[str], revision: int) -> Passport:
+    return replace(passport, writers=tuple(sorted(writers)), deployment="", attempt=(), revision=revision)
 
 
 def _has_data(found: DataDirectory | None) -> bool:
