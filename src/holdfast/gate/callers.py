@@ -26,7 +26,6 @@ ASKED: Mapping[Act, str] = {
     Act.STOP: _DOOR,
     Act.EXEC: _DOOR,
     Act.LOGS: _ORDERS,
-    Act.RESYNC: _ORDERS,
     Act.REPLACE: _DOOR,
     Act.CLEAN_UP: _DOOR,
     Act.RETIRE: _DOOR,
