@@ -210,3 +210,17 @@ def test_a_killed_agent_copies_again_what_it_had_copied_ahead() -> None:
         assert [files["book/page"] for files in copies(scene)] == [b"the only copy"]
 
     play({"web": kept()}, story)
+
+
+def test_data_of_a_component_with_the_longest_name_has_checkpoints() -> None:
+    longest = "c" * 40
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        write(scene)
+        scene.apply({"web": service(2, longest, volumes=(DATA,), routes=())})
+        await scene.settled()
+        (made,) = scene.machine.storage.checkpoints()
+        assert f"-{longest}-" in made.id
+
+    play({"web": service(1, longest, volumes=(DATA,), routes=())}, story)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from holdfast.adapters.clock.loop import LoopClock
 from holdfast.adapters.runtime.memory import Behaviour, Image, MemoryRuntime
 from holdfast.agent.orders.log_feed import LogFeed
 from holdfast.agent.services.door import Ground
-from holdfast.errors import Failed, NotPermitted
+from holdfast.errors import Failed, NotPermitted, TryLater
 from holdfast.gate.acts import Act
 from holdfast.hub.alerts import service_watch
 from holdfast.model.checkin import REPORT_BYTES_MAX
@@ -297,6 +298,40 @@ def test_a_clock_years_ahead_makes_no_checkpoint_old(agrees: bool) -> None:
         await scene.settled(at_most_s=200)
         left = {one.id for one in scene.machine.storage.checkpoints()}
         assert left & kept == {newest} if agrees else left > kept
+
+    play({"web": service(volumes=(DATA,))}, story)
+
+
+class NoHub:
+    """A link at whose other end no hub answers."""
+
+    def __getattr__(self, verb: str) -> Any:
+        async def refused(*arguments: object, **more: object) -> None:
+            raise TryLater(f"{verb}: no hub answers", remedy="wait")
+
+        return refused
+
+
+def test_an_agent_that_starts_with_a_wrong_clock_and_without_a_hub_prunes_no_young_checkpoint() -> None:
+    async def story(scene: Scene) -> None:
+        for version in (2, 3):
+            await scene.settled()
+            scene.machine.storage.contents["web"]["files/book"] = b"written"
+            scene.apply({"web": service(version, volumes=(DATA,))})
+        await scene.settled()
+        kept = {one.id for one in scene.machine.storage.checkpoints()}
+        scene.machine.runtime.images[image(4)] = Image(trouble=TryLater("the registry is away", remedy="wait"))
+        scene.apply({"web": service(4, volumes=(DATA,))})
+        await until(scene.rig, lambda: scene.agent is not None and scene.agent.accepting.seen == scene.rig.head)
+        await scene.kill()
+        ahead = scene.machine.clock.now_s
+        scene.machine.clock.now_s = lambda: ahead() + 10 * 365 * 86400.0  # type: ignore[method-assign]
+        scene.machine.link = NoHub()
+        del scene.machine.runtime.images[image(4)]
+        scene.start()
+        await scene.settled(at_most_s=600)
+        left = {one.id for one in scene.machine.storage.checkpoints()}
+        assert len(kept) == 2 and left > kept
 
     play({"web": service(volumes=(DATA,))}, story)
 

@@ -24,6 +24,11 @@ class NodeTime:
         """Whether this clock and a hub's agreed at least once."""
         return self._state.floor_s > 0.0
 
+    @property
+    def floor_s(self) -> float:
+        """No later than now: neither a hub nor the wall clock moves it alone. 0.0: never set."""
+        return self._state.floor_s
+
     def now_s(self) -> float:
         return time_floor.now_s(self._state, self._clock.now_s())
 

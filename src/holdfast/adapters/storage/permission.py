@@ -5,7 +5,7 @@ import re
 from holdfast.errors import Invalid, NotPermitted
 from holdfast.model.ids import is_name
 
-_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")  # a deployment, a component of 40 letters, an attempt
 
 
 def is_id(text: str) -> bool:

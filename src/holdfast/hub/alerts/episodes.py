@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.model.deployment import ServiceState
 from holdfast.model.report import Report
+from holdfast.status.services import serving
 
 Consequence = Literal["alarm", "recover"]
 _BAD = ("unhealthy", "stopped")
@@ -39,7 +40,7 @@ def sign_of(state: ServiceState, report: Report) -> TroubleSign | None:
     again is being healed, which may go on for long in vain."""
     if state.phase == "held" or (state.phase == "settling" and state.serving != state.applied):
         return None
-    mine = [one for one in report.containers if one.service == state.service and not one.orphan]
+    mine = serving.containers(state, report)
     started = {one.id: one.started_s for one in mine if one.id}
     worst = next((one for status in _BAD for one in mine if one.status == status), None)
     if worst is not None:

@@ -13,6 +13,7 @@ from holdfast.model.deployment import ServiceState
 from holdfast.model.hub_status import StatusFinding
 from holdfast.model.image_name import shorts
 from holdfast.model.report import Report
+from holdfast.status.services import serving
 
 # code → remedy, unless the node reports one
 ROWS: Mapping[str, str] = {
@@ -34,7 +35,7 @@ def findings(node: str, report: Report, applied: Applied, now_s: float) -> Itera
             continue  # the node changes nothing, and reports the difference as drift
         yield from _of_state(node, state, applied, entry.containers > 0, now_s)
         if state.phase in ("converged", "failed"):
-            yield from _unhealthy(node, state.service, report)
+            yield from _unhealthy(node, state, report)
 
 
 def _of_state(
@@ -72,13 +73,11 @@ def _applied_images(service: str, applied: Applied) -> str:
         return "something unreadable"  # the hub reports the damage as a finding of the ledger
 
 
-def _unhealthy(node: str, service: str, report: Report) -> Iterator[StatusFinding]:
-    bad = [
-        c for c in report.containers if c.service == service and not c.orphan and c.status in ("unhealthy", "stopped")
-    ]
+def _unhealthy(node: str, state: ServiceState, report: Report) -> Iterator[StatusFinding]:
+    bad = [one for one in serving.containers(state, report) if one.status in ("unhealthy", "stopped")]
     if bad:
         what = ", ".join(sorted({f"{one.component} is {one.status}" for one in bad}))
-        yield _finding("service_unhealthy", ServiceState(service, "converged", ""), f"{what} on {node}", 0.0)
+        yield _finding("service_unhealthy", ServiceState(state.service, "converged", ""), f"{what} on {node}", 0.0)
 
 
 def _finding(code: str, state: ServiceState, text: str, age_s: float) -> StatusFinding:

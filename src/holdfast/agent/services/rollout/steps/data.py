@@ -73,8 +73,7 @@ class DataSteps:
         self._volumes.checkpointed(step.part, target.deployment, made.id)
 
     def _make_room(self, service: str, off: frozenset[str], wanted: int) -> None:
-        if self._time.alarm is None:  # a clock that is years ahead makes every checkpoint look old
-            self._prune(service, self._time.now_s())
+        self._prune(service, self._time.floor_s)  # by a clock that is years ahead every checkpoint is old
         need = self._storage.need(service, off)
         refusal = need and checkpoints.refusal(self._storage.checkpoints(), service, need, wanted)
         if refusal:
@@ -105,9 +104,9 @@ def _target(progress: Progress) -> Guest:
 
 
 def _id(progress: Progress, part: Part) -> str:
-    """A later attempt finds other data."""
+    """A later attempt finds other data, also in the same second."""
     assert progress.operation is not None
-    return f"{_target(progress).deployment}-{part.spec.component}-{int(progress.operation.begun_s)}"
+    return f"{_target(progress).deployment}-{part.spec.component}-{progress.operation.id[:12]}"
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
