@@ -160,7 +160,6 @@ def test_the_process_opens_no_file_starts_no_program_and_reaches_no_socket_of_th
     assert done.returncode == 1 and "PermissionError" in done.stderr, done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has something to drop")
 def test_the_process_that_sends_is_not_root_and_has_no_environment_and_no_file_of_the_hub_x04(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """Every prober looks once, in its time, and says in words what was wrong; no answer of a container makes it raise."""
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -242,6 +243,44 @@ def test_a_connection_may_be_made_late_or_never(health: Health) -> None:
             server = await asyncio.start_server(answering(SERVING if health is GRPC else OK), sock=listener)
             assert await late == Verdict(True)
             server.close()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(scene())
+
+
+@asynccontextmanager
+async def full_queue() -> AsyncIterator[tuple[socket.socket, Container]]:
+    """No connection is made there until one is accepted; the kernel tries again after one second."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, socket.socket() as in_the_queue:
+        in_the_queue.connect(listener.getsockname())
+        yield listener, container(port=listener.getsockname()[1])
+
+
+def test_an_event_of_a_closed_connection_is_not_taken_for_one_of_the_next() -> None:
+    """A program that was just started still has the closed connection, so the kernel still reports its events, with the
+    number that the next connection has."""
+
+    async def scene() -> None:
+        async with full_queue() as (listener, first), full_queue() as (_, second):
+            prober = NetworkProber(no_exec)
+            await prober.probe(container(port=1), TCP)  # makes what all probes share
+            number = os.dup(0)
+            os.close(number)
+            closed = asyncio.create_task(prober.probe(first, replace(TCP, timeout="200ms")))
+            await asyncio.sleep(0)  # it has its connection by now
+            of_another_program = os.dup(number)
+            try:
+                assert not (await closed).ok
+                listener.accept()[0].close()  # from now on the closed one can be made
+                verdict = await prober.probe(
+                    second, replace(TCP, timeout="4s")
+                )  # a busy machine may need the second try
+                assert not verdict.ok and verdict.why.endswith("no answer within 4s")
+                made = socket.socket(fileno=os.dup(of_another_program))
+                assert made.getpeername() == listener.getsockname(), "its event came meanwhile"
+                made.close()
+            finally:
+                os.close(of_another_program)
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(scene())
