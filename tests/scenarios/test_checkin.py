@@ -92,6 +92,28 @@ def test_a_commit_wakes_the_nodes_it_touches_and_nobody_else() -> None:
     run(main)
 
 
+def test_the_answer_about_nodes_names_the_revisions_that_they_accepted_as_the_ledger_has_them() -> None:
+    """X15: so a command need not ask for them. A revision that the ledger does not have is left out."""
+
+    async def accepts(node: Puppet, head: Head) -> None:
+        node.seen = head
+        await node.beat()
+
+    async def main(loop: VirtualLoop) -> None:
+        rig = Rig(loop, small_fleet(("web",), NODES))
+        w1, w2, e1 = await rig.joined(*NODES)
+        assert rig.desk.nodes().chain == ()
+        first = rig.head
+        await accepts(w1, Head(first.number, "f" * 64))
+        assert rig.desk.nodes().chain == (first,), "not what the node says"
+        rig.commit(small_fleet({"web": 2}, NODES))
+        await accepts(w2, rig.head)
+        await accepts(e1, Head(9, "9" * 64))
+        assert rig.desk.nodes().chain == (first, rig.head)
+
+    run(main)
+
+
 def test_a_second_question_of_one_node_ends_the_first() -> None:
     """One long-poll per agent: whoever lost its connection does not leave a sleeper behind that eats its orders."""
 

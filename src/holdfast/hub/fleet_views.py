@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from holdfast.hub.hub_time import HubTime
+from holdfast.hub.ledger import reading
 from holdfast.hub.nodes import view as nodes_view
 from holdfast.hub.nodes.registry import Registry
 from holdfast.hub.nodes.report_changes import ReportChanges
@@ -46,7 +47,8 @@ class FleetViews:
         loop_s, now_s = self._time.loop_s(), self._time.now_s()
         members = [m for m in list(self._registry.members.values()) if not names or m.name in names]
         views = tuple(nodes_view.view(member, loop_s, now_s) for member in members)
-        return NodesAnswer(views, now_s, self._time.is_warm)
+        numbers = sorted({member.seen.number for member in members} - {0})
+        return NodesAnswer(views, now_s, self._time.is_warm, chain=reading.heads(self._store, numbers))
 
     def observations(self) -> dict[str, NodeObservation]:
         loop_s, now_s = self._time.loop_s(), self._time.now_s()

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from holdfast.model.invite import Enrolment, SignedRevocation
 from holdfast.model.report import SignedPulse
+from holdfast.model.revision import Head
 
 GENERATION = 1
 
@@ -41,3 +42,4 @@ class NodesAnswer(Struct, frozen=True):
     time_s: float
     ready: bool = True  # False while the hub warms up (M-75)
     wire: int = GENERATION
+    chain: tuple[Head, ...] = ()  # the ledger's revisions of the numbers that these nodes signed as accepted

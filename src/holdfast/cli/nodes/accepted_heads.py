@@ -1,6 +1,6 @@
 """Compare the hub's head with what nodes signed as accepted: a fresh command line knows no other head (X15)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Conflict, Corrupt, HoldfastError
@@ -19,13 +19,14 @@ def verified(hub: HubReader | None, applied: Applied | None, now_s: float) -> "R
         return None
     from holdfast.trust import reports  # it verifies signatures: an offline plan need not load it
 
-    found = reports.verify(hub.nodes(), applied, now_s)
-    _check(hub, applied, found.nodes.values())
+    answer = hub.nodes()
+    found = reports.verify(answer, applied, now_s)
+    _check(hub, applied, found.nodes.values(), answer.chain)
     return found
 
 
-def _check(hub: HubReader, applied: Applied, nodes: Iterable["VerifiedReport"]) -> None:
-    """Costs a request only if a node has another revision than the head."""
+def _check(hub: HubReader, applied: Applied, nodes: Iterable["VerifiedReport"], chain: Collection[Head]) -> None:
+    """`chain` is the hub's word, as its links would be: it saves the request for them."""
     accepted = {node.view.name: node.pulse.accepted for node in nodes if node.pulse is not None}
     others = {name: head for name, head in accepted.items() if head.number and head != applied.head}
     if not others:
@@ -45,7 +46,7 @@ def _check(hub: HubReader, applied: Applied, nodes: Iterable["VerifiedReport"]) 
             names,
             "rolled_back",
         )
-    if newest.number < applied.head.number and _in_chain(hub, newest):
+    if newest.number < applied.head.number and (newest in chain or _in_chain(hub, newest)):
         return
     raise _wrong(f"{names} accepted another revision {newest.number} than the ledger has (a fork)", names, "forked")
 

@@ -1,13 +1,14 @@
 """Reading a ledger: head, the applied revision, records, links. Takes no lock and writes nothing (I-09, O-34)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.errors import Corrupt, Invalid
+from holdfast.errors import Corrupt, HoldfastError, Invalid
 from holdfast.ledger import keys
 from holdfast.model import canonical
 from holdfast.model.applied import Applied
@@ -124,6 +125,15 @@ def record_of(store: Reading, number: int) -> RevisionRecord:
             raise Corrupt(what, remedy=remedy, code="chain_broken")
         raise Invalid(what, remedy=remedy, code="not_found")
     return _decode(record.value, RevisionRecord, f"the record of revision {number}")
+
+
+def heads(store: Reading, numbers: Iterable[int]) -> tuple[Head, ...]:
+    """Those of these revisions that the ledger has: a rebuilt one has lost its first ones."""
+    found: list[Head] = []
+    for number in numbers:
+        with suppress(HoldfastError):
+            found.append(Head(number, record_of(store, number).digest))
+    return tuple(found)
 
 
 def links(store: Reading, first: int, last: int) -> list[Link]:

@@ -69,7 +69,6 @@ class Asking:
         self._timeout_s = timeout_s
         self._line: Line | None = None
         self._ahead: list[str] = []  # targets whose requests are sent on this line, and not answered yet
-        self._early: dict[str, Answer] = {}  # answers to those that were read before they were asked for
         self.visit = Visit(sessions, clock, random, fleet)
 
     def close(self) -> None:
@@ -77,7 +76,6 @@ class Asking:
             self._line.close()
             self._line = None
         self._ahead = []
-        self._early = {}
 
     # ---- asking
 
@@ -152,20 +150,7 @@ class Asking:
             self.close()
         return answer if answer.status == 200 else None
 
-    def _read_ahead(self) -> None:
-        """Another request comes first: the answers before its own are kept until they are asked for."""
-        while self._ahead:
-            target, answer = self._ahead[0], self._answered_ahead()
-            if answer is None:
-                self.close()
-            else:
-                self._early[target] = answer
-
     def ask(self, method: str, target: str, body: bytes | None) -> Answer:
-        if method == "GET" and target in self._early:
-            return self._early.pop(target)
-        if method == "GET" and self._ahead and target != self._ahead[0]:
-            self._read_ahead()
         if self._ahead:
             found = self._answered_ahead() if (method, target) == ("GET", self._ahead[0]) else None
             if found is not None:
