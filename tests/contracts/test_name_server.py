@@ -13,7 +13,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import dns.message
 import dns.query
@@ -22,7 +22,7 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 
-from holdfast.adapters.name_server.dnsmasq import configuration, zone_file
+from holdfast.adapters.name_server.dnsmasq import configuration, questions, server, zone_file
 from holdfast.adapters.name_server.dnsmasq.questions import Questions
 from holdfast.adapters.name_server.dnsmasq.server import Dnsmasq
 from holdfast.adapters.name_server.memory import MemoryNameServer
@@ -265,6 +265,84 @@ def _life(scene: Scene) -> object:
 
 
 # ---- dnsmasq alone --------------------------------------------------------------------------------------------------
+
+
+class Counted(Questions):
+    """Notes every name that is asked."""
+
+    asked: ClassVar[list[str]] = []
+
+    async def ask(self, name: str, *kind: Any) -> tuple[str, ...]:
+        self.asked.append(name)
+        return await super().ask(name, *kind)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(questions, "Questions", Counted)
+    Counted.asked.clear()
+    return Counted.asked
+
+
+def test_a_process_is_asked_for_its_version_once_and_the_next_one_again(real: DnsmasqScene, asked: list[str]) -> None:
+    async def story() -> None:
+        for lives in (1, 2):
+            await real.server.follow(real.serving)
+            assert [(await real.server.version()).split()[0] for _ in range(3)] == ["dnsmasq"] * 3
+            assert asked.count("version.bind") == lives
+            real.kill()
+
+    do(story())
+
+
+def test_a_process_that_has_just_answered_is_not_asked_twice_in_a_pass(
+    real: DnsmasqScene, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "JUST_S", 60.0)
+
+    async def story() -> None:
+        await real.server.follow(real.serving)
+        await real.server.names()
+        before = len(asked)
+        await real.server.follow(real.serving)
+        assert len(asked) == before
+
+    do(story())
+
+
+def test_one_that_freezes_after_it_answered_is_replaced_by_a_later_pass(
+    real: DnsmasqScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "JUST_S", 0.001)
+
+    async def story() -> None:
+        await real.server.follow(real.serving)
+        await real.server.names()
+        before = real.process
+        real.freeze()
+        await asyncio.sleep(0.01)
+        await real.server.follow(real.serving)
+        assert real.process != before and await real.server.names() == {}
+
+    do(story())
+
+
+def test_the_answer_of_one_process_does_not_count_for_the_next(
+    real: DnsmasqScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "JUST_S", 60.0)
+
+    async def story() -> None:
+        await real.server.follow(real.serving)
+        await real.server.names()
+        real.kill()
+        await Dnsmasq(str(real.directory)).follow(real.serving)  # by another agent
+        other = real.process
+        real.freeze()
+        await real.server.follow(real.serving)
+        assert real.process != other and await real.server.names() == {}
+
+    do(story())
 
 
 def test_two_thousand_records_take_less_than_a_second(real: DnsmasqScene) -> None:
