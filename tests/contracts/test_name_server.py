@@ -23,6 +23,7 @@ import dns.rrset
 import pytest
 
 from holdfast.adapters.name_server.dnsmasq import configuration, questions, server, zone_file
+from holdfast.adapters.name_server.dnsmasq.daemon import Daemon
 from holdfast.adapters.name_server.dnsmasq.questions import Questions
 from holdfast.adapters.name_server.dnsmasq.server import Dnsmasq
 from holdfast.adapters.name_server.memory import MemoryNameServer
@@ -295,6 +296,22 @@ def test_a_process_is_asked_for_its_version_once_and_the_next_one_again(real: Dn
     do(story())
 
 
+def test_the_version_of_an_ended_process_is_not_told_for_one_that_does_not_answer(
+    real: DnsmasqScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "TRY_S", 0.1)
+
+    async def story() -> None:
+        await real.server.follow(real.serving)
+        assert await real.server.version()
+        real.kill()
+        await Dnsmasq(str(real.directory)).follow(real.serving)  # by another agent
+        real.freeze()
+        assert await real.server.version() == ""
+
+    do(story())
+
+
 def test_a_process_that_has_just_answered_is_not_asked_twice_in_a_pass(
     real: DnsmasqScene, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,6 +360,51 @@ def test_the_answer_of_one_process_does_not_count_for_the_next(
         assert real.process != other and await real.server.names() == {}
 
     do(story())
+
+
+def test_the_answer_of_a_stranger_at_the_address_does_not_count_as_its_own(
+    real: DnsmasqScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "JUST_S", 60.0)
+    mark = Daemon.mark
+
+    async def story() -> None:
+        await real.server.follow(real.serving)
+        first = real.process
+        name, _ = mark(Daemon("", ""), first)
+        monkeypatch.setattr(
+            Daemon, "mark", lambda daemon, process: (name, "other") if process == first else mark(daemon, process)
+        )
+        with pytest.raises(TryLater):
+            await real.server.names()
+        await real.server.follow(real.serving)
+        assert real.process != first and await real.server.names() == {}
+
+    do(story())
+
+
+def test_what_does_not_answer_the_query_is_not_taken_for_its_answer() -> None:
+    """The right id, but another question; then the right question, and a record of another kind beside the address."""
+
+    class Stranger:
+        sent = 0
+
+        def sendto(self, query: bytes) -> None:
+            self.sent += 1
+            asked = dns.message.from_wire(query)
+            if self.sent == 1:
+                asked = dns.message.make_query(API, "A", id=asked.id)
+            answer = dns.message.make_response(asked)
+            name = asked.question[0].name
+            answer.answer = [
+                dns.rrset.from_text(name, 1, "IN", "TXT", "text"),
+                dns.rrset.from_text(name, 1, "IN", "A", TWO),
+            ]
+            asking.datagram_received(answer.to_wire(), None)
+
+    stranger, asking = Stranger(), Questions("127.0.0.1:53", 5.0)
+    asking._transport = stranger  # type: ignore[assignment]
+    assert asyncio.run(asking.ask(WEB)) == (TWO,) and stranger.sent == 2
 
 
 def test_two_thousand_records_take_less_than_a_second(real: DnsmasqScene) -> None:
