@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 
 from holdfast.adapters.process.process import Process, known, with_argument, with_variable
@@ -20,6 +21,7 @@ from holdfast.adapters.proxy.envoy import supervisor
 from holdfast.adapters.proxy.envoy.admin import Admin
 from holdfast.adapters.proxy.envoy.files import LISTENERS, EnvoyFiles
 from holdfast.adapters.proxy.envoy.process import EnvoyProcess
+from holdfast.adapters.proxy.envoy.state import STATE, State
 from holdfast.errors import Failed, TryLater
 from holdfast.ports.proxy import Listening
 from tests.fleets.envoy_stage import PORTS, Stage, backend, stage
@@ -238,6 +240,29 @@ def test_another_program_with_the_pid_and_the_start_of_before_a_boot_is_neither_
             other.kill()
 
 
+def test_another_program_that_got_the_pid_of_an_ended_envoy_is_not_taken_for_it(tmp_path: Path) -> None:
+    process = EnvoyProcess(str(tmp_path), {}, supervise=False)
+    mine = known(os.getpid())
+    assert mine is not None
+    process._envoy = Process(mine.pid, mine.started - 1)
+    assert process.envoy() is None
+
+
+def test_a_supervisor_that_got_the_lock_while_the_directory_was_removed_ends(tmp_path: Path) -> None:
+    """Its predecessor was told to end: there is no command, and nothing to keep."""
+    folder = tmp_path / "proxy"
+    folder.mkdir()
+    with subprocess.Popen([sys.executable, "-I", "-S", supervisor.__file__, str(folder)]) as second:
+        try:
+            wait_until(lambda: supervisor.watching(str(folder)) == second.pid, "it holds the lock")
+            time.sleep(0.5)
+            assert second.poll() is None, "a command may still come"
+            shutil.rmtree(folder)
+            assert second.wait(60) == 0
+        finally:
+            second.kill()
+
+
 def test_the_supervisor_of_another_release_is_found_without_its_lock_file(tmp_path: Path) -> None:
     """Its script has another path."""
     script, folder = shutil.copy(supervisor.__file__, tmp_path), tmp_path / "proxy"
@@ -305,6 +330,23 @@ def test_a_file_that_somebody_else_wrote_is_found_out_and_written_again(
             await on.apply(on.route("web", web))
             assert list(await on.proxy.routes()) == [on.route("web", web)]
             await until(lambda: answers(on, "web"))
+
+    play(scene)
+
+
+def test_rules_that_an_agent_of_another_release_wrote_meanwhile_are_written_again(kept: Stage) -> None:
+    on = kept
+
+    async def scene() -> None:
+        await on.apply(on.route("web", 1))
+        await on.proxy.follow(on.listening)
+        path = on.folder / "proxy" / STATE
+        state = msgspec.json.decode(path.read_bytes(), type=State)
+        name = next(name for name in state.files if name.startswith("openers/"))
+        files = {**state.files, name: msgspec.structs.replace(state.files[name], content="of another release")}
+        path.write_bytes(msgspec.json.encode(msgspec.structs.replace(state, files=files)))
+        await on.proxy.follow(on.listening)
+        assert msgspec.json.decode(path.read_bytes(), type=State).files[name].content != "of another release"
 
     play(scene)
 

@@ -164,6 +164,8 @@ class Supervisor:
             pid = self._living() or self._start()
             if pid:
                 self._watch(pid)
+            elif not self._command and not os.path.exists(self._path(LOCK)):
+                return  # it got the lock while an agent ended its predecessor and removed the directory
             pause_s = PAUSE_FIRST_S if time.monotonic() - began_s > SETTLED_S else min(pause_s * 2, PAUSE_LONGEST_S)
             if not self.ending:
                 select.select([self._wake], [], [], pause_s)
