@@ -6,19 +6,19 @@ export tells the truth, but is of the whole image.
 
 import asyncio
 import binascii
-import errno
 import io
 from base64 import b64decode
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import asynccontextmanager, suppress
+from concurrent.futures import wait
+from contextlib import asynccontextmanager
 from typing import Any, BinaryIO, cast
 
+import aiohttp
 import msgspec
 
 from holdfast.adapters.runtime.podman import refusal
-from holdfast.adapters.runtime.podman.libpod import Libpod, Refused, stumbled
+from holdfast.adapters.runtime.podman.libpod import Libpod, Refused, away, stumbled
+from holdfast.adapters.runtime.podman.listing import inspect
 from holdfast.adapters.runtime.podman.pulling import pull
 from holdfast.errors import Failed
 from holdfast.ports.runtime import ImageDirectory
@@ -81,9 +81,11 @@ async def _found(libpod: Libpod, id: str, path: str) -> _Found:
         async with libpod.open("HEAD", f"containers/{id}/archive", params={"path": path}) as answer:
             text = answer.headers.get(STAT, "")
     except Refused as no:
-        if no.absent:
-            return _Found()
-        raise
+        if not no.absent:
+            raise
+        if await inspect(libpod, id) is None:  # such an answer has no text that tells one from the other
+            raise stumbled(Refused(404, "", f"container {id[:12]}, which reads the image, is gone")) from no
+        return _Found()
     try:
         return msgspec.json.decode(b64decode(text), type=_Found)
     except (binascii.Error, ValueError, msgspec.DecodeError) as trouble:
@@ -91,7 +93,7 @@ async def _found(libpod: Libpod, id: str, path: str) -> _Found:
 
 
 class _Stream(io.RawIOBase):
-    """A stream of the event loop, as a file for a thread."""
+    """A stream of the event loop, as a file for a thread. A failure of podman is told as one, not as one of a disk."""
 
     def __init__(self, pieces: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> None:
         self._pieces = pieces
@@ -107,20 +109,24 @@ class _Stream(io.RawIOBase):
         return True
 
     def readinto(self, target: "bytearray | memoryview") -> int:  # type: ignore[override]
-        if self._is_over:
-            raise OSError(errno.ECANCELED, "the stream was ended")
         if not self._left:
-            self._left = self._wait(asyncio.run_coroutine_threadsafe(_next(self._pieces), self._loop))
+            self._left = self._next()
         length = min(len(target), len(self._left))
         target[:length], self._left = self._left[:length], self._left[length:]
         return length
 
-    def _wait(self, piece: Future[bytes]) -> bytes:
-        while True:
-            with suppress(FutureTimeout):
-                return piece.result(LOOK_S)
+    def _next(self) -> bytes:
+        """Not `result(LOOK_S)`: its own TimeoutError cannot be told from that of a podman that fell silent."""
+        if self._is_over:
+            raise away("the stream was ended")
+        piece = asyncio.run_coroutine_threadsafe(_next(self._pieces), self._loop)
+        while not wait([piece], LOOK_S).done:
             if self._is_over:
-                raise OSError(errno.ECANCELED, "the stream was ended")
+                raise away("the stream was ended")
+        try:
+            return piece.result()
+        except (aiohttp.ClientError, OSError) as trouble:
+            raise away(f"it stopped while an image was read: {trouble or type(trouble).__name__}") from trouble
 
 
 async def _next(pieces: AsyncIterator[bytes]) -> bytes:
