@@ -197,7 +197,7 @@ def test_what_takes_files_from_a_copy_is_reached_only_by_the_code_that_makes_cop
     assert "tree.opened(half, root)" in package["restoring.py"]
     assert 'half = _staged(proof), ".half"' in package["restoring.py"]
     dropping = package["filling.py"].partition("def drop_unpacked(")[2].partition("\ndef ")[0]
-    assert "tree.opened(PLACE, root)" in dropping and 'PLACE = ".filling"' in package["filling.py"]
+    assert "tree.opened(PLACE, home)" in dropping and 'PLACE = ".filling"' in package["filling.py"]
 
 
 def renaming(source: str) -> list[str]:

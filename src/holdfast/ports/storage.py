@@ -116,19 +116,14 @@ class ImageFiles(Struct, frozen=True):
     inside: str
 
 
-class Filled(Struct, frozen=True):
-    files: int
-    size_bytes: int
-    left_out: tuple[str, ...] = ()  # devices, and names of files that are not in the directory
-
-
 class NewVolumes(Protocol):
     """What a new volume begins with."""
 
-    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> Filled | None:
+    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> bool:
         """The empty volume takes owner, mode and content of the image's directory: all of it and durably, or nothing.
-        With an `owner` (`UID:GID`) everything belongs to that one. Programs lose their set-uid and set-gid bits. None:
-        the volume has content already, and is left as it is. Blocks as long as it takes."""
+        With an `owner` (`UID:GID`) everything belongs to that one. Programs lose their set-uid and set-gid bits,
+        devices are left out. False: the volume has content already, and is left as it is. Blocks as long as it
+        takes."""
         ...
 
     def own(self, service: str, name: str, owner: str, allowed: Allowed) -> None:

@@ -19,7 +19,6 @@ from holdfast.ports.storage import (
     DataDirectory,
     Discardable,
     Disposable,
-    Filled,
     ImageFiles,
     Need,
     Purgeable,
@@ -129,7 +128,7 @@ class DirectoryStorage:
             assert root is not None
             return sources.volume(root, self.root, service, name)
 
-    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> Filled | None:
+    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> bool:
         check(allowed, OVERWRITES, f"{self.root}/{service}/{name}")
         with self._opened() as root:
             assert root is not None
@@ -139,6 +138,7 @@ class DirectoryStorage:
         check(allowed, OVERWRITES, f"{self.root}/{service}/{name}")
         with self._opened() as root:
             assert root is not None
+            self._refuse_mounts(root, f"{permission.check_name(service)}/{permission.check_name(name)}", below=True)
             filling.own(root, service, name, owner)
 
     def host_path(self, service: str, path: str, allowed: Allowed) -> str:
@@ -239,7 +239,6 @@ class DirectoryStorage:
             if root is not None:
                 if not asides.exists(root, proof.service, proof.order):
                     self._refuse_others(root, proof.service)
-                filling.drop(root, proof.service)
                 asides.move(root, proof)
 
     def dispose(self, proof: Disposable) -> None:
@@ -290,13 +289,14 @@ class DirectoryStorage:
             if root is not None:
                 os.close(root)
 
-    def _refuse_mounts(self, root: int, name: str) -> None:
-        """A file system mounted at or below it is not ours; only mountinfo reveals a bind mount."""
+    def _refuse_mounts(self, root: int, name: str, below: bool = False) -> None:
+        """A file system mounted at or below it is not ours; only mountinfo reveals a bind mount. `below`: a volume may
+        be a disk of its own."""
         inside = os.path.realpath(os.path.join(f"/proc/self/fd/{root}", name))
         with open(self._mounts, encoding="utf-8", errors="surrogateescape") as file:
             points = [_unescaped(line.split(" ")[4]) for line in file]
         for point in points:
-            if point == inside or point.startswith(inside + "/"):
+            if (point == inside and not below) or point.startswith(inside + "/"):
                 raise permission.not_ours(f"{point} is a mount point")
 
     def _words(self, trouble: OSError) -> HoldfastError:

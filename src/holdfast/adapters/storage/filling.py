@@ -1,81 +1,70 @@
-"""Fill a new volume from a directory of its image: unpacked beside the data, then renamed into its place.
+"""Fill a new volume from a directory of its image: unpacked beside the volume, then renamed into its place.
 
-The unpacked copy is `<data-dir>/.filling/<service>/<volume>`. One rename puts it in the place of the empty volume: the
-kernel refuses to replace a directory that has content, so that data of a program is never replaced. A crash leaves the
-empty volume or the whole copy in it, and a half copy beside it that the next attempt drops.
+The unpacked copy is `<data-dir>/<service>/.filling/<volume>`, on the file system of the volume. One rename puts it in
+the place of the empty volume: the kernel refuses to replace a directory that has content, so that data of a program is
+never replaced. A crash leaves the empty volume or the whole copy in it, and a half copy beside it that the next attempt
+drops.
 """
 
 import errno
 import os
-import stat
 import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import IO, BinaryIO, cast
 
-from msgspec import Struct
-
 from holdfast.adapters.storage import blocks, permission, sources, tree
 from holdfast.errors import Failed
-from holdfast.ports.storage import Filled, ImageFiles
+from holdfast.ports.storage import ImageFiles
 
 PLACE = ".filling"
 ENTRIES_MAX = 1_000_000
-LEFT_OUT_MAX = 20
 FILE_MODE = 0o777  # data needs no program that runs as its owner (set-uid, set-gid)
 DIRECTORY_MODE = 0o7777
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIPE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 _END_BYTES = 1024
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DAMAGED = (tarfile.TarError, EOFError, ValueError, OverflowError)
 
 
 class TooLarge(Exception):
     """The image has more than this disk can take."""
 
 
-def fill(root: int, root_path: str, service: str, name: str, image: ImageFiles, owner: str) -> Filled | None:
+def fill(root: int, root_path: str, service: str, name: str, image: ImageFiles, owner: str) -> bool:
     permission.check_name(name)
     with ExitStack() as handles:
-        shelf = _opened(handles, tree.made(PLACE, root, 0o700))
-        beside = _opened(handles, tree.made(permission.check_name(service), shelf, 0o700))
-        home = _opened(handles, tree.made(service, root, sources.OWN_MODE))
-        drop_unpacked(root, service, name)
+        home = _opened(handles, tree.made(permission.check_name(service), root, sources.OWN_MODE))
+        drop_unpacked(home, name)
+        beside = _opened(handles, tree.made(PLACE, home, 0o700))
         try:
-            filled = _unpacked(beside, name, image, owner)
+            _unpack(beside, name, image, owner)
             is_in_place = put_in_place(beside, name, home)
         except BaseException as trouble:
             with suppress(OSError):  # the original error matters; the next attempt drops the half copy
-                drop_unpacked(root, service, name)
-            if isinstance(trouble, (tarfile.TarError, EOFError)):
+                drop_unpacked(home, name)
+            if isinstance(trouble, _DAMAGED):
                 raise _damaged(service, name, trouble) from trouble
             if isinstance(trouble, TooLarge) or (isinstance(trouble, OSError) and trouble.errno in _FULL):
                 raise _no_space(root_path, service, name) from trouble
             raise
-        drop_unpacked(root, service, name)
-    return filled if is_in_place else None
+        drop_unpacked(home, name)
+    return is_in_place
 
 
-def drop(root: int, service: str) -> None:
-    """What a crash left of its volumes."""
-    if tree.exists(root, PLACE):
-        with ExitStack() as handles:
-            shelf = _opened(handles, tree.opened(PLACE, root))
-            names = os.listdir(_opened(handles, tree.opened(service, shelf))) if tree.exists(shelf, service) else ()
-        for name in names:
-            drop_unpacked(root, service, name)
-
-
-def drop_unpacked(root: int, service: str, name: str) -> None:
+def drop_unpacked(home: int, name: str) -> None:
     """Below .filling only, where nothing but copies of images lies: never data."""
+    if not tree.exists(home, PLACE):
+        return
     with ExitStack() as handles:
-        shelf = _opened(handles, tree.opened(PLACE, root))
-        beside = _opened(handles, tree.opened(service, shelf))
+        beside = _opened(handles, tree.opened(PLACE, home))
         if tree.exists(beside, name):
             tree.empty_out(_opened(handles, tree.opened(name, beside)))
             os.rmdir(name, dir_fd=beside)
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+    with suppress(OSError):  # a crash left another volume's copy in it
+        os.rmdir(PLACE, dir_fd=home)
 
 
 def _opened(handles: ExitStack, handle: int) -> int:
@@ -96,7 +85,7 @@ def put_in_place(beside: int, name: str, home: int) -> bool:
     return True
 
 
-def _unpacked(beside: int, name: str, image: ImageFiles, owner: str) -> Filled:
+def _unpack(beside: int, name: str, image: ImageFiles, owner: str) -> None:
     os.mkdir(name, 0o700, dir_fd=beside)
     top = tree.opened(name, beside)
     try:
@@ -106,17 +95,17 @@ def _unpacked(beside: int, name: str, image: ImageFiles, owner: str) -> Filled:
             for member, parts in _members(archive, image.inside):
                 unpacking.take(archive, member, parts)
         source.require_end()
-        filled = unpacking.end()
+        unpacking.require_top()
         blocks.flush_all(top)
     finally:
         os.close(top)
-    return filled
 
 
 def _members(archive: tarfile.TarFile, inside: str) -> Iterator[tuple[tarfile.TarInfo, list[str]]]:
     """Those of the directory, with their path in it; [] is the directory itself."""
     outer = _parts(inside)
-    for member in archive:
+    while (member := archive.next()) is not None:
+        archive.members.clear()  # type: ignore[attr-defined]  # a kilobyte for each file of the whole image
         parts = _parts(member.name)
         if parts[: len(outer)] == outer:
             yield member, parts[len(outer) :]
@@ -148,11 +137,6 @@ class _Ending:
             raise tarfile.ReadError("it is cut off")
 
 
-class _Directory(Struct):
-    parts: list[str]
-    member: tarfile.TarInfo
-
-
 class _Unpacking:
     """Below `top`, by handle; no name is followed if it is a link. What an image says is not believed: sizes and
     counts are compared with the disk before anything is written."""
@@ -162,10 +146,7 @@ class _Unpacking:
         self._owner = tuple(int(number) for number in owner.split(":")) if owner else None
         self._left_bytes = blocks.room_bytes(top)
         self._left_entries = min(ENTRIES_MAX, os.fstatvfs(top).f_favail // 2 or ENTRIES_MAX)
-        self._directories: list[_Directory] = []
-        self._outer: list[str] = []  # of the directory in the tar
-        self._files = self._size_bytes = 0
-        self._left_out: list[str] = []
+        self._outer: list[str] | None = None  # path of the directory in the tar
 
     def take(self, archive: tarfile.TarFile, member: tarfile.TarInfo, parts: list[str]) -> None:
         self._left_entries -= 1
@@ -175,13 +156,17 @@ class _Unpacking:
             self._outer = _parts(member.name)
             if not member.isdir():
                 raise tarfile.ReadError("it is no directory in the image")
-            self._directories.append(_Directory(parts, member))
+            self._dress(self._top, member, DIRECTORY_MODE)
             return
         above = self._above(parts[:-1])
         try:
             self._entry(archive, member, parts, above)
         finally:
             os.close(above)
+
+    def require_top(self) -> None:
+        if self._outer is None:
+            raise tarfile.ReadError("the image does not have the directory that it was asked for")
 
     def _above(self, parts: list[str]) -> int:
         at = os.dup(self._top)
@@ -194,23 +179,21 @@ class _Unpacking:
         return at
 
     def _entry(self, archive: tarfile.TarFile, member: tarfile.TarInfo, parts: list[str], above: int) -> None:
+        """Devices are left out."""
         name = parts[-1]
         if member.isdir():
             os.mkdir(name, 0o700, dir_fd=above)
-            self._directories.append(_Directory(parts, member))
+            self._dress_and_close(tree.opened(name, above), member, DIRECTORY_MODE)
         elif member.isreg():
             self._file(archive, member, name, above)
         elif member.issym():
             os.symlink(member.linkname, name, dir_fd=above)
-            self._name(name, member, above)
+            os.chown(name, *self._owned_by(member), dir_fd=above, follow_symlinks=False)
         elif member.islnk():
             self._link(member, parts, above)
         elif member.isfifo():
             os.mkfifo(name, 0o600, dir_fd=above)
-            os.chmod(name, member.mode & FILE_MODE, dir_fd=above)
-            self._name(name, member, above)
-        else:
-            self._left_out.append("/".join(parts))
+            self._dress_and_close(os.open(name, _PIPE, dir_fd=above), member, FILE_MODE)
 
     def _file(self, archive: tarfile.TarFile, member: tarfile.TarInfo, name: str, above: int) -> None:
         self._left_bytes -= member.size
@@ -223,43 +206,31 @@ class _Unpacking:
             while piece := source.read(_CHUNK):
                 file.write(piece)
             file.flush()
-            os.fchown(target, *self._owned_by(member))
-            os.fchmod(target, member.mode & FILE_MODE)
+            self._dress(target, member, FILE_MODE)
             os.utime(target, (member.mtime, member.mtime))
-        self._files += 1
-        self._size_bytes += member.size
 
     def _link(self, member: tarfile.TarInfo, parts: list[str], above: int) -> None:
         """Another name of a file. A file outside the directory has passed already, so that it cannot be had."""
-        other = _parts(member.linkname)
-        if other[: len(self._outer)] != self._outer or len(other) == len(self._outer):
-            self._left_out.append("/".join(parts))
-            return
-        other = other[len(self._outer) :]
-        source = self._above(other[:-1])
-        try:
-            os.link(other[-1], parts[-1], src_dir_fd=source, dst_dir_fd=above, follow_symlinks=False)
-        finally:
-            os.close(source)
-
-    def _name(self, name: str, member: tarfile.TarInfo, above: int) -> None:
-        uid, gid = self._owned_by(member)
-        os.chown(name, uid, gid, dir_fd=above, follow_symlinks=False)
-        os.utime(name, (member.mtime, member.mtime), dir_fd=above, follow_symlinks=False)
-
-    def end(self) -> Filled:
-        """Directories last, the inner ones first: filling them changed their times."""
-        for one in reversed(self._directories):
-            handle = self._above(one.parts)
+        outer, other = self._outer or [], _parts(member.linkname)
+        if other[: len(outer)] != outer or len(other) == len(outer):
+            what = f"{'/'.join(parts)[:100]!r} is a hard link to a file outside of it, {member.linkname[:100]!r}"
+            raise tarfile.ReadError(what)
+        with suppress(FileNotFoundError):  # of a device, which is left out
+            source = self._above(other[len(outer) : -1])
             try:
-                os.fchown(handle, *self._owned_by(one.member))
-                os.fchmod(handle, one.member.mode & DIRECTORY_MODE)
-                os.utime(handle, (one.member.mtime, one.member.mtime))
+                os.link(other[-1], parts[-1], src_dir_fd=source, dst_dir_fd=above, follow_symlinks=False)
             finally:
-                os.close(handle)
-        if not self._directories or self._directories[0].parts:
-            raise tarfile.ReadError("the image does not have the directory that it was asked for")
-        return Filled(self._files, self._size_bytes, tuple(self._left_out[:LEFT_OUT_MAX]))
+                os.close(source)
+
+    def _dress_and_close(self, handle: int, member: tarfile.TarInfo, modes: int) -> None:
+        try:
+            self._dress(handle, member, modes)
+        finally:
+            os.close(handle)
+
+    def _dress(self, handle: int, member: tarfile.TarInfo, modes: int) -> None:
+        os.fchown(handle, *self._owned_by(member))
+        os.fchmod(handle, member.mode & modes)
 
     def _owned_by(self, member: tarfile.TarInfo) -> tuple[int, int]:
         return (self._owner[0], self._owner[1]) if self._owner is not None else (member.uid, member.gid)
@@ -271,13 +242,10 @@ def own(root: int, service: str, name: str, owner: str) -> None:
     with ExitStack() as handles:
         home = _opened(handles, tree.opened(permission.check_name(service), root))
         top = _opened(handles, tree.opened(permission.check_name(name), home))
-        device = os.fstat(top).st_dev
         for visit in tree.walk(top):
             if visit.kind == "leave":
                 os.fchown(visit.here, uid, gid)
             elif visit.kind == "entry":
-                if stat.S_ISDIR(visit.about.st_mode) and visit.about.st_dev != device:
-                    raise tree.CrossesMount(visit.name)
                 with suppress(FileNotFoundError):
                     os.chown(visit.name, uid, gid, dir_fd=visit.here, follow_symlinks=False)
         blocks.flush_all(top)

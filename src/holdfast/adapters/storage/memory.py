@@ -15,7 +15,6 @@ from holdfast.ports.storage import (
     DataDirectory,
     Discardable,
     Disposable,
-    Filled,
     ImageFiles,
     Need,
     Purgeable,
@@ -100,7 +99,7 @@ class MemoryStorage:
         owner = self.owners.get(place, "0:0")
         return DataDirectory(place, f"{ROOT}/{place}", plain, size_bytes, len(inside), tuple(names), owner)
 
-    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> Filled | None:
+    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> bool:
         check(allowed, OVERWRITES, f"{ROOT}/{service}/{name}")
         place, files, size_bytes = f"{service}/{name}", dict[str, bytes](), 0
         with tarfile.open(fileobj=image.tar, mode="r|") as archive:
@@ -116,12 +115,12 @@ class MemoryStorage:
             raise self.troubles.pop(0)
         there = self.content(place)
         if there is not None and there.entries:
-            return None
+            return False
         if size_bytes > self.room_bytes:
             raise Failed(f"{place} does not fit", remedy="free space", code="no_space")
         self.contents.setdefault(service, {}).update({f"{name}/": b"", **files})
         self.owners[place], self.modes[place] = owner or had, mode
-        return Filled(sum(not path.endswith("/") for path in files), size_bytes)
+        return True
 
     def own(self, service: str, name: str, owner: str, allowed: Allowed) -> None:
         check(allowed, OVERWRITES, f"{ROOT}/{service}/{name}")

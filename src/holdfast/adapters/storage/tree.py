@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from itertools import count, islice
 from typing import Literal, NamedTuple
 
@@ -58,7 +59,7 @@ class Count(NamedTuple):
 
 
 def count_entries(handle: int) -> Count:
-    """Stops at COUNT_MAX entries."""
+    """Stops at COUNT_MAX entries. What vanishes meanwhile counts as an entry: the directory was not empty."""
     files = entries = size_bytes = 0
     waiting = [os.dup(handle)]
     try:
@@ -67,14 +68,17 @@ def count_entries(handle: int) -> Count:
             try:
                 with os.scandir(here) as found:
                     for entry in found:
-                        about = entry.stat(follow_symlinks=False)
                         entries += 1
+                        about = _about(entry)
+                        if about is None:
+                            continue
                         files += not stat.S_ISDIR(about.st_mode)
                         size_bytes += about.st_size if stat.S_ISREG(about.st_mode) else 0
                         if entries >= COUNT_MAX:
                             break
                         if stat.S_ISDIR(about.st_mode) and len(waiting) < 256:
-                            waiting.append(opened(entry.name, here))
+                            with suppress(FileNotFoundError, NotADirectoryError):  # a program replaced it meanwhile
+                                waiting.append(opened(entry.name, here))
             finally:
                 os.close(here)
     finally:
