@@ -13,9 +13,10 @@ from holdfast.agent.services.data.mounts import Mounts
 from holdfast.agent.services.data.passports import Passports
 from holdfast.agent.services.data.volumes import Admission, Volumes
 from holdfast.agent.services.door import Door
-from holdfast.errors import NotPermitted, TryLater
+from holdfast.errors import Failed, NotPermitted, TryLater
 from holdfast.model.checkpoint import Taken
 from holdfast.model.container import Mount, Part
+from holdfast.model.passport import Passport
 from holdfast.model.proven_address import ProvenAddress
 from holdfast.reconcile.writers import writers_of
 from tests.fleets.virtual import VirtualLoop
@@ -53,6 +54,22 @@ def served(storage: MemoryStorage) -> Volumes:
     found.proven(guest(DB), 1)
     storage.contents["shop"]["book/page"] = b"1"
     return found
+
+
+def test_a_signed_copy_that_the_disk_refused_is_written_the_next_time(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a lost journal would bring the passport of before back, and a writer of before with it."""
+    known = passports(storage, MemoryJournal())
+    known.keep(Passport("shop/book", "shop", "d1", writers=("old",)))
+    refused = Failed("no space is left", remedy="free space")
+    with monkeypatch.context() as full:
+        full.setattr(storage, "keep_passport", lambda place, text: (_ for _ in ()).throw(refused))
+        with pytest.raises(Failed):
+            known.keep(Passport("shop/book", "shop", "d1", writers=("new",)))
+    known.keep(Passport("shop/book", "shop", "d1", writers=("new",)))
+    found = passports(storage, MemoryJournal()).of("shop/book")
+    assert found is not None and found.writers == ("new",)
 
 
 def test_a_container_that_was_not_admitted_does_not_get_data_x01(served: Volumes) -> None:

@@ -35,13 +35,16 @@ class Filling:
             passport = self._passports.of(place)
             if passport is None or not passport.is_new:
                 continue
-            found = self._storage.content(place)
-            if found is None or found.entries == 0:  # else an agent died right after it had filled the volume
-                await self._fill(spec, place, mount, name, self._mounts.may_fill(spec.service, place, found))
-            self._passports.keep(replace(passport, is_new=False, owner=mount.owner))
+            found, is_given = self._storage.content(place), False
+            if found is None or found.entries == 0:
+                allowed = self._mounts.may_fill(spec.service, place, found)
+                is_given = await self._fill(spec, place, mount, name, allowed)
+            # Else an agent died right after it had filled the volume, perhaps for another owner: `own` looks.
+            self._passports.keep(replace(passport, is_new=False, owner=mount.owner if is_given else ""))
 
-    async def _fill(self, spec: ContainerSpec, place: str, mount: Mount, name: str, allowed: Allowed) -> None:
-        """If this is cancelled, the thread ends first: two may not fill one volume."""
+    async def _fill(self, spec: ContainerSpec, place: str, mount: Mount, name: str, allowed: Allowed) -> bool:
+        """Whether all of it belongs to the declared owner. If this is cancelled, the thread ends first: two may not
+        fill one volume."""
         volume, loop, filling = place.partition("/")[2], asyncio.get_running_loop(), None
         try:
             async with self._door.image_directory(_reader(spec, name), mount.target) as image:
@@ -49,9 +52,10 @@ class Filling:
                     files = ImageFiles(image.tar, image.inside)
                     work = partial(self._storage.fill, spec.service, volume, files, mount.owner, allowed)
                     filling = loop.run_in_executor(None, work)
-                    await asyncio.shield(filling)
-                elif mount.owner:
+                    return await asyncio.shield(filling)
+                if mount.owner:
                     await _in_thread(partial(self._storage.own, spec.service, volume, mount.owner, allowed))
+                return True
         finally:
             if filling is not None and not filling.done():
                 await asyncio.wait([filling])

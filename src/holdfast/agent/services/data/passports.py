@@ -94,5 +94,5 @@ class Passports:
         bound = msgspec.json.encode(Bound(self._fleet, self._node, passport))
         signed = SignedPassport(bound, own_signature.armoured(self._key, bound, NAMESPACE))
         self._journal.set_aside(PREFIX + passport.place, msgspec.json.encode(passport))
-        self.known[passport.place] = passport
         self._storage.keep_passport(passport.place, msgspec.json.encode(signed))
+        self.known[passport.place] = passport  # last: if the disk refused the copy, it is written the next time
