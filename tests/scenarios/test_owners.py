@@ -1,6 +1,7 @@
 """A hub and an agent over memory: a new volume begins with what its image has (N13), and a directory that an image
 declares as a volume has to be answered for (N14)."""
 
+import tomllib
 from typing import Any
 
 import msgspec
@@ -121,6 +122,23 @@ def owned(by: str, version: int = 1, **changed: Any) -> Service:
     return kept(version, msgspec.structs.replace(DATA, owner=by), **changed)
 
 
+def test_another_owner_that_is_declared_while_the_agent_is_down_has_the_volume_that_was_just_filled_n13() -> None:
+    """The agent died after it had filled the volume and before it wrote that down."""
+
+    async def story(scene: Scene) -> None:
+        publish(scene, 1)
+        scene.machine.runtime.cut("image_directory", when="after", trouble=TryLater("cut", remedy="wait", code="cut"))
+        await until(scene.rig, lambda: book(scene) != {})
+        await scene.kill()
+        assert passport(scene).is_new and owner(scene) == "33:33"
+        scene.apply({"web": owned("44:44")})
+        scene.start()
+        await scene.settled()
+        assert owner(scene) == "44:44" and book(scene) == {"book/seed": b"from the image"}
+
+    play({"web": owned("33:33")}, story)
+
+
 @pytest.mark.parametrize("directory", [SEED, None])
 def test_a_declared_owner_has_the_whole_new_volume_n13(directory: Directory | None) -> None:
     async def story(scene: Scene) -> None:
@@ -210,3 +228,35 @@ def test_what_runs_already_goes_on_and_a_service_that_leaves_takes_its_finding_a
         await until(scene.rig, lambda: scene.ours() == [] and "undeclared_volume" not in scene.findings())
 
     play({"web": service()}, story)
+
+
+def test_a_podman_that_cannot_tell_of_volumes_holds_nothing_up_n14() -> None:
+    """The finding is for people: for its sake no container stays down."""
+
+    async def story(scene: Scene) -> None:
+        publish(scene, 1, volumes=("/data",))
+        for _ in range(1000):
+            scene.machine.runtime.cut("image_volumes")
+        await scene.settled()
+        scene.machine.runtime.crash(scene.one().id, 1)
+        await until(scene.rig, lambda: scene.one().running)
+        assert "undeclared_volume" not in scene.findings()
+        scene.machine.runtime._cuts.clear()
+        await until(scene.rig, lambda: "undeclared_volume" in scene.findings())
+
+    play({"web": service()}, story)
+
+
+def test_a_hostile_image_says_little_in_its_finding_and_its_remedy_is_valid_toml_n14() -> None:
+    async def story(scene: Scene) -> None:
+        hostile = ('/x"]\nimage = "evil', *(f"/{number:04}{'y' * 3000}" for number in range(5000)))
+        publish(scene, 1, volumes=hostile)
+        await scene.settled()
+        assert scene.agent is not None
+        (found,) = [one for one in scene.agent.findings.all() if one.code == "undeclared_volume"]
+        assert len(found.message) < 1000 and len(found.remedy) < 2000
+        scratch = found.remedy.partition("may be lost, ")[2].partition("; then")[0]
+        assert list(tomllib.loads(scratch)) == ["scratch"]
+        assert 'name = "data-2"' in found.remedy, "the service has a volume of that name already"
+
+    play({"web": kept(volume=Volume("data", "/mine", "none"))}, story)

@@ -22,6 +22,9 @@ BASE = part("db", "1")
         (("/data",), (), ("/database",), ("/database",)),
         ((), ("/data",), ("/data", "/data/inner"), ()),
         (("/a",), ("/b",), ("/a", "/b", "/c"), ("/c",)),
+        ((), (), ("data", "//twice//", "/a/../b/."), ("/b", "/data", "/twice")),
+        ((), (), ("/a/b\nc/d", "/\x1b", "/" + "x" * 2000, ""), ("/", "/a")),
+        ((), ("/",), ("/a/b\nc/d", "/" + "x" * 2000), ()),
     ],
 )
 def test_a_volume_or_scratch_answers_for_what_lies_in_it_n14(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from holdfast.ports.runtime import Runtime
 
 KEPT_MAX = 1000
+VOLUMES_MAX = 100  # of an image, which may declare any number
 
 
 class Images:
@@ -24,7 +25,7 @@ class Images:
         if reference not in self._volumes:
             if len(self._volumes) >= KEPT_MAX:
                 self._volumes.clear()
-            self._volumes[reference] = tuple(await self._runtime.image_volumes(reference))
+            self._volumes[reference] = tuple(await self._runtime.image_volumes(reference))[:VOLUMES_MAX]
         return self._volumes[reference]
 
     def pulled(self, reference: str) -> None:
