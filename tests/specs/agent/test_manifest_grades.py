@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.acceptance import manifest
+from holdfast.agent.acceptance import approvals, manifest
 from holdfast.agent.acceptance.manifest import Followed, read_manifest
 from holdfast.agent.acceptance.manifest_grades import NoGround, judge
 from holdfast.errors import Corrupt
@@ -162,3 +162,36 @@ def test_a_mount_from_inside_another_is_parked_whoever_signed_it_s10(signer: obj
     changed = replace(WHOLE.services["service.web"], digest=put(content))
     after = judged(replace(WHOLE, services=WHOLE.services | {"service.web": changed}), signer)
     assert "from inside /srv/web" in after.parked["service.web"].reason
+
+
+# ---- approvals of owners
+
+
+def owned(by: str, tag: str = "web") -> Entry:
+    content = Service((Component("main", digest_pinned(tag), volumes=(Volume("book", "/data", "none", owner=by),)),))
+    return Entry(put(content), "w1", 1, *serving_metadata(content))
+
+
+def approved(before: Entry, after: Entry, signer: object, contents: dict[str, bytes]) -> tuple[str, ...]:
+    old, new = (replace(WHOLE, services={**WHOLE.services, "service.web": one}) for one in (before, after))
+    witness = [((key(signer),), TRUST)]
+    found = approvals.noted(Followed(old, old, approved={}), Followed(new, new), witness, contents).approved
+    assert found is not None
+    return found.get("service.web", ())
+
+
+def test_who_changes_an_owner_with_grade_destroy_approves_it_and_the_one_before() -> None:
+    assert approved(owned("1:1"), owned("2:2"), ALICE, CONTENTS) == ("owner=1:1 book", "owner=2:2 book")
+    assert approved(owned("1:1"), owned("2:2"), CAROL, CONTENTS) == ()
+
+
+def test_a_revision_that_does_not_change_a_service_approves_nothing_of_it_and_reads_nothing_of_it() -> None:
+    """The content of a service that is as it was may be damaged on the node's disk: the revision is about others."""
+    assert approved(owned("1:1"), owned("1:1"), ALICE, CONTENTS) == ()
+    assert approved(owned("1:1"), owned("1:1"), ALICE, {}) == ()
+
+
+def test_what_cannot_be_read_any_more_approves_no_way_back() -> None:
+    lost = owned("1:1")
+    kept = {digest: content for digest, content in CONTENTS.items() if digest != lost.digest}
+    assert approved(lost, owned("2:2"), ALICE, kept) == ("owner=2:2 book",)

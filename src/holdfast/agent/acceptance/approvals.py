@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.acceptance.manifest import Followed, entries
 from holdfast.agent.acceptance.manifest_grades import Signers
+from holdfast.errors import Corrupt
 from holdfast.model.applied import content
 from holdfast.model.fleet import Node, Service, Volume
 from holdfast.model.ids import kind_of
@@ -36,8 +37,12 @@ def asked(address: str, entry: Entry, contents: Mapping[str, bytes]) -> frozense
 
 
 def _owners_before(address: str, old: Mapping[str, Entry], contents: Mapping[str, bytes]) -> frozenset[str]:
-    """Who changes the owner of data also approves the way back to the one before."""
-    found = asked(address, old[address], contents) if address in old else frozenset()
+    """Who changes the owner of data also approves the way back to the one before. What cannot be read approves
+    nothing."""
+    try:
+        found = asked(address, old[address], contents) if address in old else frozenset()
+    except (Corrupt, msgspec.DecodeError):
+        found = frozenset()
     return frozenset(one for one in found if one.startswith(OWNER))
 
 
@@ -52,9 +57,9 @@ def noted(before: Followed, now: Followed, witnesses: Sequence[Signers], content
             had = frozenset(approved.get(address, ()))
         else:
             had = asked(address, old[address], contents) if address in old else frozenset()
-        wants = asked(address, entry, contents) if old.get(address) != entry else frozenset()
-        if all(missing(trust, keys, "destroy", (address,)) is None for keys, trust in witnesses):
-            had |= wants | _owners_before(address, old, contents)
+        is_changed = old.get(address) != entry
+        if is_changed and all(missing(trust, keys, "destroy", (address,)) is None for keys, trust in witnesses):
+            had |= asked(address, entry, contents) | _owners_before(address, old, contents)
         if had:
             found[address] = tuple(sorted(had))
     return replace(now, approved=found)
