@@ -123,7 +123,7 @@ def test_after_a_lost_journal_it_can_be_brought_back_and_an_order_to_destroy_now
         order = VerifiedOrder(purge(target="data.web", node="w1"), given, "destroy", ())
         assert node.is_there
         with suppress(SignatureRequired):
-            asyncio.run(node.asides.destroy("web", order))
+            assert asyncio.run(node.asides.destroy("web", order)) == 1, "the order says how much it deleted"
     asyncio.run(node.asides.look_at_disk())
     assert not node.is_there and node.asides.found == ()
 

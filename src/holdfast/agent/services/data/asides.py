@@ -72,16 +72,16 @@ class Asides:
 
     def of(self, service: str, purge: str) -> Aside:
         found = self._known.get(f"{PREFIX}{service}/{purge}")
-        for one in self._storage.asides() if found is None else ():
+        if found is not None:
+            return found
+        for one in self._storage.asides():
             if (one.service, one.order) == (service, purge):
-                return Aside(service, purge, one.path, one.size_bytes, one.files)
-        if found is None:
-            raise Failed(
-                f"this node has no data of {service} that the purge {purge[:32]!r} set aside",
-                remedy="`holdfast retired` lists what can be brought back",
-                code="not_found",
-            )
-        return found
+                return Aside(service, purge, one.path, one.size_bytes, one.files, copies_bytes=one.checkpoints_bytes)
+        raise Failed(
+            f"this node has no data of {service} that the purge {purge[:32]!r} set aside",
+            remedy="`holdfast retired` lists what can be brought back",
+            code="not_found",
+        )
 
     def unmark(self, aside: Aside) -> None:
         """Its checkpoints are gone."""
@@ -109,10 +109,9 @@ class Asides:
         earlier ones."""
         size_bytes = 0
         for purge in self._storage.set_aside_by(service):
-            proof = granted(copies.may_dispose(service, purge, self._node, order))
-            known = self._known.get(f"{PREFIX}{service}/{purge}") or Aside(service, purge, "")
-            await self._dispose(known, proof)
-            size_bytes += known.size_bytes + known.copies_bytes
+            proof, aside = granted(copies.may_dispose(service, purge, self._node, order)), self.of(service, purge)
+            await self._dispose(aside, proof)
+            size_bytes += aside.size_bytes + aside.copies_bytes if purge != order.order.id else 0
         return size_bytes
 
     async def _dispose(self, aside: Aside, proof: Disposable) -> None:
