@@ -712,6 +712,31 @@ def test_what_cannot_be_copied_is_named(root: Path) -> None:
     assert DirectoryStorage(str(root), "w1").checkpoints() == [made]
 
 
+def test_a_name_that_is_no_text_keeps_no_checkpoint_from_being_made_and_reported(root: Path) -> None:
+    """Else a program could keep its service down: the checkpoint is made while it is stopped."""
+    (root / "web" / "run").mkdir(parents=True)
+    here = os.getcwd()
+    with socket.socket(socket.AF_UNIX) as listening:
+        os.chdir(root / "web" / "run")
+        listening.bind(b"\xff\n")
+        os.chdir(here)
+    made = DirectoryStorage(str(root), "w1").checkpoint("web", "c1", 5.0)
+    assert made.left_out == ("run/?\n",) and DirectoryStorage(str(root), "w1").checkpoints() == [made]
+
+
+def test_an_error_about_such_a_name_can_be_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that moves its directories while they are copied gets the name of one into a text."""
+    (root / "web").mkdir()
+
+    def moved(handle: int, without: frozenset[str] = frozenset()) -> Any:
+        raise OSError(errno.ESTALE, "a directory was moved while it was read", "\udcff" * 5000)
+
+    monkeypatch.setattr(tree, "walk", moved)
+    with pytest.raises(Failed) as failed:
+        DirectoryStorage(str(root), "w1").checkpoint("web", "c1", 5.0)
+    assert "was moved" in failed.value.message and len(failed.value.message.encode()) < 1000
+
+
 def test_another_file_system_inside_is_left_out_and_named(root: Path) -> None:
     (root / "web" / "bulk").mkdir(parents=True)
     (root / "web" / "a").write_bytes(b"1")

@@ -172,7 +172,7 @@ class _Copying:
             self._name_only(visit, stamp)
         else:
             self._drop(name)
-            self._left_out.append(path)
+            self._left_out.append(tree.shown(path))
 
     def _name_only(self, visit: tree.Visit, stamp: bytes) -> None:
         self._touched()

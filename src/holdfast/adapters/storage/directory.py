@@ -88,13 +88,9 @@ class DirectoryStorage:
         path = os.path.join(self.root, place)
         with self._opened(missing_ok=True) as root:
             found = None if root is None else tree.count_at(root, place.split("/"))
-        return (
-            None
-            if found is None
-            else DataDirectory(
-                place, path, found.files, found.size_bytes, found.entries, _printable(found.names), found.owner
-            )
-        )
+        if found is None:
+            return None
+        return DataDirectory(place, path, found.files, found.size_bytes, found.entries, found.names, found.owner)
 
     # ---- passports
 
@@ -282,7 +278,9 @@ class DirectoryStorage:
                     raise
             yield root
         except tree.CrossesMount as trouble:
-            raise permission.not_ours(f"another file system is mounted below {self.root}, at {trouble}") from trouble
+            raise permission.not_ours(
+                f"another file system is mounted below {self.root}, at {tree.shown(str(trouble))}"
+            ) from trouble
         except OSError as trouble:
             raise self._words(trouble) from trouble
         finally:
@@ -297,7 +295,7 @@ class DirectoryStorage:
             points = [_unescaped(line.split(" ")[4]) for line in file]
         for point in points:
             if (point == inside and not below) or point.startswith(inside + "/"):
-                raise permission.not_ours(f"{point} is a mount point")
+                raise permission.not_ours(f"{tree.shown(point)} is a mount point")
 
     def _words(self, trouble: OSError) -> HoldfastError:
         if trouble.errno in (errno.ELOOP, errno.ENOTDIR):
@@ -306,7 +304,7 @@ class DirectoryStorage:
             return Failed(
                 f"no space is left below {self.root}", remedy=f"free space on its file system: df {self.root}"
             )
-        what = f"{trouble.filename}: " if trouble.filename else ""
+        what = f"{tree.shown(str(trouble.filename))}: " if trouble.filename else ""
         return Failed(
             f"cannot use {self.root}: {what}{trouble.strerror}",
             remedy=f"check the disk and the owner: ls -la {self.root}",
@@ -319,8 +317,3 @@ def _unescaped(field: str) -> str:
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         field = field.replace(code, character)
     return field
-
-
-def _printable(names: tuple[str, ...]) -> tuple[str, ...]:
-    """A file name may be any bytes; a report is UTF-8."""
-    return tuple(name.encode("utf-8", "replace").decode()[:80] for name in names)

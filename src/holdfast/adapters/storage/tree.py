@@ -9,6 +9,7 @@ from itertools import count, islice
 from typing import Literal, NamedTuple
 
 COUNT_MAX = 10_000
+SHOWN_CHARS = 200
 NAMES, NAMED_MAX = 8, 1000  # names that a count shows, and of how many it chooses them
 _DEPTH_MAX = 32  # deeper directories are moved up first, so that handles and stack stay bounded
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -16,6 +17,11 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBL
 
 class CrossesMount(Exception):
     """Another file system is mounted inside the tree."""
+
+
+def shown(path: str) -> str:
+    """For texts, which are UTF-8: a program may give a file any bytes as a name, and any depth."""
+    return path.encode("utf-8", "replace").decode()[:SHOWN_CHARS]
 
 
 def opened(name: str, above: int) -> int:
@@ -113,7 +119,7 @@ def count_at(root: int, path: Sequence[str]) -> Count | None:
         with os.scandir(handle) as found:
             names = sorted(entry.name for entry in islice(found, NAMED_MAX))[:NAMES]
         about = os.fstat(handle)
-        return count_entries(handle)._replace(names=tuple(names), owner=f"{about.st_uid}:{about.st_gid}")
+        return count_entries(handle)._replace(names=tuple(map(shown, names)), owner=f"{about.st_uid}:{about.st_gid}")
     finally:
         os.close(handle)
 
