@@ -16,6 +16,7 @@ from holdfast.ports.prober import Verdict
 from tests.fleets.agents import until
 from tests.fleets.build import digest_pinned
 from tests.fleets.deploying import Scene, image, play, service
+from tests.scenarios.test_restored_checkpoints import ordered
 
 DATA = Volume("book", "/data", "none")
 SEED = Directory({"seed": b"from the image"}, (1000, 1001), 0o750)
@@ -166,6 +167,40 @@ def test_another_owner_is_given_the_data_after_a_checkpoint_and_once_n13() -> No
         assert owner(scene) == "99:99", "what a program does with its data is its own matter"
 
     play({"web": kept()}, story)
+
+
+@pytest.mark.parametrize("then", ["start", "hold"])
+def test_after_a_restore_a_program_keeps_the_owner_that_it_gave_its_data_n13(then: str) -> None:
+    """The declared owner was given before the checkpoint already. Without an approval the service would not start."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.storage.contents["web"]["book/page"] = b"1"
+        scene.machine.storage.owners["web/book"] = "99:99"  # the program gave it to its own user
+        scene.apply({"web": owned("33:33", 2)})
+        await scene.settled()
+        (found,) = scene.machine.built.services.section().checkpoints
+        result = await ordered(scene, "restore-checkpoint", "data.web", checkpoint=found.id, then=then)
+        assert result.outcome == "done"
+        scene.apply({"web": owned("33:33")})
+        await scene.settled()
+        assert scene.one().running and owner(scene) == "99:99" and passport(scene).owner == "33:33"
+
+    play({"web": owned("33:33")}, story)
+
+
+def test_after_a_restore_of_data_of_another_owner_the_declared_one_has_it_n13() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.storage.contents["web"]["book/page"] = b"1"
+        scene.apply({"web": owned("44:44", 2)})
+        await scene.settled()
+        scene.machine.storage.owners["web/book"] = "33:33"  # as the checkpoint has it
+        (found,) = scene.machine.built.services.section().checkpoints
+        result = await ordered(scene, "restore-checkpoint", "data.web", checkpoint=found.id, then="start")
+        assert result.outcome == "done" and owner(scene) == "44:44" and passport(scene).owner == "44:44"
+
+    play({"web": owned("33:33")}, story)
 
 
 def test_a_deployment_that_fails_goes_back_to_the_owner_before_n13() -> None:

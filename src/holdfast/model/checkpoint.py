@@ -16,3 +16,4 @@ class Taken(Struct, frozen=True, omit_defaults=True):
     before_images: tuple[str, ...] = ()
     mixed: bool = False  # a component of the next deployment may have written into it already
     writers: Mapping[str, tuple[str, ...]] = {}  # by place: those that the passports admitted
+    owners: Mapping[str, str] = {}  # by place: the last declared owner that all of it was given to

@@ -146,7 +146,7 @@ def test_what_serves_owes_a_checkpoint_of_restored_data_also_after_a_crash_betwe
     both: Volumes,
 ) -> None:
     serving = guest(DB, WEB)
-    both._passports.restored("shop", Taken(), "c1", "o-1")
+    both._passports.restored("shop", Taken(), False, "c1", "o-1")
     both.checkpointed(DB, serving.deployment, "c2")
     both.make_up(serving, 1)
     assert both.owed(serving, False) == {"web"}

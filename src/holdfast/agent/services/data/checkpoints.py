@@ -71,6 +71,7 @@ class Checkpoints:
             record.serving_revision or self._passports.revision(service),
             _images(serving) if serving is not None else (),
             writers=self._passports.admitted(service),
+            owners={one.place: one.owner for one in self._passports.of_service(service) if one.owner},
         )
 
     def replaced(self, made: Checkpoint, taken: Taken, operation: str) -> None:

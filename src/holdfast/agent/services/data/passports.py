@@ -78,15 +78,17 @@ class Passports:
             self._journal.drop_fact(PREFIX + place)
             del self.known[place]
 
-    def restored(self, service: str, taken: Taken | None, checkpoint: str, order: str) -> None:
-        """Its data is that of a checkpoint now; `taken` says who had this data. None: those of now have it, too."""
-        writers = taken.writers if taken is not None else {}
+    def restored(self, service: str, taken: Taken, stays: bool, checkpoint: str, order: str) -> None:
+        """Its data is that of a checkpoint now; `taken` says who had this data, and to whom it was given. `stays`: the
+        writers of now have it, too."""
+        writers = taken.writers if not stays else {}
         places = {place for place, passport in self.known.items() if passport.service == service}
         for place in sorted(places | writers.keys()):
             passport = self.of(place) or Passport(place, service, order)
-            if taken is not None:
+            if not stays:
                 passport = replace(passport, writers=writers.get(place, ()), revision=taken.revision)
-            self.keep(replace(passport, deployment="", attempt=(), checkpoint=checkpoint, is_new=False, owner=""))
+            owner = taken.owners.get(place, "")
+            self.keep(replace(passport, deployment="", attempt=(), checkpoint=checkpoint, is_new=False, owner=owner))
 
     def keep(self, passport: Passport) -> None:
         if self.known.get(passport.place) == passport:

@@ -92,9 +92,8 @@ class Restore:
         made = await loop.run_in_executor(None, self._storage.exchange, proof, staged, self._steps.now_s())
         if made is not None:
             self._checkpoints.replaced(made, present, run.operation.id)
-        stays = self._is_kept(service, order)
-        taken = None if stays else self._checkpoints.taken(proof.checkpoint)
-        self._passports.restored(service, taken, proof.checkpoint.id, order.order.id)
+        taken, stays = self._checkpoints.taken(proof.checkpoint), self._is_kept(service, order)
+        self._passports.restored(service, taken, stays, proof.checkpoint.id, order.order.id)
         self._steps.did(run, EXCHANGED)
         await self._checkpoints.look()
 
