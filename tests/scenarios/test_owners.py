@@ -12,6 +12,7 @@ from holdfast.agent.services.data.passports import PREFIX
 from holdfast.errors import Failed, TryLater
 from holdfast.model.fleet import Service, Volume
 from holdfast.model.passport import Passport
+from holdfast.ports.allowed import Allowed
 from holdfast.ports.prober import Verdict
 from tests.fleets.agents import until
 from tests.fleets.build import digest_pinned
@@ -199,6 +200,37 @@ def test_after_a_restore_of_data_of_another_owner_the_declared_one_has_it_n13() 
         (found,) = scene.machine.built.services.section().checkpoints
         result = await ordered(scene, "restore-checkpoint", "data.web", checkpoint=found.id, then="start")
         assert result.outcome == "done" and owner(scene) == "44:44" and passport(scene).owner == "44:44"
+
+    play({"web": owned("33:33")}, story)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_was_given_by_half_is_given_back_whole_n13(monkeypatch: pytest.MonkeyPatch, is_killed: bool) -> None:
+    """The directory itself comes last, so that it still has the owner of before."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        storage, given = scene.machine.storage, list[str]()
+        storage.contents["web"]["book/page"] = b"data"
+
+        def own(service: str, name: str, owner: str, allowed: Allowed) -> None:
+            given.append(owner)
+            if owner == "44:44":
+                family = TryLater if is_killed else Failed
+                raise family("cannot use /srv: page: Operation not permitted", remedy="look at it", code="disk_failed")
+
+        monkeypatch.setattr(storage, "own", own)
+        scene.apply({"web": owned("44:44", 2)})
+        if is_killed:
+            await until(scene.rig, lambda: given != [])
+            await scene.kill()
+            scene.apply({"web": owned("33:33")})
+            scene.start()
+            await scene.settled()
+        else:
+            await scene.settled("failed")
+        assert given[0] == "44:44" and given[-1] == "33:33" and scene.one().running
+        assert passport(scene).owner == "33:33"
 
     play({"web": owned("33:33")}, story)
 

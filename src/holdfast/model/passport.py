@@ -21,13 +21,14 @@ class Passport(Struct, frozen=True, omit_defaults=True):
     checkpoint: str = ""  # id of the last one
     revision: int = 0  # that brought the writers; 0: not known
     is_new: bool = False  # made just now: it takes what its image has there before a container gets it
-    owner: str = ""  # the last declared owner that all of it was given to
+    owner: str = ""  # the last declared owner that all of it was given to, or IN_DOUBT
 
     def admits(self, writers: frozenset[str], deployment: str) -> bool:
         is_under_way = deployment != "" and deployment == self.deployment
         return writers <= {*self.writers, *(self.attempt if is_under_way else ())}
 
 
+IN_DOUBT = "?"  # an agent began to give it to another owner: some of it may belong to the new one
 TAKEN_OVER = "taken over"  # from a release that kept no passports
 
 

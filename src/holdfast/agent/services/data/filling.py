@@ -13,6 +13,7 @@ from holdfast.agent.services.data.mounts import Mounts
 from holdfast.agent.services.data.passports import Passports
 from holdfast.agent.services.door import Door
 from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, LABEL_SERVICE, ContainerSpec, Mount
+from holdfast.model.passport import IN_DOUBT
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.runtime import CreateContainer
 from holdfast.ports.storage import ImageFiles, Storage
@@ -68,8 +69,9 @@ class Filling:
             if passport is None or not mount.owner or passport.owner == mount.owner:
                 continue
             found = self._storage.content(place)
-            if found is None or found.owner != mount.owner:
+            if found is None or found.owner != mount.owner or passport.owner == IN_DOUBT:
                 allowed = self._mounts.may_own(service, place, mount.owner, found)
+                self._passports.keep(replace(passport, owner=IN_DOUBT))  # cut off, the way back gives all of it, too
                 volume = place.partition("/")[2]
                 await _in_thread(partial(self._storage.own, service, volume, mount.owner, allowed))
             self._passports.keep(replace(self._passports.known[place], owner=mount.owner))
