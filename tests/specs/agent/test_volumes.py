@@ -67,6 +67,7 @@ def test_a_signed_copy_that_the_disk_refused_is_written_the_next_time(
         full.setattr(storage, "keep_passport", lambda place, text: (_ for _ in ()).throw(refused))
         with pytest.raises(Failed):
             known.keep(Passport("shop/book", "shop", "d1", writers=("new",)))
+    assert known.known["shop/book"].writers == ("new",), "as the journal has it"
     known.keep(Passport("shop/book", "shop", "d1", writers=("new",)))
     found = passports(storage, MemoryJournal()).of("shop/book")
     assert found is not None and found.writers == ("new",)

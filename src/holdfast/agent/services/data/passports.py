@@ -30,6 +30,7 @@ class Passports:
         self._node = node
         found = journal.facts(PREFIX)
         self.known = {fact.removeprefix(PREFIX): _passport(text) for fact, text in found.items()}  # by place
+        self._uncopied: set[str] = set()  # places whose signed copy the disk refused: it is written the next time
 
     # ---- looking
 
@@ -91,10 +92,12 @@ class Passports:
             self.keep(replace(passport, deployment="", attempt=(), checkpoint=checkpoint, is_new=False, owner=owner))
 
     def keep(self, passport: Passport) -> None:
-        if self.known.get(passport.place) == passport:
+        if self.known.get(passport.place) == passport and passport.place not in self._uncopied:
             return
         bound = msgspec.json.encode(Bound(self._fleet, self._node, passport))
         signed = SignedPassport(bound, own_signature.armoured(self._key, bound, NAMESPACE))
         self._journal.set_aside(PREFIX + passport.place, msgspec.json.encode(passport))
+        self.known[passport.place] = passport
+        self._uncopied.add(passport.place)
         self._storage.keep_passport(passport.place, msgspec.json.encode(signed))
-        self.known[passport.place] = passport  # last: if the disk refused the copy, it is written the next time
+        self._uncopied.discard(passport.place)
