@@ -10,6 +10,7 @@ from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.agent.services.data.asides import KEPT_S, LOOK_S, PREFIX, STEP_S_MAX, Aside, Asides
 from holdfast.errors import Failed, SignatureRequired
 from holdfast.model.order import VerifiedOrder
+from holdfast.ports.storage import Disposable
 from tests.fleets.orders import purge
 
 PURGE = "a" * 32
@@ -126,6 +127,22 @@ def test_after_a_lost_journal_it_can_be_brought_back_and_an_order_to_destroy_now
             assert asyncio.run(node.asides.destroy("web", order)) == 1, "the order says how much it deleted"
     asyncio.run(node.asides.look_at_disk())
     assert not node.is_there and node.asides.found == ()
+
+
+def test_what_is_being_deleted_is_not_taken_for_what_a_lost_journal_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take hours, and a purge with `now` is not in the list of what is kept."""
+    node, seen = after_a_lost_journal(), []
+    dispose = node.storage.dispose
+
+    def slow(proof: Disposable) -> None:
+        asyncio.run(node.asides.look_at_disk())
+        seen.append(node.asides.found)
+        dispose(proof)
+
+    monkeypatch.setattr(node.storage, "dispose", slow)
+    order = VerifiedOrder(purge(target="data.web", node="w1"), {"now": "yes"}, "destroy", ())
+    asyncio.run(node.asides.destroy("web", order))
+    assert seen == [()]
 
 
 def test_what_the_journal_knows_is_listed_once() -> None:

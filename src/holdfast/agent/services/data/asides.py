@@ -51,13 +51,15 @@ class Asides:
         self._known = {name: msgspec.json.decode(text, type=Aside) for name, text in found.items()}
         self._counted_s = dict.fromkeys(self._known, clock.monotonic_s())
         self._on_disk: tuple[SetAside, ...] = ()
+        self._leaving: set[str] = set()  # is deleted now, which may take long
 
     @property
     def found(self) -> tuple[RetiredData, ...]:
         return (*(_shown(one) for one in self._known.values()), *map(_unknown, self._unnoted()))
 
     def _unnoted(self) -> list[SetAside]:
-        return [one for one in self._on_disk if f"{PREFIX}{one.service}/{one.order}" not in self._known]
+        noted = {*self._known, *self._leaving}
+        return [one for one in self._on_disk if f"{PREFIX}{one.service}/{one.order}" not in noted]
 
     async def look_at_disk(self) -> None:
         found = await asyncio.get_running_loop().run_in_executor(None, self._storage.asides)
@@ -115,7 +117,11 @@ class Asides:
         return size_bytes
 
     async def _dispose(self, aside: Aside, proof: Disposable) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self._storage.dispose, proof)
+        self._leaving.add(_fact(aside))
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, self._storage.dispose, proof)
+        finally:
+            self._leaving.discard(_fact(aside))
         self.unmark(aside)
         self.forget(aside.service, aside.purge)
 
