@@ -16,7 +16,6 @@ from holdfast.adapters.runtime.podman import image_files
 from holdfast.adapters.runtime.podman.libpod import Libpod
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.errors import TryLater
-from holdfast.ports.storage import ImageFiles
 from tests.fleets.doors import OpenStorage
 
 FOUND = b64encode(b'{"isDir": true, "linkTarget": "/data"}').decode()
@@ -70,7 +69,7 @@ async def podman(path: Path, is_silent: bool, sent: int, head: bytes = HEAD) -> 
 async def filled(storage: OpenStorage, libpod: Libpod) -> bool:
     async with image_files.directory(libpod, "c" * 64, "/data") as found:
         assert found is not None
-        work = partial(storage.fill, "web", "book", ImageFiles(found.tar, found.inside))
+        work = partial(storage.fill, "web", "book", found)
         filling = asyncio.get_running_loop().run_in_executor(None, work)
         await asyncio.wait([filling], timeout=30.0)
         assert filling.done(), "it waits for ever"

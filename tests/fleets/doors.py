@@ -7,8 +7,8 @@ from holdfast.agent.services.data.proofs import granted
 from holdfast.gate import copies
 from holdfast.model.order import VerifiedOrder
 from holdfast.ports.allowed import Allowed
-from holdfast.ports.runtime import CreateContainer, Finished, Runtime
-from holdfast.ports.storage import ImageFiles, Storage
+from holdfast.ports.runtime import CreateContainer, Finished, ImageDirectory, Runtime
+from holdfast.ports.storage import Storage
 
 
 class OpenRuntime:
@@ -58,7 +58,7 @@ class OpenStorage:
     def volume(self, service: str, name: str) -> str:
         return self.inner.volume(service, name, Allowed("MOUNT", f"{self._root}/{service}/{name}"))
 
-    def fill(self, service: str, name: str, image: ImageFiles, owner: str = "") -> bool:
+    def fill(self, service: str, name: str, image: ImageDirectory, owner: str = "") -> bool:
         return self.inner.fill(service, name, image, owner, Allowed("OVERWRITE_DATA", f"{self._root}/{service}/{name}"))
 
     def own(self, service: str, name: str, owner: str) -> None:

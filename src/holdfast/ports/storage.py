@@ -1,11 +1,12 @@
 """Data directories of services: measured, created, copied, and destroyed only with a proof (style §6)."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
 from holdfast.ports.allowed import Allowed
+from holdfast.ports.runtime import ImageDirectory
 
 # The acts of the gate that permit a verb; the thing is the path, or `data.<name>`.
 MOUNTS = frozenset({"MOUNT", "REACH_HOST"})
@@ -109,17 +110,10 @@ class SetAside(Struct, frozen=True):
     checkpoints_bytes: int = 0
 
 
-class ImageFiles(Struct, frozen=True):
-    """Files of an image as a tar. The directory `inside` of it is the one that is meant."""
-
-    tar: BinaryIO
-    inside: str
-
-
 class NewVolumes(Protocol):
     """What a new volume begins with."""
 
-    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> bool:
+    def fill(self, service: str, name: str, image: ImageDirectory, owner: str, allowed: Allowed) -> bool:
         """The empty volume takes owner, mode and content of the image's directory: all of it and durably, or nothing.
         With an `owner` (`UID:GID`) everything belongs to that one. Programs lose their set-uid and set-gid bits,
         devices are left out. False: the volume has content already, and is left as it is. Blocks as long as it

@@ -10,6 +10,7 @@ from holdfast.adapters.storage import asides, checkpoints, filling, passports, p
 from holdfast.errors import Conflict, Failed, HoldfastError
 from holdfast.model.ids import is_name
 from holdfast.ports.allowed import Allowed, check
+from holdfast.ports.runtime import ImageDirectory
 from holdfast.ports.storage import (
     MOUNTS,
     OVERWRITES,
@@ -19,7 +20,6 @@ from holdfast.ports.storage import (
     DataDirectory,
     Discardable,
     Disposable,
-    ImageFiles,
     Need,
     Purgeable,
     Restorable,
@@ -124,7 +124,7 @@ class DirectoryStorage:
             assert root is not None
             return sources.volume(root, self.root, service, name)
 
-    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> bool:
+    def fill(self, service: str, name: str, image: ImageDirectory, owner: str, allowed: Allowed) -> bool:
         check(allowed, OVERWRITES, f"{self.root}/{service}/{name}")
         with self._opened() as root:
             assert root is not None

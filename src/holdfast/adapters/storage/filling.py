@@ -15,7 +15,7 @@ from typing import IO, BinaryIO, cast
 
 from holdfast.adapters.storage import blocks, permission, sources, tree
 from holdfast.errors import Failed
-from holdfast.ports.storage import ImageFiles
+from holdfast.ports.runtime import ImageDirectory
 
 PLACE = ".filling"
 ENTRIES_MAX = 1_000_000
@@ -33,7 +33,7 @@ class TooLarge(Exception):
     """The image has more than this disk can take."""
 
 
-def fill(root: int, root_path: str, service: str, name: str, image: ImageFiles, owner: str) -> bool:
+def fill(root: int, root_path: str, service: str, name: str, image: ImageDirectory, owner: str) -> bool:
     permission.check_name(name)
     with ExitStack() as handles:
         home = _opened(handles, tree.made(permission.check_name(service), root, sources.OWN_MODE))
@@ -85,7 +85,7 @@ def put_in_place(beside: int, name: str, home: int) -> bool:
     return True
 
 
-def _unpack(beside: int, name: str, image: ImageFiles, owner: str) -> None:
+def _unpack(beside: int, name: str, image: ImageDirectory, owner: str) -> None:
     os.mkdir(name, 0o700, dir_fd=beside)
     top = tree.opened(name, beside)
     try:

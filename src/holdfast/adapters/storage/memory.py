@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from holdfast.adapters.storage import permission
 from holdfast.errors import Conflict, Failed, HoldfastError, Invalid, NotPermitted
 from holdfast.ports.allowed import Allowed, check
+from holdfast.ports.runtime import ImageDirectory
 from holdfast.ports.storage import (
     MOUNTS,
     OVERWRITES,
@@ -15,7 +16,6 @@ from holdfast.ports.storage import (
     DataDirectory,
     Discardable,
     Disposable,
-    ImageFiles,
     Need,
     Purgeable,
     Restorable,
@@ -99,7 +99,7 @@ class MemoryStorage:
         owner = self.owners.get(place, "0:0")
         return DataDirectory(place, f"{ROOT}/{place}", plain, size_bytes, len(inside), tuple(names), owner)
 
-    def fill(self, service: str, name: str, image: ImageFiles, owner: str, allowed: Allowed) -> bool:
+    def fill(self, service: str, name: str, image: ImageDirectory, owner: str, allowed: Allowed) -> bool:
         check(allowed, OVERWRITES, f"{ROOT}/{service}/{name}")
         place, files, size_bytes = f"{service}/{name}", dict[str, bytes](), 0
         with tarfile.open(fileobj=image.tar, mode="r|") as archive:

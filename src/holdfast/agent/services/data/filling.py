@@ -16,7 +16,7 @@ from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, LABEL_SE
 from holdfast.model.passport import IN_DOUBT
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.runtime import CreateContainer
-from holdfast.ports.storage import ImageFiles, Storage
+from holdfast.ports.storage import Storage
 
 T = TypeVar("T")
 Places = list[tuple[str, Mount]]
@@ -50,8 +50,7 @@ class Filling:
         try:
             async with self._door.image_directory(_reader(spec, name), mount.target) as image:
                 if image is not None:
-                    files = ImageFiles(image.tar, image.inside)
-                    work = partial(self._storage.fill, spec.service, volume, files, mount.owner, allowed)
+                    work = partial(self._storage.fill, spec.service, volume, image, mount.owner, allowed)
                     filling = loop.run_in_executor(None, work)
                     return await asyncio.shield(filling)
                 if mount.owner:
