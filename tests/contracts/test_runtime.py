@@ -643,21 +643,6 @@ def test_what_runs_to_its_end_is_gone_afterwards(scene: Scene) -> None:
     scene.do(story())
 
 
-@pytest.mark.lab
-@pytest.mark.parametrize("is_started", [False, True])
-def test_a_leftover_of_the_same_name_does_not_run_in_its_place(real: PodmanScene, is_started: bool) -> None:
-    """What reads an image has the name of a hook: killed then, its agent leaves the service's own command under it."""
-
-    async def story() -> None:
-        left = await real.runtime.create(made("hook", FAILS))
-        if is_started:
-            await real.runtime.start(left)
-        assert await real.runtime.run(made("hook", ENDS), 60.0) == Finished(0, "done\n")
-        assert await real.runtime.containers() == []
-
-    real.do(story())
-
-
 def test_what_does_not_run_to_its_end_is_gone_too(scene: Scene) -> None:
     if isinstance(scene, MemoryScene):
         scene.memory.behaviours[DEAF] = Behaviour()

@@ -10,7 +10,8 @@ import pytest
 from holdfast.adapters.runtime.memory import Directory, Image
 from holdfast.agent.services.data.passports import PREFIX
 from holdfast.errors import Failed, TryLater
-from holdfast.model.fleet import Service, Volume
+from holdfast.gate.containers import MADE
+from holdfast.model.fleet import Hooks, Service, Volume
 from holdfast.model.passport import Passport
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.prober import Verdict
@@ -91,6 +92,20 @@ def test_an_agent_that_dies_while_it_fills_a_volume_fills_it_again_n13(when: Any
         assert not passport(scene).is_new
 
     play({"web": kept()}, story)
+
+
+def test_what_reads_an_image_has_a_name_of_its_own_in_the_journal_n13() -> None:
+    """A hook of the same name would start what a killed agent left of it: the command of the service."""
+
+    async def story(scene: Scene) -> None:
+        publish(scene, 1)
+        await scene.settled()
+        (reader,) = [call.subject for call in scene.machine.runtime.calls if call.verb == "image_directory"]
+        ran = {call.subject for call in scene.machine.runtime.calls if call.verb == "run"}
+        assert len(ran) == 2 and reader not in ran
+        assert scene.machine.journal.made_by(MADE + reader) is not None
+
+    play({"web": kept(hooks=Hooks(("true",), ("true",)))}, story)
 
 
 def test_what_does_not_fit_fails_the_deployment_and_leaves_the_volume_new_n13() -> None:

@@ -236,16 +236,18 @@ class Podman:
         return Finished(code, text)
 
     async def _fresh(self, made: CreateContainer) -> str:
-        """Remove our leftover container of that name, and create a new one: it may be of another command."""
-        details = await inspect(self._libpod, made.name)
-        if details is not None:
-            if not is_same(made.labels, details.config.labels or {}):
-                raise Failed(
-                    f"the container {made.name} was not created by holdfast",
-                    remedy=f"on the node: podman rm {made.name}",
-                    code="foreign",
-                )
-            await self._gone(details.id)
+        """Remove our leftover container of an earlier run with that name, and create a new one."""
+        id = await self._made(made)
+        details = await inspect(self._libpod, id)
+        if details is None or details.state.status in ("created", "configured"):
+            return id
+        if not is_same(made.labels, details.config.labels or {}):
+            raise Failed(
+                f"the container {made.name} was not created by holdfast",
+                remedy=f"on the node: podman rm {made.name}",
+                code="foreign",
+            )
+        await self._gone(id)
         return await self._made(made)
 
     async def _ended(self, id: str, timeout_s: float) -> int | None:

@@ -27,7 +27,7 @@ TAIL_S = 5.0
 TAIL_LINES = 20
 LINE_CHARS = 300
 SAID_CHARS = 1500
-READER = "-pre"  # what reads the image has the name of a hook, which the journal has: a crash leaves none behind
+READER = "-image"  # ends the name of what reads an image; the journal has it, so that a crash leaves none behind
 
 Publish = tuple[tuple[int, str, int], ...]  # inside, address, outside
 

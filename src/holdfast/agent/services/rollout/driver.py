@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.services.records import Failure, Records
 from holdfast.agent.services.rollout.attempts import Attempts
-from holdfast.agent.services.rollout.containers import Containers
+from holdfast.agent.services.rollout.containers import READER, Containers
 from holdfast.agent.services.rollout.data_here import HereWithData
 from holdfast.agent.services.rollout.here import HOOKS
 from holdfast.agent.services.rollout.operations import Operations
@@ -146,9 +146,11 @@ def hook_name(part: Part, when: str) -> str:
 
 
 def _names(guest: Guest) -> list[str]:
-    """Of containers and of hooks: what a crash leaves of either is removed like every unwanted container."""
+    """Of containers, of hooks and of what reads an image for a new volume: what a crash leaves of any is removed like
+    every unwanted container. Each has its own name: a hook must not start what was left of a reader."""
     hooks = [hook_name(part, when) for part in guest.parts for when in HOOKS]
-    return [name_of(one.spec, one.digest, replica) for one in guest.parts for replica in range(one.replicas)] + hooks
+    names = [name_of(one.spec, one.digest, replica) for one in guest.parts for replica in range(one.replicas)]
+    return [*names, *hooks, *(f"{name_of(one.spec, one.digest, 0)}{READER}" for one in guest.parts if one.spec.mounts)]
 
 
 def _and_then(remedy: str, service: str) -> str:
