@@ -286,7 +286,9 @@ def test_killed_at_any_write_the_data_is_the_old_or_the_restored_one_and_the_ord
     assert deaths >= 8
 
 
-def test_killed_at_any_write_a_purge_and_its_way_back_go_on_n11() -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_killed_at_any_write_a_purge_and_its_way_back_go_on_n11(is_lost: bool) -> None:
+    """`is_lost`: the journal does not know what was set aside."""
     deaths = 0
 
     async def story(scene: Scene) -> None:
@@ -298,6 +300,13 @@ def test_killed_at_any_write_a_purge_and_its_way_back_go_on_n11() -> None:
         for action in ("purge", "restore-retired"):
             for at in range(40):
                 given = {"purge": retired(scene)[0].purge} if action == "restore-retired" else {}
+                if given and is_lost:
+                    await scene.kill()
+                    for fact in scene.machine.journal.facts(asides.PREFIX):
+                        scene.machine.journal.drop_fact(fact)
+                    scene.start()
+                    await until(scene.rig, lambda: bool(retired(scene)))
+                    assert retired(scene)[0].until_s == 0.0
                 doom.left = at
                 id = await submitted(scene, action, "data.web", **given)
                 await asyncio.sleep(20)
