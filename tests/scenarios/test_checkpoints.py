@@ -85,7 +85,7 @@ def test_at_a_limit_the_rollout_waits_before_anything_stops_and_goes_on_after_a_
             storage.disk_bytes = 20
         else:
             storage.room_bytes = 5
-        words = {"count": "100 is the most", "share": "more than half of the disk", "space": "its disk has 5 B for it"}
+        words = {"count": "1000 is the most", "share": "more than half of the disk", "space": "its disk has 5 B for it"}
         await waits(scene, words[limit])
         storage.copies.pop(("web", "c0"), None)
         storage.disk_bytes = storage.room_bytes = 1 << 40
@@ -110,7 +110,7 @@ def test_a_limit_counts_every_checkpoint_that_the_rollout_makes() -> None:
         ids = {each.id for each in running(scene)}
         scene.apply({"web": both(2)})
         state = await scene.settled("failed")
-        assert state.code == "needs_operator" and state.message.startswith("99 checkpoints of web")
+        assert state.code == "needs_operator" and state.message.startswith("999 checkpoints of web")
         assert {each.id for each in running(scene)} == ids
         del scene.machine.storage.copies["web", "c0"]
         await scene.settled(at_most_s=300.0)
