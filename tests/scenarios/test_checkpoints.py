@@ -91,6 +91,9 @@ def test_at_a_limit_the_rollout_waits_before_anything_stops_and_goes_on_after_a_
         storage.disk_bytes = storage.room_bytes = 1 << 40
         await scene.settled(at_most_s=300.0)
         assert copies(scene)[-1]["book/page"] == b"the only copy"
+        reported = scene.machine.built.services.section()
+        counts = [one.count for one in reported.unlisted_checkpoints]
+        assert len(reported.checkpoints) + sum(counts) == len(copies(scene)) and bool(counts) == (limit == "count")
 
     play({"web": kept()}, story)
 

@@ -14,6 +14,7 @@ from holdfast.agent.services.data import asides
 from holdfast.model.container import Mount
 from holdfast.model.order import OrderResult
 from holdfast.model.report import CheckpointState, RetiredData
+from holdfast.ports.storage import Returnable
 from tests.fleets.agents import until
 from tests.fleets.build import digest_pinned
 from tests.fleets.deploying import Scene, play, service
@@ -333,6 +334,30 @@ def test_killed_at_any_write_a_purge_and_its_way_back_go_on_n11(is_lost: bool) -
 
     play({"web": kept()}, story)
     assert deaths >= 8
+
+
+def test_what_is_back_already_is_said_to_be_back_also_if_its_service_is_applied_again_meanwhile() -> None:
+    async def story(scene: Scene) -> None:
+        await purged(scene)
+        doom, bring_back = make_mortal(scene), scene.machine.storage.bring_back
+
+        def then_die(proof: Returnable) -> None:
+            bring_back(proof)
+            doom.left = 0
+
+        scene.machine.storage.bring_back = then_die  # type: ignore[method-assign]
+        id = await submitted(scene, "restore-retired", "data.web", purge=retired(scene)[0].purge)
+        await asyncio.sleep(20)
+        assert doom.left < 0 and page(scene) == b"of version 2"
+        await scene.kill()
+        doom.left = 10**9
+        scene.apply({"web": kept(2)})
+        scene.start()
+        await scene.settled()
+        result = scene.machine.journal.result_of(id)
+        assert result is not None and result.outcome == "done" and "data.web is back: 12 bytes" in result.message
+
+    play({"web": kept()}, story)
 
 
 # ---- deleted

@@ -152,11 +152,12 @@ def test_the_first_deployment_of_two_components_with_volumes_makes_no_checkpoint
     play({"web": pair()}, story)
 
 
-def test_what_lies_in_a_volume_that_no_container_has_had_is_copied_before_the_first_one_gets_it() -> None:
+@pytest.mark.parametrize("cut", ["image_directory", "create"])
+def test_what_lies_in_a_volume_that_no_container_has_had_is_copied_before_the_first_one_gets_it(cut: str) -> None:
     """Not from its image: it was put there by hand while the deployment could not go on."""
 
     async def story(scene: Scene) -> None:
-        scene.machine.runtime.cut("create")
+        scene.machine.runtime.cut(cut)
         await until(scene.rig, lambda: "book/" in scene.machine.storage.contents.get("web", {}))
         write(scene)
         await scene.settled()

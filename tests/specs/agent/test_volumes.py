@@ -216,3 +216,16 @@ def test_a_restored_volume_has_been_used(served: Volumes) -> None:
     served.prepare(WEB.spec, "d1")
     served._passports.restored("shop", None, "c1", "o1")
     assert served._passports.known["shop/files"].began == ()
+
+
+def test_one_that_was_proven_without_a_start_has_been_used(served: Volumes) -> None:
+    served.prepare(WEB.spec, "d1")
+    served.proven(guest(DB, WEB), 1)
+    assert served.owed(guest(DB, NEW_WEB, deployment="d2"), runs=True) == {"web"}
+
+
+def test_an_empty_directory_that_this_agent_did_not_make_may_be_in_use(served: Volumes, storage: MemoryStorage) -> None:
+    """Its passport may be lost, and a container that runs may write into it in a moment."""
+    storage.contents["shop"]["files/"] = b""
+    served.prepare(WEB.spec, "d1")
+    assert served.owed(guest(DB, WEB), runs=True) == {"web"}

@@ -190,3 +190,9 @@ def test_a_drain_moves_nothing_to_an_agent_that_cannot_read_it() -> None:
     with pytest.raises(Conflict, match=rf"the agent on {other} .*pass_headers"):
         plan_drain(home, before, {}, reads={home: 2, other: 1})
     assert plan_drain(home, before, {}, reads={home: 1, other: 2}).candidate is not None
+
+
+def test_what_a_plan_does_not_change_is_not_read() -> None:
+    """Its content may be lost: a plan for another service is made all the same."""
+    before = applied(fleet())
+    formats.require(before.table, {}, before, {"w1": 1})
