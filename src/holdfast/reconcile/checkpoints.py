@@ -18,8 +18,8 @@ from holdfast.ports.storage import Checkpoint, Need
 KEPT_S = 7 * 24 * 3600.0
 COUNT_MAX = 1000  # of one service
 SHARE_MAX = 0.5  # of the file system, by all checkpoints of the node
-LISTED_BYTES = 64 * 1024  # of a report, which is sent as a whole whenever something in it changes
-DETAILED = 10  # of a service: older ones are listed without their images
+LISTED_BYTES = 96 * 1024  # of a report, which is sent as a whole whenever something in it changes
+DETAILED = 5  # of a service: older ones are listed without their images
 
 
 def off(guest: Guest) -> frozenset[str]:
