@@ -59,7 +59,8 @@ def test_data_is_copied_while_the_service_runs_and_the_rest_while_nothing_writes
 
 def fill(scene: Scene, count: int) -> None:
     for number in range(count):
-        made = Checkpoint("web", f"c{number}", f"/memory/.checkpoints/web/c{number}", 1, 1e12, files=1)
+        id = f"c{number}-{'x' * 60}"  # as long as those of rollouts are
+        made = Checkpoint("web", id, f"/memory/.checkpoints/web/{id}", 1, 1e12, files=1)
         scene.machine.storage.copies["web", f"c{number}"] = made, {}
 
 
