@@ -48,6 +48,7 @@ SHARED = {
     "tests/lab/test_schedules.py": "deploy_lab",
     "tests/lab/test_volumes.py": "deploy_lab",
     "tests/lab/test_checkpoints.py": "deploy_lab",
+    "tests/lab/test_owners.py": "deploy_lab",
     "tests/lab/test_pasted_in_a_lab.py": "deploy_lab",
     "tests/lab/test_traffic.py": "traffic_lab",
     "tests/lab/test_traffic_undeploy.py": "traffic_lab",

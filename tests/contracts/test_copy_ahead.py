@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.storage import blocks, checkpoints, copying, stamps
+from holdfast.adapters.storage import blocks, checkpoints, copying, held, stamps
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.errors import Failed, Invalid
 from holdfast.ports.storage import Ahead
@@ -275,6 +275,82 @@ def test_what_was_copied_already_and_what_checkpoints_hold_is_measured(root: Pat
     storage(root).checkpoint("web", "c1", 1.0)
     after = storage(root).need("web")
     assert after is not None and (after.written_bytes, after.held_bytes > before.held_bytes + 19_999) == (0, True)
+
+
+def on_disk(root: Path) -> int:
+    """What all checkpoints take, counted file by file."""
+    files = (os.path.join(top, name) for top, _, names in os.walk(root / ".checkpoints") for name in names)
+    found = {about.st_ino: about.st_blocks * 512 for about in map(os.lstat, files)}
+    return sum(found.values())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_checkpoints_hold_is_the_same_whatever_was_made_and_deleted(
+    root: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stamps, "RECENT_NS", 0)
+    chance = random.Random(seed)
+    for name in "abcdef":
+        (root / "web" / name).write_bytes(os.urandom(chance.randrange(1, 40_000)))
+    os.link(root / "web" / "a", root / "web" / "a-too")
+    (root / "db").mkdir()
+    (root / "db" / "x").write_bytes(os.urandom(9000))
+    storage(root).checkpoint("db", "other", 1.0)
+    for step in range(12):
+        match chance.choice(("make", "make", "ahead", "drop", "delete", "delete")):
+            case "make":
+                (root / "web" / chance.choice("abcdef")).write_bytes(os.urandom(chance.randrange(1, 40_000)))
+                storage(root).checkpoint("web", f"c{step}", float(step))
+            case "ahead":
+                storage(root).copy_ahead("web", f"h{step}", (), quiet)
+            case "drop":
+                storage(root).drop_ahead("web")
+            case "delete":
+                kept = [one for one in storage(root).checkpoints() if one.service == "web"]
+                if kept:
+                    storage(root).discard(discardable(chance.choice(kept)))
+        if chance.random() < 0.6:
+            need = storage(root).need("web")
+            assert need is not None and need.held_bytes == on_disk(root), step
+
+
+def test_a_copy_is_looked_at_once_to_know_what_checkpoints_hold(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "web" / "a").write_bytes(b"1" * 5000)
+    walked: list[str] = []
+    files = held._files
+
+    def noted(shelf: int, name: str) -> Iterator[os.stat_result]:
+        walked.append(name)
+        return files(shelf, name)
+
+    monkeypatch.setattr(held, "_files", noted)
+    for number in range(5):
+        storage(root).checkpoint("web", f"c{number}", float(number))
+        storage(root).need("web")
+    assert walked == ["c0", "c1", "c2", "c3", "c4"]
+    for text in ("", "12", "x\n"):
+        (root / ".checkpoints" / "web" / ".held-c2").write_text(text)
+        need = storage(root).need("web")
+        assert need is not None and walked.pop() == "c2"
+
+
+def test_a_copy_that_is_begun_meanwhile_does_not_make_the_sum_wrong_for_ever(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "web" / "a").write_bytes(os.urandom(50_000))
+    settle()
+    storage(root).checkpoint("web", "c1", 1.0)
+    files = held._files
+
+    def slow(shelf: int, name: str) -> Iterator[os.stat_result]:
+        monkeypatch.setattr(held, "_files", files)
+        storage(root).copy_ahead("web", "c2", (), quiet)
+        yield from files(shelf, name)
+
+    monkeypatch.setattr(held, "_files", slow)
+    storage(root).need("web")
+    need = storage(root).need("web")
+    assert need is not None and need.held_bytes == on_disk(root)
 
 
 def test_a_checkpoint_that_is_complete_is_not_copied_ahead_again(root: Path) -> None:

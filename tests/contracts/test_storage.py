@@ -233,6 +233,20 @@ def test_what_was_purged_comes_back_whole_n11(disk: Disk) -> None:
     assert disk.storage.set_aside_by("web") == [proof(number=3).order.id]
 
 
+def test_passports_that_were_purged_without_data_do_not_replace_those_of_newer_data_n11(disk: Disk) -> None:
+    """Nor do they vouch for a directory that was made since without one."""
+    for place in ("web/files", "web/more"):
+        disk.storage.keep_passport(place, b"of data that was lost")
+    disk.storage.condemn("web", proof())
+    (purge,) = disk.storage.set_aside_by("web")
+    disk.fill("web", {"files/new": b"2", "more/by-hand": b"3"})
+    disk.storage.keep_passport("web/files", b"of the newer data")
+    for _ in range(2):
+        disk.storage.bring_back("web", purge, proof(action="restore-retired", number=2, purge=purge))
+    assert disk.storage.passport("web/files") == b"of the newer data" and disk.storage.passport("web/more") is None
+    assert disk.storage.set_aside_by("web") == [] and [name for name in disk.names() if "purging" in name] == []
+
+
 def test_what_an_earlier_purge_set_aside_is_deleted_by_its_id_n11(disk: Disk) -> None:
     for number in (1, 2):
         disk.fill("web", {"a": b"1"})

@@ -73,6 +73,59 @@ def test_checkpoints_are_restored_with_their_image_and_a_purge_leaves_nothing_n1
     assert not scene.data(".checkpoints", NAME).exists() and not scene.data(".passports", NAME).exists()
 
 
+def lose_journal(scene: DeployScene) -> None:
+    scene.kill_agent()
+    for file in (Path(scene.made.node(NODE)["dirs"]["state"]) / "agent").glob("agent.db*"):
+        file.unlink()
+    scene.start_agent()
+
+
+def test_after_a_lost_journal_what_was_set_aside_and_checkpoints_can_be_used_n11_n12(scene: DeployScene) -> None:
+    """Nothing was written down about them any more: they are found on the disk, and signed orders use them."""
+    lost, back, dropped = "lost", "brought-back", "dropped"
+    for name in (lost, back, dropped):
+        scene.write(name, web(scene.image("hello:1")) + VOLUME)
+    scene.run("apply", "--yes").ok()
+    for name in (lost, back, dropped):
+        (scene.data(name, "files") / "page").write_text(f"of {name}")
+    scene.write(lost, web(scene.image("hello:2")) + VOLUME)
+    for name in (back, dropped):
+        scene.gone(name)
+    scene.run("apply", "--yes", "--allow-removals", "2").ok()
+    page = scene.data(lost, "files") / "page"
+    page.write_text("written since")
+    for name in (back, dropped):
+        wait_until(lambda name=name: name in scene.run("retired").ok().out, "its data is reported")  # type: ignore[misc]
+        scene.run("purge", name, "-n", NODE, "--yes").ok()
+
+    lose_journal(scene)
+    wait_until(lambda: bool(scene.findings("resync_needed")), "the node knows that its journal is gone")
+    scene.run("resync", NODE, "--yes").ok()
+    wait_until(lambda: len(asides(scene)) >= 2, "what was set aside is listed")
+    assert {row["name"]: row["until"] for row in asides(scene)} == {back: None, dropped: None}
+    scene.run("retired", "restore", back, "-n", NODE, "--yes").ok()
+    assert (scene.data(back, "files") / "page").read_text() == f"of {back}"
+    scene.run("purge", dropped, "-n", NODE, "--now", "--yes").ok()
+    assert asides(scene) == [] and seen(scene, f"of {dropped}") == []
+
+    (copy,) = json.loads(scene.run("checkpoint", "list", lost, "--json").ok().out)["checkpoints"]
+    assert copy["revision"] is None
+    refused = scene.run("checkpoint", "restore", lost, copy["id"], "--yes")
+    assert refused.code == 2 and "the revision that wrote checkpoint" in refused.err, refused
+    command = refused.err.partition("holdfast ")[2].partition("`")[0]
+    scene.run(*command.split(), "--yes").ok()
+    one = scene.one(lost)
+    assert page.read_text() == f"of {lost}" == scene.podman("exec", one.id, "cat", "/data/page")
+    scene.write(back, web(scene.image("hello:2")) + VOLUME)
+    scene.deploy(back).ok()
+    assert scene.podman("exec", scene.one(back).id, "cat", "/data/page") == f"of {back}", "its passport came back, too"
+
+
+def asides(scene: DeployScene) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(scene.run("retired", "--json").ok().out)["retired"]
+    return [row for row in rows if row["restore"]]
+
+
 def seen(scene: DeployScene, text: str) -> list[str]:
     """Files of the node with this text: data, state, and the store of podman."""
     folders = {str(Path(path)) for path in scene.made.node(NODE)["dirs"].values()}

@@ -104,7 +104,7 @@ def killed_everywhere(
 ) -> dict[str, int]:
     """There from nothing, changed, gone; each killed at position n of its own, for growing n until none is hit.
 
-    Another service after every 20 positions: each change makes a checkpoint, and at 100 young ones a service waits.
+    Another service after every 20 positions: each change makes a checkpoint, which later ones share files with.
     """
     hits, over = {"deploy": 0, "change": 0, "remove": 0}, set()
     work = Work(scene, f"{SERVICE}-{name}")

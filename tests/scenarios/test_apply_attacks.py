@@ -182,6 +182,24 @@ async def _(raid: Raid) -> bool:
         return raid.mounts("spy", f"{root}/spy/inner")
 
 
+# ---- owners
+
+THEIRS = msgspec.structs.replace(DATA, owner="33:33")
+
+
+@attack("all data is given to another owner")
+async def _(raid: Raid) -> bool:
+    await raid.signs(web=kept(volumes=(THEIRS,)))
+    return raid.machine.storage.owners.get("web/book") == "33:33"
+
+
+@attack("all data is given to another owner after an undeploy")
+async def _(raid: Raid) -> bool:
+    await raid.signs(web=None)
+    await raid.signs(web=kept(volumes=(THEIRS,)))
+    return raid.machine.storage.owners.get("web/book") == "33:33"
+
+
 # ---- protection
 
 

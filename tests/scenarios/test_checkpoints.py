@@ -59,7 +59,8 @@ def test_data_is_copied_while_the_service_runs_and_the_rest_while_nothing_writes
 
 def fill(scene: Scene, count: int) -> None:
     for number in range(count):
-        made = Checkpoint("web", f"c{number}", f"/memory/.checkpoints/web/c{number}", 1, 1e12, files=1)
+        id = f"c{number}-{'x' * 60}"  # as long as those of rollouts are
+        made = Checkpoint("web", id, f"/memory/.checkpoints/web/{id}", 1, 1e12, files=1)
         scene.machine.storage.copies["web", f"c{number}"] = made, {}
 
 
@@ -85,12 +86,15 @@ def test_at_a_limit_the_rollout_waits_before_anything_stops_and_goes_on_after_a_
             storage.disk_bytes = 20
         else:
             storage.room_bytes = 5
-        words = {"count": "100 is the most", "share": "more than half of the disk", "space": "its disk has 5 B for it"}
+        words = {"count": "1000 is the most", "share": "more than half of the disk", "space": "its disk has 5 B for it"}
         await waits(scene, words[limit])
         storage.copies.pop(("web", "c0"), None)
         storage.disk_bytes = storage.room_bytes = 1 << 40
         await scene.settled(at_most_s=300.0)
         assert copies(scene)[-1]["book/page"] == b"the only copy"
+        reported = scene.machine.built.services.section()
+        counts = [one.count for one in reported.unlisted_checkpoints]
+        assert len(reported.checkpoints) + sum(counts) == len(copies(scene)) and bool(counts) == (limit == "count")
 
     play({"web": kept()}, story)
 
@@ -110,7 +114,7 @@ def test_a_limit_counts_every_checkpoint_that_the_rollout_makes() -> None:
         ids = {each.id for each in running(scene)}
         scene.apply({"web": both(2)})
         state = await scene.settled("failed")
-        assert state.code == "needs_operator" and state.message.startswith("99 checkpoints of web")
+        assert state.code == "needs_operator" and state.message.startswith("999 checkpoints of web")
         assert {each.id for each in running(scene)} == ids
         del scene.machine.storage.copies["web", "c0"]
         await scene.settled(at_most_s=300.0)

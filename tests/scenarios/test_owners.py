@@ -1,13 +1,16 @@
 """A hub and an agent over memory: a new volume begins with what its image has (N13), and a directory that an image
 declares as a volume has to be answered for (N14)."""
 
+import subprocess
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from holdfast.adapters.runtime.memory import Directory, Image
+from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.agent.services.data.passports import PREFIX
 from holdfast.errors import Failed, TryLater
 from holdfast.gate.containers import MADE
@@ -16,8 +19,9 @@ from holdfast.model.passport import Passport
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.prober import Verdict
 from tests.fleets.agents import until
-from tests.fleets.build import digest_pinned
+from tests.fleets.build import ALICE_SIGNER, digest_pinned
 from tests.fleets.deploying import Scene, image, play, service
+from tests.fleets.raid import Raid, fleet, raided
 from tests.scenarios.test_restored_checkpoints import ordered
 
 DATA = Volume("book", "/data", "none")
@@ -56,7 +60,7 @@ def test_a_new_volume_takes_owner_mode_and_content_of_the_image_n13() -> None:
         await scene.settled()
         assert book(scene) == {"book/seed": b"from the image"}
         assert owner(scene) == "1000:1001" and scene.machine.storage.modes["web/book"] == 0o750
-        assert not passport(scene).is_new
+        assert not passport(scene).is_new and scene.machine.storage.copies == {}, "no program has had it before"
         scene.machine.storage.contents["web"]["book/page"] = b"written"
         del scene.machine.storage.contents["web"]["book/seed"]
         scene.apply({"web": kept(2)})
@@ -268,6 +272,50 @@ def test_a_component_runs_as_its_user_and_so_do_its_hooks_n13() -> None:
         assert scene.machine.runtime.made(scene.one().id).spec.user == "1000:1000"
 
     play({"web": service(user="1000:1000")}, story)
+
+
+def on_disk(raid: Raid, root: Path) -> Path:
+    """The node goes on with this directory; in it is data that was made by hand."""
+    raid.machine.storage, raid.machine.data_dir = DirectoryStorage(str(root), "w1"), str(root)  # type: ignore[assignment]
+    page = root / "git" / "book" / "page"
+    page.parent.mkdir(parents=True)
+    page.write_text("the only copy")
+    return page
+
+
+def owned_by(page: Path) -> set[str]:
+    return {f"{about.st_uid}:{about.st_gid}" for about in (page.stat(), page.parent.stat())}
+
+
+def test_only_a_signature_of_grade_destroy_or_a_person_on_the_node_gives_data_to_another_owner(tmp_path: Path) -> None:
+    """A key of grade apply declares an owner for data that an operator adopted; the remedy works as printed."""
+
+    async def attack(raid: Raid) -> bool:
+        await raid.scene.kill()
+        page = on_disk(raid, tmp_path)
+        raid.scene.start()
+        await raid.signs(git=owned("33:33"))
+        state = raid.scene.state("git")
+        assert state is not None and state.code == "data_not_made_here"
+        await raid.sends(raid.order("adopt", "data.git", ALICE_SIGNER))
+        state = raid.scene.state("git")
+        assert state is not None and state.code == "owner_not_approved" and "grade destroy" in state.message
+        assert owned_by(page) == {"0:0"}
+        chown, _, then = state.remedy.partition("yourself: ")[2].partition(";")
+        subprocess.run(chown, shell=True, check=True)
+        assert owned_by(page) == {"33:33"} and "holdfast restart git" in then
+        await raid.sends(raid.order("restart", "service.git"))
+        assert raid.serves("git") and owned_by(page) == {"33:33"}
+        await raid.signs(git=owned("44:44"))
+        assert not raid.serves("git") and owned_by(page) == {"33:33"}
+        await raid.alice(git=owned("55:55"))
+        assert raid.serves("git") and owned_by(page) == {"55:55"}
+        return True
+
+    async def story(scene: Scene) -> None:
+        assert await raided(scene, fleet({"web": service()}), attack)
+
+    play(fleet({"web": service()}), story)
 
 
 # ---- undeclared volumes

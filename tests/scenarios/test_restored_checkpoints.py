@@ -14,6 +14,7 @@ from holdfast.agent.services.data import asides
 from holdfast.model.container import Mount
 from holdfast.model.order import OrderResult
 from holdfast.model.report import CheckpointState, RetiredData
+from holdfast.ports.storage import Returnable
 from tests.fleets.agents import until
 from tests.fleets.build import digest_pinned
 from tests.fleets.deploying import Scene, play, service
@@ -286,7 +287,9 @@ def test_killed_at_any_write_the_data_is_the_old_or_the_restored_one_and_the_ord
     assert deaths >= 8
 
 
-def test_killed_at_any_write_a_purge_and_its_way_back_go_on_n11() -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_killed_at_any_write_a_purge_and_its_way_back_go_on_n11(is_lost: bool) -> None:
+    """`is_lost`: the journal does not know what was set aside."""
     deaths = 0
 
     async def story(scene: Scene) -> None:
@@ -298,6 +301,13 @@ def test_killed_at_any_write_a_purge_and_its_way_back_go_on_n11() -> None:
         for action in ("purge", "restore-retired"):
             for at in range(40):
                 given = {"purge": retired(scene)[0].purge} if action == "restore-retired" else {}
+                if given and is_lost:
+                    await scene.kill()
+                    for fact in scene.machine.journal.facts(asides.PREFIX):
+                        scene.machine.journal.drop_fact(fact)
+                    scene.start()
+                    await until(scene.rig, lambda: bool(retired(scene)))
+                    assert retired(scene)[0].until_s == 0.0
                 doom.left = at
                 id = await submitted(scene, action, "data.web", **given)
                 await asyncio.sleep(20)
@@ -324,6 +334,30 @@ def test_killed_at_any_write_a_purge_and_its_way_back_go_on_n11() -> None:
 
     play({"web": kept()}, story)
     assert deaths >= 8
+
+
+def test_what_is_back_already_is_said_to_be_back_also_if_its_service_is_applied_again_meanwhile() -> None:
+    async def story(scene: Scene) -> None:
+        await purged(scene)
+        doom, bring_back = make_mortal(scene), scene.machine.storage.bring_back
+
+        def then_die(proof: Returnable) -> None:
+            bring_back(proof)
+            doom.left = 0
+
+        scene.machine.storage.bring_back = then_die  # type: ignore[method-assign]
+        id = await submitted(scene, "restore-retired", "data.web", purge=retired(scene)[0].purge)
+        await asyncio.sleep(20)
+        assert doom.left < 0 and page(scene) == b"of version 2"
+        await scene.kill()
+        doom.left = 10**9
+        scene.apply({"web": kept(2)})
+        scene.start()
+        await scene.settled()
+        result = scene.machine.journal.result_of(id)
+        assert result is not None and result.outcome == "done" and "data.web is back: 12 bytes" in result.message
+
+    play({"web": kept()}, story)
 
 
 # ---- deleted

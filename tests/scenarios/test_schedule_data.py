@@ -1,7 +1,6 @@
 """Runs of services with data, in virtual time: a run is one of the writers that the passport of the data admits."""
 
 import asyncio
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -17,27 +16,19 @@ from holdfast.model.fleet import Hooks, Service
 from holdfast.model.passport import Passport
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.prober import Verdict
-from holdfast.ports.storage import Checkpoint
 from holdfast.reconcile.schedule import LATE_S
 from tests.fleets.build import digest_pinned
-from tests.fleets.deploying import Scene, image, play
+from tests.fleets.deploying import Scene, image
+from tests.fleets.schedule_scene import DATA, Runs, at_five, job, play_data, refusing, state, with_data, with_job
 from tests.scenarios.test_restored_checkpoints import ordered
-from tests.scenarios.test_schedules import DATA, Runs, at_five, behaves, job, state, with_job
 
 OTHER = ("backup", "--more")
 BAD = Verdict(False, "answered 500")
-
-
-def with_data(version: int = 1, **changed: object) -> dict[str, Service]:
-    return with_job(volumes=DATA, version=version, **changed)
+SLOW = TryLater("the disk is slow", remedy="wait", code="slow")
 
 
 def other(version: int = 1) -> dict[str, Service]:
     return with_job(replace(job(), cmd=OTHER), volumes=DATA, version=version)
-
-
-def write(one: Scene) -> None:
-    one.machine.storage.contents["web"]["db/page"] = b"the only copy"
 
 
 def counted_ticks(one: Scene) -> list[float]:
@@ -58,10 +49,7 @@ def test_a_new_command_waits_for_its_deployment_and_does_not_hold_it_up() -> Non
     """The version that serves with the new command is declared nowhere, and gets no data."""
 
     async def story(one: Scene) -> None:
-        behaves(one)
         one.machine.runtime.behaviours[OTHER] = Behaviour(exit_after_s=5.0)
-        await one.settled()
-        write(one)
         one.machine.runtime.images[image(2)] = Image(pull_s=120.0)
         await asyncio.sleep(at_five(one) - 60)
         one.apply(other(2))
@@ -76,15 +64,12 @@ def test_a_new_command_waits_for_its_deployment_and_does_not_hold_it_up() -> Non
         assert last is not None and last.outcome == "done" and last.due_s % 300 == 0 and state(one).missed == 0
         assert len(Runs(one).started) == 1
 
-    play(with_data(), story)
+    play_data(story)
 
 
 def test_minutes_of_a_command_whose_deployment_failed_are_missed_and_said_to_be() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
         one.machine.runtime.behaviours[OTHER] = Behaviour(exit_after_s=5.0)
-        await one.settled()
-        write(one)
         one.machine.prober.script(digest_pinned("web:2"), *[BAD] * 99)
         one.apply(other(2))
         await one.settled("failed")
@@ -96,21 +81,18 @@ def test_minutes_of_a_command_whose_deployment_failed_are_missed_and_said_to_be(
         await asyncio.sleep(20)
         assert state(one).missed == 2 and len(Runs(one).started) == 1, "the newest one is not late yet"
 
-    play(with_data(), story)
+    play_data(story)
 
 
 def test_runs_of_a_deployment_whose_agent_died_before_the_passports_were_written_begin() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        write(one)
         await die_at_the_switch(one, with_data(2))
         await one.settled()
         await asyncio.sleep(at_five(one) + 30)
         last = state(one).last
         assert last is not None and last.outcome == "done", last
 
-    play(with_data(), story)
+    play_data(story)
 
 
 async def die_at_the_switch(one: Scene, services: dict[str, Service]) -> None:
@@ -132,21 +114,16 @@ async def die_at_the_switch(one: Scene, services: dict[str, Service]) -> None:
 
 def test_a_hook_of_such_a_deployment_runs() -> None:
     async def story(one: Scene) -> None:
-        await one.settled()
-        write(one)
         await die_at_the_switch(one, with_data(2, hooks=Hooks(post_deploy=("index",))))
         await one.settled()
         ran = [call for call in one.machine.runtime.calls if call.verb == "run"]
         assert len(ran) == 1
 
-    play(with_data(), story)
+    play_data(story)
 
 
 def test_such_a_deployment_serves_again_when_the_next_one_fails() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        write(one)
         await die_at_the_switch(one, with_data(2))
         await one.settled()
         one.machine.prober.script(digest_pinned("web:3"), *[BAD] * 99)
@@ -156,7 +133,7 @@ def test_such_a_deployment_serves_again_when_the_next_one_fails() -> None:
         assert one.one().running and one.one().image == image(2)
         assert len(one.machine.storage.copies) <= 3 and "service_waits" not in one.findings()
 
-    play(with_data(), story)
+    play_data(story)
 
 
 @pytest.mark.parametrize("how", ["deploy", "restart"])
@@ -164,9 +141,6 @@ def test_a_run_that_owes_a_checkpoint_fails_at_once_and_lets_a_rollout_make_it(h
     """Of adopted data no writer is known; what makes the checkpoint must be alone in the lane of the service."""
 
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        write(one)
         await one.kill()
         one.machine.journal.set_aside(PREFIX + "web/db", msgspec.json.encode(Passport("web/db", "web", "order")))
         one.start()
@@ -182,7 +156,7 @@ def test_a_run_that_owes_a_checkpoint_fails_at_once_and_lets_a_rollout_make_it(h
         last = state(one).last
         assert last is not None and last.outcome == "done"
 
-    play(with_data(), story)
+    play_data(story)
 
 
 @pytest.mark.parametrize("how", ["the agent is killed", "the checkpoint fails"])
@@ -190,64 +164,38 @@ def test_no_run_begins_between_stop_and_start_also_if_the_rollout_is_interrupted
     """The start would have to wait for it, up to its timeout."""
 
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=1000.0)
-        await one.settled()
-        write(one)
-        checkpoint, asked = one.machine.storage.checkpoint, list[float]()
-
-        def refused(service: str, id: str, at_s: float, off: Collection[str] = ()) -> Checkpoint:
-            asked.append(at_s)
-            raise TryLater("the disk is slow", remedy="wait", code="slow")
-
-        one.machine.storage.checkpoint = refused  # type: ignore[method-assign]
-        await asyncio.sleep(at_five(one) - 20)
-        one.apply(with_data(2))
-        while not asked:
-            await asyncio.sleep(0.1)
+        with refusing(one.machine.storage, "checkpoint", SLOW) as asked:
+            one.apply(with_data(2))
+            while not asked:
+                await asyncio.sleep(0.1)
+            if how == "the agent is killed":
+                await one.kill()
+            await asyncio.sleep(at_five(one) + (0 if how == "the agent is killed" else 5))
         if how == "the agent is killed":
-            await one.kill()
-            await asyncio.sleep(at_five(one))
-            one.machine.storage.checkpoint = checkpoint  # type: ignore[method-assign]
             one.start()
-        else:
-            await asyncio.sleep(at_five(one) + 5)
-            one.machine.storage.checkpoint = checkpoint  # type: ignore[method-assign]
         await one.settled(at_most_s=200)
         await asyncio.sleep(10)
         begun = [call for call in one.machine.runtime.calls if call.verb == "start"]
         assert len(Runs(one).started) == 1 and "_run-" in begun[-1].subject and state(one).missed == 0
 
-    play(with_data(), story)
+    play_data(story, after_s=-20, exit_after_s=1000.0)
 
 
 def test_a_run_that_waited_too_long_for_an_interrupted_rollout_is_missed() -> None:
     """It does not begin however late, once the service is up again."""
 
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        write(one)
-        checkpoint = one.machine.storage.checkpoint
-
-        def refused(service: str, id: str, at_s: float, off: Collection[str] = ()) -> Checkpoint:
-            raise TryLater("the disk is slow", remedy="wait", code="slow")
-
-        one.machine.storage.checkpoint = refused  # type: ignore[method-assign]
-        await asyncio.sleep(at_five(one) - 20)
-        one.apply(with_data(2))
-        await asyncio.sleep(20 + 2 * LATE_S)
-        assert Runs(one).started == [] and state(one).missed == 1
-        one.machine.storage.checkpoint = checkpoint  # type: ignore[method-assign]
+        with refusing(one.machine.storage, "checkpoint", SLOW):
+            one.apply(with_data(2))
+            await asyncio.sleep(20 + 2 * LATE_S)
+            assert Runs(one).started == [] and state(one).missed == 1
         await one.settled(at_most_s=200)
 
-    play(with_data(), story)
+    play_data(story, after_s=-20)
 
 
 def test_runs_of_such_a_deployment_go_on_when_the_next_one_fails_before_it_got_the_data() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        write(one)
         await die_at_the_switch(one, with_data(2))
         await one.settled()
         missing = Failed("no such image", remedy="push it", code="image_missing")
@@ -258,7 +206,7 @@ def test_runs_of_such_a_deployment_go_on_when_the_next_one_fails_before_it_got_t
         last = state(one).last
         assert last is not None and last.outcome == "done" and one.one().image == image(2), last
 
-    play(with_data(), story)
+    play_data(story)
 
 
 @pytest.mark.parametrize("serves_in_time", [True, False])
@@ -266,25 +214,15 @@ def test_a_minute_that_waited_while_its_command_changed_runs_in_time_or_is_misse
     """It was decided with the command of before, and waits for an interrupted rollout."""
 
     async def story(one: Scene) -> None:
-        behaves(one)
         one.machine.runtime.behaviours[OTHER] = Behaviour(exit_after_s=5.0)
-        await one.settled()
-        write(one)
-        checkpoint = one.machine.storage.checkpoint
-
-        def refused(service: str, id: str, at_s: float, off: Collection[str] = ()) -> Checkpoint:
-            raise TryLater("the disk is slow", remedy="wait", code="slow")
-
-        one.machine.storage.checkpoint = refused  # type: ignore[method-assign]
-        await asyncio.sleep(at_five(one) - 20)
-        one.apply(with_data(2))
-        await asyncio.sleep(25)
-        assert state(one).running_s, "it waits"
-        if not serves_in_time:
-            one.machine.prober.script(digest_pinned("web:3"), *[BAD] * 999)
-        one.apply(other(3))
-        await asyncio.sleep(10)
-        one.machine.storage.checkpoint = checkpoint  # type: ignore[method-assign]
+        with refusing(one.machine.storage, "checkpoint", SLOW):
+            one.apply(with_data(2))
+            await asyncio.sleep(25)
+            assert state(one).running_s, "it waits"
+            if not serves_in_time:
+                one.machine.prober.script(digest_pinned("web:3"), *[BAD] * 999)
+            one.apply(other(3))
+            await asyncio.sleep(10)
         await one.settled("converged" if serves_in_time else "failed", at_most_s=120)
         await asyncio.sleep(30 if serves_in_time else LATE_S)
         last = state(one).last
@@ -293,16 +231,13 @@ def test_a_minute_that_waited_while_its_command_changed_runs_in_time_or_is_misse
         else:
             assert last is None and state(one).missed == 1 and "schedule_missed" in one.findings()
 
-    play(with_data(), story)
+    play_data(story, after_s=-20)
 
 
 def test_a_run_under_way_is_waited_for_also_if_the_agent_finds_the_service_gone() -> None:
     """It looks like a rollout between stop and start; but this run has begun."""
 
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=200.0)
-        await one.settled()
-        write(one)
         serving = one.one()
         await asyncio.sleep(at_five(one) + 5)
         one.apply(with_data(2))
@@ -315,16 +250,13 @@ def test_a_run_under_way_is_waited_for_also_if_the_agent_finds_the_service_gone(
         last, copied_s = state(one).last, [copy.made_s for copy in one.machine.storage.checkpoints()]
         assert last is not None and last.outcome == "done" and min(copied_s) >= begun_s + 200
 
-    play(with_data(), story)
+    play_data(story, exit_after_s=200.0)
 
 
 def test_a_restore_after_a_run_does_not_meet_its_container() -> None:
     """It refuses to exchange data that a container mounts, and tells to remove that container."""
 
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        write(one)
         one.apply(with_data(2))
         await one.settled()
         (made,) = one.machine.storage.checkpoints()
@@ -340,4 +272,4 @@ def test_a_restore_after_a_run_does_not_meet_its_container() -> None:
         result = await ordered(one, "restore-checkpoint", "data.web", checkpoint=made.id, then="start")
         assert result.outcome == "done", result
 
-    play(with_data(), story)
+    play_data(story)

@@ -24,27 +24,28 @@ from holdfast.reconcile.schedule import LATE_S
 from holdfast.wiring import schedules as wiring
 from tests.fleets.deploying import Scene, image, play, service
 from tests.fleets.desks import OPERATOR
-from tests.scenarios.test_moving import Scene as MovingScene
-from tests.scenarios.test_moving import scene as moving
-from tests.scenarios.test_moving import web
-from tests.scenarios.test_schedules import (
+from tests.fleets.schedule_scene import (
     DATA,
     JOB,
     Runs,
     at_five,
-    behaves,
+    hold,
     job,
     ordered,
+    play_runs,
+    refusing,
     state,
     with_job,
 )
+from tests.scenarios.test_moving import Scene as MovingScene
+from tests.scenarios.test_moving import scene as moving
+from tests.scenarios.test_moving import web
 
 FULL = Failed("the disk is full", remedy="free space", code="no_space")
 
 
-def hold(one: Scene, held: bool) -> None:
-    records = one.machine.built.services.records
-    records.keep("web", replace(records.of("web"), held=held))
+def of_schedules(name: str, *value: bytes) -> bool:
+    return name.startswith("schedules/")
 
 
 # ---- a run that does not begin
@@ -52,9 +53,6 @@ def hold(one: Scene, held: bool) -> None:
 
 def test_a_run_whose_service_is_stopped_before_its_next_attempt_has_failed() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_code=1)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 21)
         assert state(one).attempt == 2
         hold(one, True)
         await asyncio.sleep(60)
@@ -62,7 +60,7 @@ def test_a_run_whose_service_is_stopped_before_its_next_attempt_has_failed() -> 
         assert last is not None and (last.outcome, last.attempts) == ("failed", 1) and not state(one).running_s
         assert "attempt 2 did not begin: the service is stopped" in one.findings()["schedule_failed"]
 
-    play(with_job(job(retries=3)), story)
+    play_runs(story, with_job(job(retries=3)), after_s=21, exit_code=1)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +74,6 @@ def test_a_run_by_order_that_does_not_begin_has_a_result(down_s: float, held: bo
     """The command that ordered it waits for that result."""
 
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
         one.machine.runtime.away = True
         assert (await ordered(one, 1))[0] == "done"
         await one.kill()
@@ -91,7 +87,7 @@ def test_a_run_by_order_that_does_not_begin_has_a_result(down_s: float, held: bo
         assert last.message == f"did not begin: {why}"
         assert Runs(one).started == [] and state(one).missed == 0
 
-    play(with_job(job("0 0 1 1 *")), story)
+    play_runs(story, with_job(job("0 0 1 1 *")))
 
 
 @pytest.mark.parametrize("down_s", [30.0, LATE_S + 60])
@@ -101,19 +97,10 @@ def test_a_container_that_was_never_started_before_a_boot_is_made_again_in_time_
     """Its secrets are gone after a boot, and so may its time be."""
 
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        start = one.machine.runtime.start
-
-        async def refuse(id: str, allowed: Allowed) -> None:
-            raise TryLater("cut", remedy="", code="runtime_away")
-
-        await asyncio.sleep(at_five(one) - 1)
-        one.machine.runtime.start = refuse  # type: ignore[method-assign]
-        await asyncio.sleep(2)
-        (before,) = Runs(one).containers()
-        await one.kill()
-        one.machine.runtime.start = start  # type: ignore[method-assign]
+        with refusing(one.machine.runtime, "start"):
+            await asyncio.sleep(2)
+            (before,) = Runs(one).containers()
+            await one.kill()
         monkeypatch.setattr(wiring, "boot_id", lambda: "another boot")
         await asyncio.sleep(down_s)
         one.start()
@@ -125,24 +112,16 @@ def test_a_container_that_was_never_started_before_a_boot_is_made_again_in_time_
         else:
             assert minutes == [] and state(one).missed == 1 and "schedule_missed" in one.findings()
 
-    play(with_job(), story)
+    play_runs(story, after_s=-1)
 
 
 def test_a_run_that_is_late_is_missed_even_if_its_container_was_created() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        start = one.machine.runtime.start
-
-        async def refuse(id: str, allowed: Allowed) -> None:
-            raise TryLater("cut", remedy="", code="runtime_away")
-
         assert (await ordered(one, 1))[0] == "done"
         await asyncio.sleep(30)
-        one.machine.runtime.start = refuse  # type: ignore[method-assign]
-        assert (await ordered(one, 2))[0] == "done"
-        await one.kill()
-        one.machine.runtime.start = start  # type: ignore[method-assign]
+        with refusing(one.machine.runtime, "start"):
+            assert (await ordered(one, 2))[0] == "done"
+            await one.kill()
         await asyncio.sleep(LATE_S + 60)
         one.start()
         await asyncio.sleep(30)
@@ -150,14 +129,11 @@ def test_a_run_that_is_late_is_missed_even_if_its_container_was_created() -> Non
         assert len(Runs(one).started) == 1 and Runs(one).containers() == []
         assert last is not None and last.message == "did not begin: no agent ran in time, or a rollout was interrupted"
 
-    play(with_job(job("0 0 1 1 *")), story)
+    play_runs(story, with_job(job("0 0 1 1 *")))
 
 
 def test_a_run_that_is_too_late_does_not_stand_in_the_way_of_the_next_minute() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        await asyncio.sleep(at_five(one) - 1)
         one.machine.runtime.away = True
         await asyncio.sleep(2)
         await one.kill()
@@ -168,7 +144,7 @@ def test_a_run_that_is_too_late_does_not_stand_in_the_way_of_the_next_minute() -
         assert (state(one).missed, state(one).skipped) == (1, 0)
         assert Runs(one).minutes == [int(one.rig.clock.now_s()) // 300 * 300]
 
-    play(with_job(), story)
+    play_runs(story, after_s=-1)
 
 
 # ---- a service that was stopped
@@ -177,8 +153,6 @@ def test_a_run_that_is_too_late_does_not_stand_in_the_way_of_the_next_minute() -
 @pytest.mark.parametrize("how", ["held", "inactive"])
 def test_a_stopped_service_that_is_deployed_has_no_runs_until_it_is_up(how: str) -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
         if how == "held":
             await one.rig.desk.submit(OPERATOR, one.rig.order("w1", 1, "stop", target="service.web"))
         else:
@@ -194,7 +168,7 @@ def test_a_stopped_service_that_is_deployed_has_no_runs_until_it_is_up(how: str)
         (run,) = Runs(one).containers()
         assert run.image == one.one().image and state(one).missed == 0
 
-    play(with_job(), story)
+    play_runs(story)
 
 
 # ---- secrets
@@ -221,9 +195,6 @@ def test_a_run_that_begins_while_a_new_agent_looks_around_keeps_its_secrets() ->
     """The agent removes the files of containers that are gone: a run that is created meanwhile is in no list yet."""
 
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        await asyncio.sleep(at_five(one) - 5)
         await one.kill()
         await asyncio.sleep(10)
         files, listed = Files(), one.machine.runtime.containers
@@ -243,7 +214,7 @@ def test_a_run_that_begins_while_a_new_agent_looks_around_keeps_its_secrets() ->
         await asyncio.sleep(30)
         assert files.kept == set()
 
-    play(with_job(), story)
+    play_runs(story, after_s=-5)
 
 
 # ---- a disk that is full
@@ -251,66 +222,37 @@ def test_a_run_that_begins_while_a_new_agent_looks_around_keeps_its_secrets() ->
 
 def test_a_full_disk_is_not_asked_twenty_times_a_second() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        await asyncio.sleep(at_five(one) - 5)
-        keep, asked = one.machine.journal.set_aside, list[str]()
-
-        def refuse(name: str, value: bytes) -> None:
-            if name.startswith("schedules/"):
-                asked.append(name)
-                raise FULL
-            keep(name, value)
-
-        one.machine.journal.set_aside = refuse  # type: ignore[method-assign]
-        await asyncio.sleep(65)
+        with refusing(one.machine.journal, "set_aside", FULL, of_schedules) as asked:
+            await asyncio.sleep(65)
         assert 5 <= len(asked) <= 60
 
-    play(with_job(), story)
+    play_runs(story, after_s=-5)
 
 
 def test_a_removed_schedule_is_forgotten_when_the_disk_takes_it() -> None:
     async def story(one: Scene) -> None:
-        await one.settled()
-        drop = one.machine.journal.drop_fact
-
-        def refuse(name: str) -> None:
-            if name.startswith("schedules/"):
-                raise FULL
-            drop(name)
-
-        one.machine.journal.drop_fact = refuse  # type: ignore[method-assign]
-        one.apply({"web": service()})
-        await one.settled()
-        await asyncio.sleep(30)
-        assert one.findings()["schedule_waits"] == "the disk is full" and "internal_error" not in one.findings()
-        one.machine.journal.drop_fact = drop  # type: ignore[method-assign]
+        with refusing(one.machine.journal, "drop_fact", FULL, of_schedules):
+            one.apply({"web": service()})
+            await one.settled()
+            await asyncio.sleep(30)
+            assert one.findings()["schedule_waits"] == "the disk is full" and "internal_error" not in one.findings()
         await asyncio.sleep(30)
         assert one.machine.journal.facts("schedules/") == {} and "schedule_waits" not in one.findings()
 
-    play(with_job(), story)
+    play_runs(story)
 
 
 def test_what_a_run_waits_for_stays_a_finding_until_it_goes_on() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        remove, seen = one.machine.runtime.remove, list[bool]()
-
-        async def refuse(id: str, allowed: Allowed) -> None:
-            raise Failed("podman refuses", remedy="look", code="runtime")
-
-        one.machine.runtime.remove = refuse  # type: ignore[method-assign]
-        await asyncio.sleep(at_five(one) + 30)
-        for _ in range(120):
-            seen.append("schedule_waits" in one.findings())
-            await asyncio.sleep(0.5)
-        assert all(seen)
-        one.machine.runtime.remove = remove  # type: ignore[method-assign]
+        with refusing(one.machine.runtime, "remove", Failed("podman refuses", remedy="look", code="runtime")):
+            await asyncio.sleep(at_five(one) + 30)
+            for _ in range(120):
+                assert "schedule_waits" in one.findings()
+                await asyncio.sleep(0.5)
         await asyncio.sleep(30)
         assert "schedule_waits" not in one.findings() and Runs(one).containers() == []
 
-    play(with_job(), story)
+    play_runs(story)
 
 
 # ---- many at once
@@ -322,8 +264,6 @@ def many(count: int) -> tuple[Schedule, ...]:
 
 def test_of_many_runs_in_one_minute_a_few_are_started_at_a_time_and_each_once() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, start_s=1.0, exit_after_s=100.0)
-        await one.settled()
         start, at_once, most = one.machine.runtime.start, 0, 0
 
         async def counted(id: str, allowed: Allowed) -> None:
@@ -338,32 +278,26 @@ def test_of_many_runs_in_one_minute_a_few_are_started_at_a_time_and_each_once() 
         started = Runs(one).started
         assert len(started) == len(set(started)) == 64 and most == PARALLEL
 
-    play(with_job(*many(64)), story)
+    play_runs(story, with_job(*many(64)), start_s=1.0, exit_after_s=100.0)
 
 
 def test_a_long_run_is_watched_without_asking_the_runtime_again_and_again() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=1000.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 1005)
         asked = [c for c in one.machine.runtime.calls if c.verb == "container" and "_run-" in c.subject]
         last = state(one).last
         assert last is not None and 1000 <= last.duration_s <= 1002 and len(asked) < 20
 
-    play(with_job(), story)
+    play_runs(story, after_s=1005, exit_after_s=1000.0)
 
 
 def test_a_run_with_an_endless_timeout_can_be_waited_for() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=60.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         one.apply(with_job(job(timeout="9999999d"), volumes=DATA, version=2))
         await asyncio.sleep(20)
         assert "run_awaited" in one.findings() and "internal_error" not in one.findings()
         await one.settled(at_most_s=200)
 
-    play(with_job(job(timeout="9999999d"), volumes=DATA), story)
+    play_runs(story, with_job(job(timeout="9999999d"), volumes=DATA), after_s=5, exit_after_s=60.0)
 
 
 # ---- a move
@@ -435,30 +369,18 @@ async def move(made: MovingScene, old: str, new: str) -> None:
 
 def test_a_run_whose_container_could_not_be_started_for_long_is_missed_and_not_begun_late() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        start = one.machine.runtime.start
-
-        async def refuse(id: str, allowed: Allowed) -> None:
-            raise TryLater("cut", remedy="", code="runtime_away")
-
-        await asyncio.sleep(at_five(one) - 1)
-        one.machine.runtime.start = refuse  # type: ignore[method-assign]
-        await asyncio.sleep(2 * 3600 - 100)
-        assert state(one).missed > 0 and "schedule_missed" in one.findings()
-        one.machine.runtime.start = start  # type: ignore[method-assign]
+        with refusing(one.machine.runtime, "start"):
+            await asyncio.sleep(2 * 3600 - 100)
+            assert state(one).missed > 0 and "schedule_missed" in one.findings()
         await asyncio.sleep(150)
         (minute,) = Runs(one).minutes
         assert one.rig.clock.now_s() - minute < LATE_S
 
-    play(with_job(), story)
+    play_runs(story, after_s=-1)
 
 
 def test_a_run_that_ended_while_the_runtime_did_not_answer_has_its_own_duration() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         one.machine.runtime.away = True
         await asyncio.sleep(200)
         one.machine.runtime.away = False
@@ -466,7 +388,7 @@ def test_a_run_that_ended_while_the_runtime_did_not_answer_has_its_own_duration(
         last = state(one).last
         assert last is not None and last.outcome == "done" and 19 <= last.duration_s <= 22
 
-    play(with_job(), story)
+    play_runs(story, after_s=5)
 
 
 # ---- an order that is resumed
@@ -479,9 +401,6 @@ def test_an_order_that_waits_for_a_run_does_not_take_the_end_of_the_agent_for_it
     """And an order that is resumed waits again."""
 
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=100.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         begun_s = one.rig.clock.now_s() - 5
         await one.rig.desk.submit(OPERATOR, one.rig.order("w1", 1, action, target="service.web"))
         await asyncio.sleep(20)
@@ -492,7 +411,7 @@ def test_an_order_that_waits_for_a_run_does_not_take_the_end_of_the_agent_for_it
         stopped_s = [call.at_s for call in calls if call.verb == "stop" and "_run-" not in call.subject]
         assert len(stopped_s) == resumed and all(at_s >= begun_s + 100 for at_s in stopped_s)
 
-    play(with_job(volumes=DATA), story)
+    play_runs(story, with_job(volumes=DATA), after_s=5, exit_after_s=100.0)
 
 
 # ---- a lost journal
@@ -512,9 +431,6 @@ def test_a_run_whose_journal_was_lost_is_taken_over_and_not_begun_again(down_s: 
     """The end of one that ended meanwhile is not known: perhaps a boot has ended it."""
 
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=50.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         await one.kill()
         lose_runs(one)
         await asyncio.sleep(down_s)
@@ -524,15 +440,12 @@ def test_a_run_whose_journal_was_lost_is_taken_over_and_not_begun_again(down_s: 
         assert last is not None and last.outcome == outcome and last.due_s % 300 == 0, last
         assert len(Runs(one).started) == 1 and Runs(one).containers() == [] and "run_unknown" not in one.findings()
 
-    play(with_job(), story)
+    play_runs(story, after_s=5, exit_after_s=50.0)
 
 
 @pytest.mark.parametrize("how", ["another command is declared", "it is not declared"])
 def test_a_run_of_a_lost_journal_that_no_schedule_would_run_now_is_reported_until_it_is_gone(how: str) -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=5000.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         await one.kill()
         lose_runs(one)
         other = replace(job(), cmd=("backup", "--more"))
@@ -546,14 +459,11 @@ def test_a_run_of_a_lost_journal_that_no_schedule_would_run_now_is_reported_unti
         await asyncio.sleep(90)
         assert "run_unknown" not in one.findings()
 
-    play(with_job(), story)
+    play_runs(story, after_s=5, exit_after_s=5000.0)
 
 
 def test_of_several_runs_of_a_lost_journal_none_is_left_and_the_newest_result_stays() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=50.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         await one.kill()
         (newest,) = Runs(one).containers()
         (minute,) = Runs(one).minutes
@@ -567,16 +477,13 @@ def test_of_several_runs_of_a_lost_journal_none_is_left_and_the_newest_result_st
         last = state(one).last
         assert last is not None and last.due_s == minute and last.outcome == "done" and Runs(one).containers() == []
 
-    play(with_job(), story)
+    play_runs(story, after_s=5, exit_after_s=50.0)
 
 
 def test_a_run_of_a_lost_journal_is_taken_over_also_if_the_disk_refuses_in_between() -> None:
     """A container that the journal names and no book would be forgotten."""
 
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         await one.kill()
         lose_runs(one)
         keep, refused = one.machine.journal.set_aside, list[str]()
@@ -592,7 +499,7 @@ def test_a_run_of_a_lost_journal_is_taken_over_also_if_the_disk_refuses_in_betwe
         await asyncio.sleep(90)
         assert refused and Runs(one).containers() == [] and state(one).last is not None
 
-    play(with_job(), story)
+    play_runs(story, after_s=5)
 
 
 def test_a_run_of_a_lost_journal_is_neither_reported_nor_taken_over_before_its_service_is_known(
@@ -605,9 +512,6 @@ def test_a_run_of_a_lost_journal_is_neither_reported_nor_taken_over_before_its_s
         return looked(self, key) if known else None
 
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=150.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         await one.kill()
         lose_runs(one)
         monkeypatch.setattr(Declarations, "spec", spec)
@@ -619,16 +523,13 @@ def test_a_run_of_a_lost_journal_is_neither_reported_nor_taken_over_before_its_s
         last = state(one).last
         assert last is not None and last.outcome == "done" and "run_unknown" not in one.findings(), last
 
-    play(with_job(), story)
+    play_runs(story, after_s=5, exit_after_s=150.0)
 
 
 def test_while_a_content_cannot_be_read_no_run_is_reported_as_unknown() -> None:
     """It may be of a schedule that is declared there."""
 
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=5000.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         await one.kill()
         lose_runs(one)
         kept = one.machine.acceptance.blob
@@ -642,7 +543,7 @@ def test_while_a_content_cannot_be_read_no_run_is_reported_as_unknown() -> None:
         await asyncio.sleep(90)
         assert "content_missing" in one.findings() and "run_unknown" not in one.findings()
 
-    play(with_job(job(overlap="queue")), story)
+    play_runs(story, with_job(job(overlap="queue")), after_s=5, exit_after_s=5000.0)
 
 
 @pytest.mark.parametrize("how", ["another name", "another fleet"])
@@ -650,9 +551,6 @@ def test_a_container_with_the_labels_of_a_run_is_not_taken_over(how: str) -> Non
     """One that this agent would not have named so is reported; one of another fleet is not looked at."""
 
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=5000.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         await one.kill()
         (made,) = Runs(one).containers()
         lose_runs(one)
@@ -665,7 +563,7 @@ def test_a_container_with_the_labels_of_a_run_is_not_taken_over(how: str) -> Non
         assert not state(one).running_s and [each.id for each in Runs(one).containers()] == ["odd"]
         assert ("run_unknown" in one.findings()) == (how == "another name")
 
-    play(with_job(), story)
+    play_runs(story, after_s=5, exit_after_s=5000.0)
 
 
 def test_a_run_that_is_made_while_the_runtime_is_asked_is_not_unknown() -> None:
@@ -738,9 +636,6 @@ def test_a_mistake_of_this_keeper_holds_no_lane_for_ever(mistaken: Callable[[], 
     """The run goes on, and what waits for its end goes on after it."""
 
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=60.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         mistaken()
         await asyncio.sleep(30)
         assert "internal_error" in one.findings() and state(one).running_s
@@ -749,15 +644,13 @@ def test_a_mistake_of_this_keeper_holds_no_lane_for_ever(mistaken: Callable[[], 
         last = state(one).last
         assert last is not None and last.outcome == "done" and len(Runs(one).started) == 1
 
-    play(with_job(volumes=DATA), story)
+    play_runs(story, with_job(volumes=DATA), after_s=5, exit_after_s=60.0)
 
 
 def test_a_run_that_is_being_made_is_not_missed_because_of_a_mistake_of_this_keeper(
     mistaken: Callable[[], None],
 ) -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
         create = one.machine.runtime.create
 
         async def slow(made: CreateContainer, allowed: Allowed) -> str:
@@ -773,4 +666,4 @@ def test_a_run_that_is_being_made_is_not_missed_because_of_a_mistake_of_this_kee
         assert "internal_error" in one.findings()
         assert begun_s and (state(one).running_s, state(one).missed) == (begun_s, 0)
 
-    play(with_job(), story)
+    play_runs(story)

@@ -4,73 +4,32 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from holdfast.adapters.runtime.memory import Behaviour
 from holdfast.errors import Failed, Unreachable
 from holdfast.model.container import LABEL_INFRASTRUCTURE, Container
-from holdfast.model.fleet import Service, Volume
-from holdfast.model.schedule import Schedule, ScheduleState
 from holdfast.reconcile.schedule import LATE_S
 from tests.fleets.deploying import Scene, play, service
-from tests.fleets.desks import OPERATOR
-
-JOB = ("backup", "--all")
-DATA = (Volume("db", "/data", "none"),)
-
-
-def job(cron: str = "*/5 * * * *", **changed: object) -> Schedule:
-    return Schedule("nightly", "main", cron, JOB, **changed)  # type: ignore[arg-type]
-
-
-def with_job(*schedules: Schedule, version: int = 1, **changed: Any) -> dict[str, Service]:
-    return {"web": replace(service(version, **changed), schedule=schedules or (job(),))}
-
-
-class Runs:
-    """The runs of a scene: each start of a run's container, with the minute it is for."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-
-    @property
-    def started(self) -> list[str]:
-        calls = self._scene.machine.runtime.calls
-        return [call.subject for call in calls if call.verb == "start" and "_run-" in call.subject]
-
-    @property
-    def minutes(self) -> list[int]:
-        return [int(name.split("-")[-2], 16) for name in self.started]
-
-    def containers(self) -> list[Container]:
-        kept = self._scene.machine.runtime._kept.values()
-        return [one.seen for one in kept if "_run-" in one.seen.name]
-
-
-def state(scene: Scene) -> ScheduleState:
-    assert scene.agent is not None
-    keeper = next(one for one in scene.agent.keepers if one.name == "schedules")
-    (found,) = keeper.section().schedules  # type: ignore[attr-defined]
-    assert isinstance(found, ScheduleState)
-    return found
-
-
-def at_five(scene: Scene) -> float:
-    """Seconds until the next minute that divides by five."""
-    return 300.0 - scene.rig.clock.now_s() % 300.0
-
-
-def behaves(scene: Scene, **changed: object) -> None:
-    scene.machine.runtime.behaviours[JOB] = Behaviour(**{"exit_after_s": 20.0, "says": ("copied 3 files",), **changed})  # type: ignore[arg-type]
+from tests.fleets.schedule_scene import (
+    DATA,
+    JOB,
+    Runs,
+    at_five,
+    behaves,
+    hold,
+    job,
+    ordered,
+    play_runs,
+    refusing,
+    state,
+    with_job,
+)
 
 
 def test_a_run_has_the_image_the_volumes_and_a_container_of_its_own() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
         serving = one.one()
         await asyncio.sleep(at_five(one) + 5)
         (run,) = Runs(one).containers()
@@ -86,19 +45,17 @@ def test_a_run_has_the_image_the_volumes_and_a_container_of_its_own() -> None:
         assert 19 <= last.duration_s <= 22 and last.due_s % 300 == 0
         assert state(one).next_s - last.due_s == 300
 
-    play(with_job(volumes=DATA), story)
+    play_runs(story, with_job(volumes=DATA))
 
 
 def test_every_minute_runs_once_also_without_a_hub() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
         one.machine.link.down = Unreachable("cut", remedy="", code="unreachable")
         await asyncio.sleep(at_five(one) + 3600)
         minutes = Runs(one).minutes
         assert len(minutes) >= 12 and minutes == list(range(minutes[0], minutes[0] + 300 * len(minutes), 300))
 
-    play(with_job(), story)
+    play_runs(story)
 
 
 CUTS: list[tuple[str, Callable[[Scene], None]]] = [
@@ -116,9 +73,6 @@ def test_an_agent_that_dies_around_a_run_never_runs_a_minute_twice_and_loses_non
     where: str, cut: Callable[[Scene], None], delay_s: float, lasts_s: float
 ) -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=lasts_s)
-        await one.settled()
-        await asyncio.sleep(at_five(one) - 1)
         cut(one)
         await asyncio.sleep(1.0 + delay_s)
         await one.kill()
@@ -133,14 +87,11 @@ def test_an_agent_that_dies_around_a_run_never_runs_a_minute_twice_and_loses_non
         assert last is not None and last.outcome == "done" and state(one).missed == 0
         assert len(Runs(one).containers()) <= 1, "nothing is left of the others"
 
-    play(with_job(), story)
+    play_runs(story, after_s=-1, exit_after_s=lasts_s)
 
 
 def test_a_run_that_ended_while_no_agent_ran_is_collected_and_its_minute_is_not_run_again() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_code=3)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         await one.kill()
         await asyncio.sleep(100)
         one.start()
@@ -154,14 +105,11 @@ def test_a_run_that_ended_while_no_agent_ran_is_collected_and_its_minute_is_not_
         await asyncio.sleep(at_five(one) + 60)
         assert "schedule_failed" not in one.findings()
 
-    play(with_job(), story)
+    play_runs(story, after_s=5, exit_code=3)
 
 
 def test_runs_that_no_agent_was_there_for_are_missed_and_said_to_be() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 60)
         await one.kill()
         await asyncio.sleep(1800 + LATE_S / 2)
         one.start()
@@ -171,14 +119,12 @@ def test_runs_that_no_agent_was_there_for_are_missed_and_said_to_be() -> None:
         await asyncio.sleep(30)
         assert state(one).missed == 0 and "schedule_missed" not in one.findings()
 
-    play(with_job(), story)
+    play_runs(story, after_s=60)
 
 
 @pytest.mark.parametrize("jump_s", [-7200.0, -240.0, 240.0, 7200.0, 86_400.0])
 def test_a_clock_that_jumps_repeats_no_minute_and_what_it_leaps_over_is_missed(jump_s: float) -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
         one.machine.link.down = Unreachable("cut", remedy="", code="unreachable")  # a hub would tell the time
         await asyncio.sleep(at_five(one) + 60)
         one.machine.clock.skew_s += jump_s
@@ -189,26 +135,20 @@ def test_a_clock_that_jumps_repeats_no_minute_and_what_it_leaps_over_is_missed(j
         gaps = sum((b - a) // 300 - 1 for a, b in pairwise(minutes))
         assert gaps in (leapt, leapt + 1)
 
-    play(with_job(), story)
+    play_runs(story)
 
 
 def test_overlap_skip_leaves_the_next_run_out() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=700.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 650)
         assert len(Runs(one).started) == 1 and state(one).skipped == 2
         await asyncio.sleep(300)
         assert len(Runs(one).started) == 2 and state(one).skipped == 0
 
-    play(with_job(), story)
+    play_runs(story, after_s=650, exit_after_s=700.0)
 
 
 def test_overlap_queue_lets_it_wait() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=400.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 350)
         assert len(Runs(one).started) == 1 and state(one).queued == 1
         await one.kill()
         one.start()
@@ -217,40 +157,31 @@ def test_overlap_queue_lets_it_wait() -> None:
         assert len(minutes) >= 6 and minutes == list(range(minutes[0], minutes[-1] + 1, 300))
         assert len(Runs(one).containers()) == 1, "one after the other"
 
-    play(with_job(job(overlap="queue")), story)
+    play_runs(story, with_job(job(overlap="queue")), after_s=350, exit_after_s=400.0)
 
 
 def test_a_retry_is_another_attempt_of_the_same_run() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_code=1)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 25)
         assert state(one).attempt == 2 and state(one).last is None and "schedule_failed" not in one.findings()
         await asyncio.sleep(150)
         last = state(one).last
         assert last is not None and (last.outcome, last.attempts) == ("failed", 3)
         assert [name[-2:] for name in Runs(one).started] == ["-1", "-2", "-3"] and len(set(Runs(one).minutes)) == 1
 
-    play(with_job(job(retries=2)), story)
+    play_runs(story, with_job(job(retries=2)), after_s=25, exit_code=1)
 
 
 def test_a_run_that_takes_too_long_is_ended() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=None)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 45)
         last = state(one).last
         assert last is not None and last.outcome == "timed_out" and 29 <= last.duration_s <= 33
         assert Runs(one).containers() == [] and "timeout of 30 s" in one.findings()["schedule_failed"]
 
-    play(with_job(job(timeout="30s")), story)
+    play_runs(story, with_job(job(timeout="30s")), after_s=45, exit_after_s=None)
 
 
 def test_a_rollout_that_stops_the_service_waits_for_the_run_and_none_begins_meanwhile() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=100.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         one.apply(with_job(volumes=DATA, version=2))
         await asyncio.sleep(30)
         assert state(one).running_s and [c.image for c in one.ours() if c.running] == [one.ours()[0].image]
@@ -265,14 +196,11 @@ def test_a_rollout_that_stops_the_service_waits_for_the_run_and_none_begins_mean
         (run,) = Runs(one).containers()
         assert run.image == one.one().image, "the version that serves now"
 
-    play(with_job(volumes=DATA), story)
+    play_runs(story, with_job(volumes=DATA), after_s=5, exit_after_s=100.0)
 
 
 def test_an_undeploy_waits_for_the_run_up_to_its_timeout() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=None)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         one.apply({"other": service()})
         await asyncio.sleep(60)
         assert Runs(one).containers() and any(c.service == "web" and c.running for c in one.ours())
@@ -281,29 +209,23 @@ def test_an_undeploy_waits_for_the_run_up_to_its_timeout() -> None:
         await asyncio.sleep(600)
         assert len(Runs(one).started) == 1 and one.findings().keys().isdisjoint({"schedule_failed", "schedule_missed"})
 
-    play(with_job(job(timeout="2m")), story)
+    play_runs(story, with_job(job(timeout="2m")), after_s=5, exit_after_s=None)
 
 
 def test_a_stopped_service_has_no_runs_and_misses_none() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        records = one.machine.built.services.records
-        records.keep("web", replace(records.of("web"), held=True))
+        hold(one, True)
         await asyncio.sleep(1200)
         assert Runs(one).started == [] and state(one).idle == "the service is stopped" and state(one).missed == 0
-        records.keep("web", replace(records.of("web"), held=False))
+        hold(one, False)
         await asyncio.sleep(at_five(one) + 60)
         assert len(Runs(one).started) == 1
 
-    play(with_job(), story)
+    play_runs(story)
 
 
 def test_other_minutes_begin_from_now_and_a_removed_schedule_is_forgotten() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 60)
         one.apply(with_job(job("0 0 1 1 *")))
         await one.settled()
         await asyncio.sleep(900)
@@ -313,44 +235,23 @@ def test_other_minutes_begin_from_now_and_a_removed_schedule_is_forgotten() -> N
         await asyncio.sleep(60)
         assert one.machine.journal.facts("schedules/") == {}
 
-    play(with_job(), story)
+    play_runs(story, after_s=60)
 
 
 def test_a_disk_that_refuses_starts_nothing_and_loses_nothing() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        await asyncio.sleep(at_five(one) - 5)
-        keep, full = one.machine.journal.set_aside, Failed("the disk is full", remedy="free space", code="no_space")
-
-        def refuse(name: str, value: bytes) -> None:
-            if name.startswith("schedules/"):
-                raise full
-            keep(name, value)
-
-        one.machine.journal.set_aside = refuse  # type: ignore[method-assign]
-        await asyncio.sleep(60)
-        assert Runs(one).started == [] and one.findings()["schedule_waits"] == "the disk is full"
-        one.machine.journal.set_aside = keep  # type: ignore[method-assign]
+        full = Failed("the disk is full", remedy="free space", code="no_space")
+        with refusing(one.machine.journal, "set_aside", full, lambda name, value: name.startswith("schedules/")):
+            await asyncio.sleep(60)
+            assert Runs(one).started == [] and one.findings()["schedule_waits"] == "the disk is full"
         await asyncio.sleep(60)
         assert len(Runs(one).started) == 1 and "schedule_waits" not in one.findings()
 
-    play(with_job(), story)
-
-
-async def ordered(one: Scene, counter: int, schedule: str = "nightly") -> tuple[str, str]:
-    """State and message of an order to run a schedule now."""
-    signed = one.rig.order("w1", counter, "run-schedule", target="service.web", schedule=schedule)
-    await one.rig.desk.submit(OPERATOR, signed)
-    await asyncio.sleep(5)
-    (view,) = [view for view in one.rig.desk.orders("w1", 100).orders if view.counter == counter]
-    return view.state, view.result.message if view.result is not None else ""
+    play_runs(story, after_s=-5)
 
 
 def test_an_order_runs_it_now_once_and_not_beside_another_run() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
         assert await ordered(one, 1) == ("done", "a run of nightly of service.web has begun")
         assert await ordered(one, 2) == ("failed", "a run of nightly is under way")
         assert await ordered(one, 3, "weekly") == ("failed", "web has no schedule 'weekly' on this node")
@@ -364,14 +265,11 @@ def test_an_order_runs_it_now_once_and_not_beside_another_run() -> None:
             "no run of nightly begins: the service is stopped",
         )
 
-    play(with_job(job("0 0 1 1 *")), story)
+    play_runs(story, with_job(job("0 0 1 1 *")))
 
 
 def test_the_result_of_an_order_is_reported_also_after_the_next_run() -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 60)
         assert (await ordered(one, 1))[0] == "done"
         await asyncio.sleep(30)
         mine = state(one).last
@@ -380,14 +278,11 @@ def test_the_result_of_an_order_is_reported_also_after_the_next_run() -> None:
         last = state(one).last
         assert last is not None and not last.order and state(one).ordered == (mine,)
 
-    play(with_job(), story)
+    play_runs(story, after_s=60)
 
 
 def test_a_runtime_that_is_away_for_long_ends_no_run() -> None:
     async def story(one: Scene) -> None:
-        behaves(one, exit_after_s=900.0)
-        await one.settled()
-        await asyncio.sleep(at_five(one) + 5)
         await one.kill()
         one.machine.runtime.away = True
         one.start()
@@ -400,7 +295,7 @@ def test_a_runtime_that_is_away_for_long_ends_no_run() -> None:
         last = state(one).last
         assert last is not None and last.outcome == "done" and 895 <= last.duration_s <= 910
 
-    play(with_job(), story)
+    play_runs(story, after_s=5, exit_after_s=900.0)
 
 
 def test_a_service_of_a_later_release_has_no_schedules_and_ends_no_agent() -> None:
@@ -436,8 +331,6 @@ def test_a_service_of_a_later_release_has_no_schedules_and_ends_no_agent() -> No
 )
 def test_where_clocks_change_no_run_comes_twice_and_none_is_lost(begins: str, cron: str, ran: list[str]) -> None:
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
         one.machine.link.down = Unreachable("cut", remedy="", code="unreachable")  # a hub would tell the time
         begins_s = datetime.fromisoformat(begins).replace(tzinfo=UTC).timestamp()
         one.machine.clock.skew_s += begins_s - one.machine.clock.now_s()
@@ -453,7 +346,7 @@ def test_where_clocks_change_no_run_comes_twice_and_none_is_lost(begins: str, cr
         found = [datetime.fromtimestamp(minute, UTC).strftime("%H:%M") for minute in Runs(one).minutes]
         assert found == ran and state(one).missed == 0
 
-    play({"web": service()}, story)
+    play_runs(story, {"web": service()})
 
 
 @pytest.mark.parametrize(("noted_s", "outcome"), [(5.0, "done"), (1e9, "lost")])
@@ -461,8 +354,6 @@ def test_a_run_is_not_lost_before_the_runtime_had_time_to_note_its_end(noted_s: 
     """Its process is gone, and podman still calls it running: its supervisor is slow, or dead."""
 
     async def story(one: Scene) -> None:
-        behaves(one)
-        await one.settled()
         looked, ended_s = one.machine.runtime.container, dict[str, float]()
 
         async def container(id: str) -> Container | None:
@@ -477,4 +368,4 @@ def test_a_run_is_not_lost_before_the_runtime_had_time_to_note_its_end(noted_s: 
         last = state(one).last
         assert last is not None and last.outcome == outcome and len(Runs(one).started) == 1
 
-    play(with_job(), story)
+    play_runs(story)

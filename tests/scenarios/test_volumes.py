@@ -130,6 +130,42 @@ def test_after_a_failed_attempt_the_next_one_makes_another_checkpoint() -> None:
     play({"web": kept()}, story)
 
 
+# ---- volumes that no container has had
+
+
+def pair(version: int = 1) -> Service:
+    log = Volume("log", "/log", "none")
+    return Service((component(version, volumes=(DATA,)), component(version, "side", volumes=(log,))))
+
+
+def test_the_first_deployment_of_two_components_with_volumes_makes_no_checkpoint() -> None:
+    """The container that is started first writes into its own volume only."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        assert scene.machine.storage.copies == {} and passport(scene).began == ()
+        write(scene)
+        scene.apply({"web": pair(2)})
+        await scene.settled()
+        assert copies(scene)[:1] == [b"the only copy"]
+
+    play({"web": pair()}, story)
+
+
+@pytest.mark.parametrize("cut", ["image_directory", "create"])
+def test_what_lies_in_a_volume_that_no_container_has_had_is_copied_before_the_first_one_gets_it(cut: str) -> None:
+    """Not from its image: it was put there by hand while the deployment could not go on."""
+
+    async def story(scene: Scene) -> None:
+        scene.machine.runtime.cut(cut)
+        await until(scene.rig, lambda: "book/" in scene.machine.storage.contents.get("web", {}))
+        write(scene)
+        await scene.settled()
+        assert copies(scene) == [b"the only copy"]
+
+    play({"web": kept()}, story)
+
+
 # ---- data that the agent did not make
 
 

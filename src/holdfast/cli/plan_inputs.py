@@ -34,11 +34,10 @@ def _with_nodes(found: Inputs, nodes: Reports | None) -> Inputs:
     if nodes is None:
         return found
     known = nodes.identities
-    formats = {name: node.pulse.format for name, node in nodes.nodes.items() if node.pulse is not None}
     return replace(
         found,
         identities=known.proven,
         revoked=known.revoked,
         addresses=known.addresses,
-        uses=replace(found.uses, formats=formats),
+        uses=replace(found.uses, formats=known_nodes.formats(nodes.nodes)),
     )

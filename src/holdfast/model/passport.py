@@ -22,6 +22,7 @@ class Passport(Struct, frozen=True, omit_defaults=True):
     revision: int = 0  # that brought the writers; 0: not known
     is_new: bool = False  # made just now: it takes what its image has there before a container gets it
     owner: str = ""  # the last declared owner that all of it was given to, or IN_DOUBT
+    began: tuple[int, ...] = ()  # while no container has had it: the entries and bytes that it began with
 
     def admits(self, writers: frozenset[str], deployment: str) -> bool:
         is_under_way = deployment != "" and deployment == self.deployment

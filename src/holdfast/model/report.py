@@ -186,10 +186,19 @@ class CheckpointState(Struct, frozen=True, omit_defaults=True):
     left_out: tuple[str, ...] = ()  # what the copy does not hold
 
 
+class UnlistedCheckpoints(Struct, frozen=True):
+    """Older checkpoints of a service for which a report has no room."""
+
+    service: str
+    count: int
+    size_bytes: int
+
+
 class ReportedCheckpoints(Struct, frozen=True, omit_defaults=True):
     """The part of a report that lists them."""
 
     checkpoints: tuple[CheckpointState, ...] = ()
+    unlisted_checkpoints: tuple[UnlistedCheckpoints, ...] = ()
 
 
 class Report(Struct, frozen=True, omit_defaults=True):

@@ -14,6 +14,7 @@ from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, Table
 from holdfast.planning import secrets
+from holdfast.planning.formats import NOT_ASKED
 from holdfast.planning.placement import Placed, Placer, drained_nodes, has_data
 from holdfast.planning.step import between
 
@@ -26,13 +27,20 @@ class Drained(Struct, frozen=True):
     stays: tuple[str, ...]
 
 
-def plan_drain(node: str, applied: Applied, seen: Mapping[str, NodeObservation], undo: bool = False) -> Plan:
-    """Mark a node as drained and move what can move; `undo` only removes the mark: nothing moves without need."""
+def plan_drain(
+    node: str,
+    applied: Applied,
+    seen: Mapping[str, NodeObservation],
+    undo: bool = False,
+    reads: Mapping[str, int] = NOT_ASKED,
+) -> Plan:
+    """Mark a node as drained and move what can move; `undo` only removes the mark: nothing moves without need.
+    `reads`: node → the newest format that its verified pulse names."""
     if undo:
         entries = marked(node, applied, drained=False)
-        return between(Table(entries, applied.table.tombstones), applied, {}, {}, ())
+        return between(Table(entries, applied.table.tombstones), applied, {}, {}, (), reads)
     found = drain(node, applied, seen)
-    return between(found.table, applied, {}, found.placed, found.stays)
+    return between(found.table, applied, {}, found.placed, found.stays, reads)
 
 
 def drain(name: str, applied: Applied, seen: Mapping[str, NodeObservation]) -> Drained:

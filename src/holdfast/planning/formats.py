@@ -1,21 +1,25 @@
 """The format of revisions that a node must read for each thing that older agents do not understand. Pure.
 
-Every pulse names the newest format that its agent reads. A plan that sends such a thing to a node whose verified pulse
-names an older format is refused: the agent would misread it, or ignore it. What is applied there already stays.
+Every pulse names the newest format that its agent reads. A plan of any kind that sends such a thing to a node whose
+verified pulse names an older format is refused: the agent would misread it, or ignore it. What is applied there already
+stays.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
+import msgspec
 from msgspec import UNSET, Struct
 
 from holdfast.errors import Conflict, Corrupt
-from holdfast.model.applied import Applied, table_of
-from holdfast.model.fleet import Fleet, Service, Volume
+from holdfast.model.applied import Applied, content, table_of
+from holdfast.model.fleet import Service, Volume
+from holdfast.model.ids import TRUST
 from holdfast.model.revision import Entry, Table
-from holdfast.model.trust import Trust, of
+from holdfast.model.trust import Trust
 
 NEWEST = 2  # what this release reads
+NOT_ASKED: Mapping[str, int] = {}
 
 T = TypeVar("T")
 
@@ -88,21 +92,28 @@ OF_TRUST: tuple[Feature[Trust], ...] = (
 )
 
 
-def require(
-    fleet: Fleet, table: Table, applied: Applied | None, formats: Mapping[str, int], only: str | None = None
-) -> None:
+def require(table: Table, contents: Mapping[str, bytes], applied: Applied | None, formats: Mapping[str, int]) -> None:
     """`formats`: node → the newest format that its verified pulse names. Nodes without a pulse are not asked."""
     if all(known >= NEWEST for known in formats.values()):
         return
-    for name, service in fleet.services.items():
-        address = f"service.{name}"
-        if only in (None, address) and address in table.entries:
-            _require_service(address, service, table.entries[address], applied, formats)
-    if only is None:
-        before = applied.trust if applied else None
-        for feature, node in _unread(OF_TRUST, of(fleet.operators, fleet.thresholds), formats, sorted(formats)):
-            if before is None or not feature.is_used(before):
-                raise too_old(node, feature.what)
+    before = table_of(applied).entries
+    for address, entry in table.entries.items():
+        if entry == before.get(address):
+            continue
+        if address == TRUST:
+            _require_trust(_read(contents, entry, address, Trust), applied, formats)
+        elif address.startswith("service."):
+            _require_service(address, _read(contents, entry, address, Service), entry, applied, formats)
+
+
+def _read(contents: Mapping[str, bytes], entry: Entry, address: str, kind: type[T]) -> T:
+    return msgspec.json.decode(content(contents, entry.digest, address), type=kind)
+
+
+def _require_trust(trust: Trust, applied: Applied | None, formats: Mapping[str, int]) -> None:
+    for feature, node in _unread(OF_TRUST, trust, formats, sorted(formats)):
+        if applied is None or not feature.is_used(applied.trust):
+            raise too_old(node, feature.what)
 
 
 def _require_service(

@@ -12,7 +12,7 @@ from holdfast.model.nearest import hint
 from holdfast.model.observation import NodeObservation
 from holdfast.model.plan import Plan
 from holdfast.model.revision import NodeIdentity, Table
-from holdfast.planning import formats, secrets, warnings
+from holdfast.planning import secrets, warnings
 from holdfast.planning.contents import layered
 from holdfast.planning.kinds.every import documents
 from holdfast.planning.step import between
@@ -55,8 +55,7 @@ def plan(fleet: Fleet, applied: Applied | None, inputs: Inputs = Inputs()) -> Pl
         *secrets.unused(fleet),
     )
     secrets.require_purpose(table, applied, inputs.uses, inputs.only)
-    formats.require(fleet, table, applied, inputs.uses.formats, inputs.only)
-    return between(table, applied, fresh, drafted.placed, found)
+    return between(table, applied, fresh, drafted.placed, found, inputs.uses.formats)
 
 
 def drafted_table(fleet: Fleet, texts: Mapping[str, bytes], applied: Applied | None, inputs: Inputs) -> Drafted:

@@ -1,5 +1,6 @@
 """A new revision with the content of an older one. Pure."""
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ from holdfast.model.plan import Plan
 from holdfast.model.revision import Entry, Table
 from holdfast.planning import identity, overlay, secrets
 from holdfast.planning.edges import Edges, proxy_of
+from holdfast.planning.formats import NOT_ASKED
 from holdfast.planning.kinds.node import serves_names
 from holdfast.planning.placement import drained_nodes, has_data
 from holdfast.planning.service_entry import moved_data, reached, serving_metadata
@@ -22,8 +24,9 @@ from holdfast.planning.table import tombstones
 T = TypeVar("T")
 
 
-def plan_rollback(target: Table, applied: Applied) -> Plan:
-    """A new revision with the content of an older one; epochs and tombstones only ever grow."""
+def plan_rollback(target: Table, applied: Applied, reads: Mapping[str, int] = NOT_ASKED) -> Plan:
+    """A new revision with the content of an older one; epochs and tombstones only ever grow. `reads`: node → the newest
+    format that its verified pulse names."""
     reached_by = _Redrafted(target, applied)
     entries = {}
     for address, entry in target.entries.items():
@@ -41,7 +44,8 @@ def plan_rollback(target: Table, applied: Applied) -> Plan:
             newest += 1
         entries[address] = reached_by.service(address, replace(entry, epoch=newest))
     table = Table(entries, tombstones(applied.table, entries, applied.head.number + 1))
-    return between(table, applied, {}, {}, secrets.doubts(table, applied.contents))
+    secrets.require_purpose(table, applied, secrets.Uses(formats=reads))
+    return between(table, applied, {}, {}, secrets.doubts(table, applied.contents), reads)
 
 
 def _with_identity(target: Entry, now: Entry | None, applied: Applied) -> Entry:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from holdfast.model.applied import Applied, affected, head_of, table_of
 from holdfast.model.plan import Plan
 from holdfast.model.revision import Table
+from holdfast.planning import formats
 from holdfast.planning.compile import Compiled, compile_revision
 from holdfast.planning.contents import layered
 from holdfast.planning.diff import changes, grade_of
@@ -17,12 +18,15 @@ def between(
     fresh: Mapping[str, bytes],
     placed: Mapping[str, Placed],
     warnings: tuple[str, ...],
+    reads: Mapping[str, int],
 ) -> Plan:
+    """`reads`: node → the newest format that its verified pulse names."""
     before = table_of(applied)
     if applied is not None and before.entries == table.entries:
         return Plan(applied.head, (), "apply", None, warnings)
-    compiled = compile_revision(table, applied, fresh)
     old = applied.contents if applied else {}
+    formats.require(table, layered(fresh, old), applied, reads)
+    compiled = compile_revision(table, applied, fresh)
     found = changes(before, table, old, layered(compiled.candidate.blobs, old), placed)
     grade = grade_of(tuple(demand for change in found for demand in change.demands))
     return Plan(head_of(applied), found, grade, compiled.candidate, warnings, touched(compiled, applied))

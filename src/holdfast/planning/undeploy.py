@@ -13,7 +13,7 @@ def plan_undeploy(address: str, applied: Applied | None) -> Plan:
     """Retire one address, whether or not its file is still there."""
     if applied is None or address not in applied.table.entries:
         raise _nothing_to_undeploy(address, table_of(applied))
-    return between(without(applied.table, address, applied.head.number + 1), applied, {}, {}, ())
+    return between(without(applied.table, address, applied.head.number + 1), applied, {}, {}, (), {})
 
 
 def _nothing_to_undeploy(address: str, table: Table) -> Conflict | Invalid:

@@ -198,7 +198,8 @@ class Purging(Protocol):
 
     def bring_back(self, proof: Returnable) -> None:
         """Undo what the purge condemned: everything returns to its place. A non-empty directory that is there
-        now is a Conflict. Done again: nothing more."""
+        now is a Conflict. If no data was condemned, passports made since stay, and the old ones are deleted. Done
+        again: nothing more."""
         ...
 
 

@@ -16,6 +16,7 @@ from holdfast.model.checkin import REPORT_BYTES_MAX
 from holdfast.model.deployment import ServiceState, StepResult
 from holdfast.model.report import (
     CertificateState,
+    CheckpointState,
     ContainerState,
     Departure,
     EdgeState,
@@ -24,6 +25,7 @@ from holdfast.model.report import (
     Parked,
     Report,
     RetiredData,
+    UnlistedCheckpoints,
 )
 from tests.fleets.deploying import Scene, play, service
 
@@ -105,6 +107,15 @@ def test_a_report_that_is_too_long_is_cut_says_so_and_keeps_what_does_not_work(m
     )
     if report.edge:
         assert not any(one.certificate and one.certificate.names for one in report.edge if one.phase == "live")
+
+
+def test_of_checkpoints_the_newest_of_each_service_stay_and_the_others_are_counted() -> None:
+    many = tuple(CheckpointState(f"s{n % 4}", f"id-{n}", 5, float(n)) for n in range(400))
+    whole = ServicesReport(checkpoints=many, unlisted_checkpoints=(UnlistedCheckpoints("s1", 3, 15),))
+    cut = whole.shorter("ours_only")
+    assert len(msgspec.json.encode(cut.checkpoints)) <= 8 * 1024 + 2 and cut.checkpoints[-1] == many[-1]
+    assert len(cut.checkpoints) + sum(one.count for one in cut.unlisted_checkpoints) == 403
+    assert {one.service for one in cut.checkpoints} == {"s0", "s1", "s2", "s3"}
 
 
 def test_each_stage_leaves_less_than_the_one_before() -> None:

@@ -183,3 +183,49 @@ def test_a_place_inside_another_service_is_no_volume_of_this_one(served: Volumes
         served.attach(replace(DB.spec, mounts=(Mount(f"{ROOT}/other/book", "/data"),)))
     with pytest.raises(NotPermitted):
         served.attach(replace(DB.spec, service="other", mounts=(Mount(f"{ROOT}/other/book", "/data"),)))
+
+
+# ---- volumes that no container has had
+
+
+def test_a_volume_that_no_container_has_had_owes_no_checkpoint_whatever_runs(served: Volumes) -> None:
+    served.prepare(WEB.spec, "d1")
+    assert served.owed(guest(DB, WEB), runs=True) == frozenset()
+    served.attach(WEB.spec, Admission(writers_of(WEB), "d1"))
+    served.failed("shop")
+    assert served.owed(guest(DB, WEB), runs=True) == {"web"}, "what failed may still write into it"
+    assert served.owed(guest(DB, WEB), runs=False) == frozenset(), "it wrote nothing"
+
+
+@pytest.mark.parametrize("place", ["shop", "shop/files/deeper"])
+def test_one_that_another_container_reaches_from_outside_or_inside_is_not_unused(served: Volumes, place: str) -> None:
+    served.prepare(WEB.spec, "d1")
+    served._passports.keep(Passport(place, "shop", "o1"))
+    assert served.owed(guest(WEB), runs=True) == {"web"}
+
+
+def test_what_was_put_into_it_by_hand_is_copied_first(served: Volumes, storage: MemoryStorage) -> None:
+    served.prepare(WEB.spec, "d1")
+    storage.contents["shop"]["files/by-hand"] = b"1"
+    assert served.owed(guest(WEB), runs=False) == {"web"}
+    with pytest.raises(TryLater):
+        served.attach(WEB.spec, Admission(writers_of(WEB), "d1"))
+
+
+def test_a_restored_volume_has_been_used(served: Volumes) -> None:
+    served.prepare(WEB.spec, "d1")
+    served._passports.restored("shop", None, "c1", "o1")
+    assert served._passports.known["shop/files"].began == ()
+
+
+def test_one_that_was_proven_without_a_start_has_been_used(served: Volumes) -> None:
+    served.prepare(WEB.spec, "d1")
+    served.proven(guest(DB, WEB), 1)
+    assert served.owed(guest(DB, NEW_WEB, deployment="d2"), runs=True) == {"web"}
+
+
+def test_an_empty_directory_that_this_agent_did_not_make_may_be_in_use(served: Volumes, storage: MemoryStorage) -> None:
+    """Its passport may be lost, and a container that runs may write into it in a moment."""
+    storage.contents["shop"]["files/"] = b""
+    served.prepare(WEB.spec, "d1")
+    assert served.owed(guest(DB, WEB), runs=True) == {"web"}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.model.deployment import deployment_of
 from holdfast.model.fleet import Volume
 from holdfast.model.order import SignedOrder
-from holdfast.model.report import CheckpointState, RetiredData
+from holdfast.model.report import CheckpointState, RetiredData, UnlistedCheckpoints
 from tests.fleets.build import ALICE, small_fleet, small_service
 from tests.fleets.desks import Rig
 from tests.fleets.directories import files
@@ -25,9 +25,10 @@ class Reporting(Worker):
     """Sections that the shared report does not have."""
 
     def a_report(self, **said: Any) -> bytes:
-        known = {name: value for name, value in said.items() if name != "checkpoints"}
+        mine = ("checkpoints", "unlisted_checkpoints")
+        known = {name: value for name, value in said.items() if name not in mine}
         whole = msgspec.json.decode(super().a_report(**known))
-        return msgspec.json.encode(whole | {"checkpoints": said.get("checkpoints", ())})
+        return msgspec.json.encode(whole | {name: said.get(name, ()) for name in mine})
 
 
 def web(version: int) -> Any:
@@ -129,6 +130,24 @@ def test_checkpoints_are_listed_with_what_they_are_copies_of_n12(tmp_path: Path)
         assert box.shows("checkpoint", "list", "other")["checkpoints"] == []
         assert box.shows("checkpoint", "list", "-n", "w2")["checkpoints"] == []
         assert box.fails(2, "checkpoint", "list", "-n", "w9")["code"] == "unknown_node"
+
+    scene(tmp_path, story)
+
+
+def test_checkpoints_that_a_report_has_no_room_for_are_counted_wherever_they_matter(tmp_path: Path) -> None:
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        state = versions(rig, w1)
+        more = (UnlistedCheckpoints("web", 812, 5 * 1024**2), UnlistedCheckpoints("old", 2, 1024))
+        old = RetiredData("old", "/srv/old", 1, 1)
+        reports(w1, checkpoints=(state,), unlisted_checkpoints=more, retired=(old,))
+        box.does("checkpoint", "list")
+        assert "web on w1 has 812 older checkpoints (5.0 MiB) besides" in box.err.getvalue()
+        document = box.shows("checkpoint", "list", "web")
+        assert document["unlisted"] == [{"node": "w1", "service": "web", "count": 812, "size_bytes": 5 * 1024**2}]
+        assert box.shows("checkpoint", "list", "web", "-n", "w2")["unlisted"] == []
+        assert "last checkpoint" not in box.does("checkpoint", "delete", "web", "4f0c", "--yes")
+        assert box.shows("retired")["retired"][0]["checkpoints"] == 2
+        assert "and 2 checkpoints (1.0 KiB) will be set aside" in box.does("purge", "old", "-n", "w1", "--yes")
 
     scene(tmp_path, story)
 
@@ -269,6 +288,29 @@ def test_a_rollback_with_data_that_no_node_has_is_refused(tmp_path: Path) -> Non
             trouble = box.fails(5, "rollback", "2", "--with-data", "--yes")
             assert trouble["code"] == "no_checkpoint" and "service.web" in trouble["message"]
             assert "holdfast checkpoint list" in trouble["remedy"]
+        assert w1.did == [] and rig.head.number == 3
+
+    scene(tmp_path, story)
+
+
+def test_no_way_back_sends_a_node_what_its_older_agent_cannot_read(tmp_path: Path) -> None:
+    """Workers of these tests sign pulses without a format, as agents before that field."""
+
+    def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
+        then = web(1)
+        then = replace(then, components=(replace(then.components[0], user="1000"),))
+        rig.commit(small_fleet({"web": then}, ("w1", "w2"), (ALICE, BOB)))
+        state = checkpoint(rig, before=commits(rig, 2))
+        reports(w1, checkpoints=(state,))
+        declared(box)
+        for words in (
+            ("rollback", "2"),
+            ("rollback", "2", "--with-data"),
+            ("checkpoint", "restore", "web", "4f0c"),
+        ):
+            trouble = box.fails(5, *words, "--yes")
+            assert trouble["code"] == "agent_too_old" and "upgrade the agent on w1" in trouble["remedy"], words
+            assert "cannot read user of a component of service.web" in trouble["message"]
         assert w1.did == [] and rig.head.number == 3
 
     scene(tmp_path, story)

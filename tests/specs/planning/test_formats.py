@@ -15,7 +15,9 @@ from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Header
 from holdfast.model.trust import Trust
 from holdfast.planning import formats
+from holdfast.planning.drain import plan_drain
 from holdfast.planning.plan import Inputs, plan
+from holdfast.planning.rollback import plan_rollback
 from holdfast.planning.secrets import Uses
 from tests.fleets.build import ALICE, commit, digest_pinned, edge_fleet, mailbox, operator_signer, small_fleet
 
@@ -157,3 +159,40 @@ def test_an_edge_gets_the_headers_too() -> None:
     )
     with pytest.raises(Conflict, match=r"the agent on e1 .*pass_headers"):
         plan(wanted, None, Inputs(uses=Uses(formats={"e1": 1})))
+
+
+# ---- plans that are not made of files
+
+
+@pytest.mark.parametrize("key", [key for key in USES if key.startswith("Service")])
+def test_a_rollback_is_refused_as_an_apply_is(key: str) -> None:
+    make, _ = USES[key]
+    hub = mailbox()
+    commit(hub, make())
+    then = hub.applied()
+    commit(hub, fleet())
+    now = hub.applied()
+    assert then is not None and now is not None
+    with pytest.raises(Conflict, match="the agent on w1 is of an older release") as refused:
+        plan_rollback(then.table, now, {"w1": 1, "w2": 2})
+    assert refused.value.code == "agent_too_old" and "upgrade the agent on w1" in refused.value.remedy
+    for known in ({}, {"w1": 2}, {"w1": 2, "w2": 1}):
+        assert plan_rollback(then.table, now, known).candidate is not None
+    assert plan_rollback(now.table, then, {"w1": 1}).candidate is not None, "back to what it can read"
+
+
+def test_a_drain_moves_nothing_to_an_agent_that_cannot_read_it() -> None:
+    (component,) = service(headers=("remote-user",)).components
+    web = Service((replace(component, volumes=()),))
+    before = applied(replace(fleet(), services={"web": web}))
+    home = str(before.table.entries["service.web"].node)
+    (other,) = {"w1", "w2"} - {home}
+    with pytest.raises(Conflict, match=rf"the agent on {other} .*pass_headers"):
+        plan_drain(home, before, {}, reads={home: 2, other: 1})
+    assert plan_drain(home, before, {}, reads={home: 1, other: 2}).candidate is not None
+
+
+def test_what_a_plan_does_not_change_is_not_read() -> None:
+    """Its content may be lost: a plan for another service is made all the same."""
+    before = applied(fleet())
+    formats.require(before.table, {}, before, {"w1": 1})

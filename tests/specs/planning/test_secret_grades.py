@@ -294,3 +294,15 @@ def test_a_new_secret_is_not_sent_to_an_agent_that_would_take_its_purpose_for_th
         assert plan(wanted, None, Inputs(uses=Uses(formats=known))).candidate is not None
     again = replace(wanted, services={"web": replace(web, protect=True)})
     assert plan(again, applied(wanted), Inputs(uses=Uses(formats={"w1": 0}))).candidate, "what is applied already stays"
+
+
+def test_a_rollback_does_not_send_such_a_secret_either() -> None:
+    hub = mailbox()
+    commit(hub, fleet({"web": service("db")}, {"db": W1}))
+    then = hub.applied()
+    commit(hub, fleet({"web": service()}, {}))
+    now = hub.applied()
+    assert then is not None and now is not None
+    with pytest.raises(Conflict, match="the agent on w1 is of an older release"):
+        plan_rollback(then.table, now, {"w1": formats.BOUND_SECRETS - 1})
+    assert plan_rollback(then.table, now, {"w1": formats.NEWEST}).candidate is not None

@@ -12,7 +12,8 @@ from holdfast.ports.storage import Disposable, Purgeable, Returnable, SetAside
 _NAME = re.compile(r"\.purging-([0-9a-f]{32})-([a-z][a-z0-9-]*)(\.checkpoints|\.passports)?")
 
 # What belongs to a service, and what the name of it ends in when it is set aside.
-_PARTS = (("", ""), (checkpoints.PLACE, ".checkpoints"), (passports.PLACE, ".passports"))
+_PASSPORTS = ".passports"
+_PARTS = (("", ""), (checkpoints.PLACE, ".checkpoints"), (passports.PLACE, _PASSPORTS))
 
 
 def aside(name: str, order: str) -> str:
@@ -67,9 +68,12 @@ def move(root: int, proof: Purgeable) -> None:
 
 
 def back(root: int, node: str, proof: Returnable) -> None:
-    """The data last: while it is set aside, the order is not done."""
+    """The data last: while it is set aside, the order is not done. Passports without their data are deleted: they say
+    nothing about what was made in its place since."""
     name, data = proof.service, aside(proof.service, proof.order)
-    if tree.exists(root, data) and tree.exists(root, name):
+    if not tree.exists(root, data):
+        _delete(root, data + _PASSPORTS)
+    elif tree.exists(root, name):
         _remove_empty(root, node, proof)
     for place, ending in reversed(_PARTS):
         if not tree.exists(root, data + ending):
@@ -88,16 +92,19 @@ def back(root: int, node: str, proof: Returnable) -> None:
 def dispose(root: int, proof: Disposable) -> None:
     """Interrupted anywhere, the rest is found again."""
     for _, ending in _PARTS:
-        at = aside(proof.service, proof.order) + ending
-        if not tree.exists(root, at):
-            continue
-        handle = tree.opened(at, root)
-        try:
-            tree.empty_out(handle)
-        finally:
-            os.close(handle)
-        os.rmdir(at, dir_fd=root)
+        _delete(root, aside(proof.service, proof.order) + ending)
     os.fsync(root)
+
+
+def _delete(root: int, at: str) -> None:
+    if not tree.exists(root, at):
+        return
+    handle = tree.opened(at, root)
+    try:
+        tree.empty_out(handle)
+    finally:
+        os.close(handle)
+    os.rmdir(at, dir_fd=root)
 
 
 def _merge(root: int, aside: str, above: int, proof: Returnable) -> None:

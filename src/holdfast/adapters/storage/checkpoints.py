@@ -13,13 +13,13 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import msgspec
 
-from holdfast.adapters.storage import blocks, copying, permission, stamps, tree
+from holdfast.adapters.storage import blocks, copying, held, permission, stamps, tree
+from holdfast.adapters.storage.held import HALF
 from holdfast.errors import Failed
 from holdfast.model.ids import is_name
 from holdfast.ports.storage import Ahead, Checkpoint, Discardable, Need, Restorable
 
 PLACE = ".checkpoints"
-HALF = ".half-"
 PASSES_MAX = 4
 SHORT_S = 1.0
 
@@ -119,15 +119,18 @@ def drop_unused(root: int, service: str) -> None:
 
 
 def found(root: int, root_path: str) -> list[Checkpoint]:
+    every = [checkpoint for service in _services(root) for checkpoint in _of(root, root_path, service)]
+    return sorted(every, key=lambda one: (one.service, one.made_s, one.id))
+
+
+def _services(root: int) -> list[str]:
     if not tree.exists(root, PLACE):
         return []
     place = tree.opened(PLACE, root)
     try:
-        services = [name for name in sorted(os.listdir(place)) if is_name(name) and tree.is_directory(place, name)]
+        return [name for name in sorted(os.listdir(place)) if is_name(name) and tree.is_directory(place, name)]
     finally:
         os.close(place)
-    every = [checkpoint for service in services for checkpoint in _of(root, root_path, service)]
-    return sorted(every, key=lambda one: (one.service, one.made_s, one.id))
 
 
 def discard(root: int, proof: Discardable) -> None:
@@ -137,6 +140,7 @@ def discard(root: int, proof: Discardable) -> None:
             return
         drop_half(shelf, id)
         if tree.exists(shelf, id):
+            held.pass_on(shelf, id)
             stamps.drop_stamps(shelf, id)  # first: what is deleted half must not count as a copy
             os.rename(id, _half(id), src_dir_fd=shelf, dst_dir_fd=shelf)
             os.fsync(shelf)
@@ -240,11 +244,11 @@ def _files(top: int, off: frozenset[str]) -> Iterator[tuple[str, os.stat_result]
 
 
 def _held_bytes(root: int) -> int:
-    place = tree.opened(PLACE, root)
-    try:
-        return sum(about.st_blocks * 512 for _, about in _files(place, frozenset()))
-    finally:
-        os.close(place)
+    total_bytes = 0
+    for service in _services(root):
+        with _shelf(root, service, made=False) as shelf:
+            total_bytes += held.of_shelf(shelf) if shelf is not None else 0
+    return total_bytes
 
 
 @contextmanager

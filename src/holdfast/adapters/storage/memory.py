@@ -257,11 +257,11 @@ class MemoryStorage:
         name, aside = proof.service, _aside(proof.service, proof.order)
         if aside in self.contents and self.contents.get(name):
             raise Conflict(f"data.{name} is not empty", remedy="purge it first", code="not_empty")
-        if aside in self.contents:
-            self.contents[name] = self.contents.pop(aside)
         copies, passports = self.beside.pop(aside, ({}, {}))
         self.copies |= copies
-        self.passports |= passports
+        if aside in self.contents:
+            self.contents[name] = self.contents.pop(aside)
+            self.passports |= passports
 
 
 def _staged(proof: Restorable) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from holdfast.agent.keeper import Stage
 from holdfast.agent.services.data.retired import Retired
@@ -13,12 +13,18 @@ from holdfast.agent.services.rest import Rest
 from holdfast.agent.services.rollout.attempts import Attempt, Attempts
 from holdfast.agent.services.rollout.health_checks import HealthChecks
 from holdfast.agent.services.rollout.inventory import ContainerInventory
-from holdfast.agent.wake import Wake
 from holdfast.errors import HoldfastError
 from holdfast.model.container import LABEL_DEPLOYMENT, LABEL_EPOCH, Container, Guest
 from holdfast.model.deployment import Phase, ServiceState
-from holdfast.model.report import CheckpointState, ContainerState, Departure, RetiredData, Unattached
-from holdfast.reconcile import orphans
+from holdfast.model.report import (
+    CheckpointState,
+    ContainerState,
+    Departure,
+    RetiredData,
+    Unattached,
+    UnlistedCheckpoints,
+)
+from holdfast.reconcile import checkpoints, orphans
 from holdfast.reconcile.here import Word
 
 STEPS_KEPT = 8
@@ -26,6 +32,7 @@ WORDS_MAX = 200
 NAME_MAX = 100
 OURS_MAX = 400
 FEW = 50
+FEW_BYTES = 8 * 1024  # for checkpoints
 
 STATUS = {"starting": "unknown", "healthy": "running", "unhealthy": "unhealthy", "failed": "unhealthy"}
 
@@ -130,6 +137,7 @@ class ServicesReport(Struct, frozen=True, omit_defaults=True):
     runtime: str = ""  # product and version, "" while it does not answer
     unattached: tuple[Unattached, ...] = ()
     checkpoints: tuple[CheckpointState, ...] = ()
+    unlisted_checkpoints: tuple[UnlistedCheckpoints, ...] = ()
 
     def shorter(self, stage: Stage) -> "ServicesReport":
         match stage:
@@ -142,8 +150,9 @@ class ServicesReport(Struct, frozen=True, omit_defaults=True):
                 return replace(self, containers=tuple(_short(one) if one.orphan else one for one in self.containers))
             case "ours_only":
                 ours = tuple(one for one in self.containers if not one.orphan)
-                few = {name: getattr(self, name)[:FEW] for name in ("retired", "unattached", "checkpoints")}
-                return replace(self, containers=ours, **few)
+                few = {name: getattr(self, name)[:FEW] for name in ("retired", "unattached")}
+                copies = checkpoints.listed(self.checkpoints, self.unlisted_checkpoints, FEW_BYTES)
+                return replace(self, containers=ours, **few, **asdict(copies))
             case "few":
                 return replace(self, containers=self.containers[:OURS_MAX])
             case "nothing":  # no claim about what runs is better than no report
@@ -195,7 +204,7 @@ class Status:
         rest: Rest,
         retired: Retired,
         wanted: Callable[[], Desired | None],
-        report: Wake,
+        report: Callable[[], None],
     ) -> None:
         self._containers = containers
         self._records = records
@@ -229,7 +238,8 @@ class Status:
                 self._retired.found,
                 self._containers.runtime,
                 self._retired.unattached,
-                self._retired.checkpoints,
+                self._retired.checkpoints.checkpoints,
+                self._retired.checkpoints.unlisted_checkpoints,
             )
         return self._section
 

@@ -38,7 +38,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     signer = operator_signer(view.applied.trust.operators, args, box)
     order_and_wait.refuse_if_hopeless(ACTION, target, (row.node,), arguments, signer, view, args)
     if not args.json:
-        is_last = len(checkpoint_view.found(view, name, row.node)) == 1
+        is_last = checkpoint_view.amount(view, name, row.node)[0] == 1
         last = f" It is the last checkpoint of {name} on {row.node}." if is_last else ""
         box.terminal.say(f"{checkpoint_view.line(row)}. It cannot be brought back.{last}")
     box.terminal.confirm("Delete this checkpoint?", "not deleted")

@@ -11,6 +11,7 @@ from holdfast.cli.fleet import session
 from holdfast.cli.fleet.commit_plan import DETACH
 from holdfast.cli.fleet.history_show import table_at
 from holdfast.cli.fleet.plan import declare_message
+from holdfast.cli.nodes import known_nodes
 from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.orders import order_and_wait
 from holdfast.cli.tools import Toolbox
@@ -89,4 +90,5 @@ def _version(row: Found, view: FleetView, args: Namespace, box: Toolbox) -> Plan
             code="unknown_revision",
         )
     entries = {**view.applied.table.entries, address: replace(then, node=now.node)}
-    return plan_rollback(Table(entries, view.applied.table.tombstones), view.applied)
+    reads = known_nodes.formats(view.nodes)
+    return plan_rollback(Table(entries, view.applied.table.tombstones), view.applied, reads)

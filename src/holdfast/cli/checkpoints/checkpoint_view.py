@@ -1,5 +1,6 @@
 """Checkpoints in the signed reports of the nodes: found, chosen by id, put into words."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -8,7 +9,7 @@ from holdfast.cli.nodes.fleet_view import FleetView
 from holdfast.cli.sizes import size
 from holdfast.cli.timestamps import rfc3339
 from holdfast.errors import Conflict, Invalid
-from holdfast.model.report import CheckpointState, ReportedCheckpoints
+from holdfast.model.report import CheckpointState, ReportedCheckpoints, UnlistedCheckpoints
 
 
 class Found(Struct, frozen=True):
@@ -20,12 +21,30 @@ class Found(Struct, frozen=True):
 def found(view: FleetView, service: str = "", node: str = "") -> list[Found]:
     """Only from signed reports that are not old; by service, oldest first."""
     rows = []
+    for name, section in _reported(view, node):
+        for state in section.checkpoints:
+            if service in ("", state.service):
+                rows.append(Found(name, state, view.nodes[name].age_s))
+    return sorted(rows, key=lambda row: (row.state.service, row.state.made_s, row.state.id))
+
+
+def unlisted(view: FleetView, service: str = "", node: str = "") -> list[tuple[str, UnlistedCheckpoints]]:
+    """With their nodes: older ones for which a report has no room."""
+    reported = _reported(view, node)
+    return [(name, one) for name, of in reported for one in of.unlisted_checkpoints if service in ("", one.service)]
+
+
+def amount(view: FleetView, service: str, node: str) -> tuple[int, int]:
+    """How many there are, and their bytes."""
+    sizes, more = [row.state.size_bytes for row in found(view, service, node)], unlisted(view, service, node)
+    return len(sizes) + sum(one.count for _, one in more), sum(sizes) + sum(one.size_bytes for _, one in more)
+
+
+def _reported(view: FleetView, node: str) -> Iterator[tuple[str, ReportedCheckpoints]]:
     for name, one in view.nodes.items():
         section = one.section(ReportedCheckpoints) if not one.is_old and node in ("", name) else None
-        for state in section.checkpoints if section is not None else ():
-            if service in ("", state.service):
-                rows.append(Found(name, state, one.age_s))
-    return sorted(rows, key=lambda row: (row.state.service, row.state.made_s, row.state.id))
+        if section is not None:
+            yield name, section
 
 
 def named(view: FleetView, service: str, id: str, node: str = "") -> Found:

@@ -1,7 +1,7 @@
 """`holdfast rollback`: apply the content of an earlier revision as a new signed one."""
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -55,7 +55,7 @@ def run(args: Namespace, box: Toolbox) -> int:
         raise session.nothing_applied(current.target)
     number, table = _target(current.hub, current.applied, args.number)
     box.terminal.remark(f"Rolling back to the content of revision {number}.")
-    found = _plan(table, current.applied)
+    found = _plan(table, current.applied, current.formats)
     if args.with_data:
         code = with_data.carry_out(found, args, box)
     else:
@@ -91,7 +91,7 @@ def _target(hub: HubReader, applied: Applied, number: int | None) -> tuple[int, 
         return number, _table(hub, number)
     for candidate in _candidates(hub, applied.head.number - 1):
         table = _table(hub, candidate)
-        if _plan(table, applied).changes:
+        if _plan(table, applied, {}).changes:
             return candidate, table
     if isinstance(hub, ConvergenceReader):
         raise Conflict(
@@ -121,7 +121,7 @@ def _table(hub: HubReader, number: int) -> Table:
     return table_at(hub, hub.links(number, number)[0])
 
 
-def _plan(table: Table, applied: Applied) -> Plan:
+def _plan(table: Table, applied: Applied, formats: Mapping[str, int]) -> Plan:
     """The plan also decides whether that revision differs, because trust is not rolled back."""
     entries = {**table.entries, TRUST: applied.table.entries[TRUST]}
-    return plan_rollback(Table(dict(sorted(entries.items())), table.tombstones), applied)
+    return plan_rollback(Table(dict(sorted(entries.items())), table.tombstones), applied, formats)

@@ -3,6 +3,7 @@
 import os
 import re
 from argparse import Namespace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -31,6 +32,7 @@ class Session(Struct, frozen=True):
     target: str
     heads: Heads
     applied: Applied | None
+    formats: Mapping[str, int] = {}  # node → the newest format that it reads; of a session that `drafts`
 
 
 def heads(args: Namespace, box: Toolbox) -> Heads:
@@ -66,9 +68,8 @@ def begin(
         from holdfast.planning import plan  # noqa: F401 (takes about as long as the answers)
     memory = heads(args, box)
     applied = memory.check(hub, adopt=getattr(args, "adopt", False))
-    if drafts:
-        known_nodes.check_head(hub, applied, box)
-    return Session(fleet, hub, target, memory, applied)
+    formats = known_nodes.check_head(hub, applied, box) if drafts else {}
+    return Session(fleet, hub, target, memory, applied, formats)
 
 
 def nothing_applied(target: str) -> Conflict:

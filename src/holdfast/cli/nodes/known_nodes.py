@@ -1,5 +1,6 @@
 """What a plan knows of the nodes: what they signed, as their hub shows it."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -13,6 +14,7 @@ from holdfast.model.plan import Change, Plan
 from holdfast.ports.hub_link import HubReader
 
 if TYPE_CHECKING:
+    from holdfast.model.verified_report import VerifiedReport
     from holdfast.trust.reports import Reports
 
 
@@ -30,9 +32,15 @@ def look(hub: HubReader | None, applied: Applied | None, box: Toolbox) -> "Repor
     return replace(found, identities=known)
 
 
-def check_head(hub: HubReader | None, applied: Applied | None, box: Toolbox) -> None:
-    """For a command that drafts a revision and needs nothing else of the nodes."""
-    accepted_heads.verified(hub, applied, box.clock.now_s())
+def check_head(hub: HubReader | None, applied: Applied | None, box: Toolbox) -> dict[str, int]:
+    """For a command that drafts a revision and needs of the nodes only the formats that they read."""
+    found = accepted_heads.verified(hub, applied, box.clock.now_s())
+    return formats(found.nodes) if found is not None else {}
+
+
+def formats(nodes: Mapping[str, "VerifiedReport"]) -> dict[str, int]:
+    """Node → the newest format that its verified pulse names."""
+    return {name: node.pulse.format for name, node in nodes.items() if node.pulse is not None}
 
 
 def with_data(plan: Plan, applied: Applied, found: "Reports") -> Plan:

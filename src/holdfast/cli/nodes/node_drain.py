@@ -40,7 +40,7 @@ def run(args: Namespace, box: Toolbox) -> int:
     if current.applied is None or current.hub is None:
         raise session.nothing_applied(current.target)
     name = args.node.removeprefix("node.")
-    found = plan_drain(name, current.applied, current.hub.observations(), args.undo)
+    found = plan_drain(name, current.applied, current.hub.observations(), args.undo, current.formats)
     if args.out:
         return _save(found, current.applied, args, box)
     try:

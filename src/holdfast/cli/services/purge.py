@@ -66,11 +66,10 @@ def _ask(name: str, view: FleetView, args: Namespace, box: Toolbox) -> None:
 
 def _words(name: str, view: FleetView, args: Namespace) -> str:
     found, aside = data_on(args.node, name, view), set_aside(args.node, name, view)
-    copies = checkpoint_view.found(view, name, args.node)
+    copies, copies_bytes = checkpoint_view.amount(view, name, args.node)
     parts = [f"{found.path} on {args.node}: {_much(found)}"] if found is not None else []
     if copies:
-        sizes = size(sum(row.state.size_bytes for row in copies))
-        parts.append(f"{counted(len(copies), 'checkpoint')} ({sizes})")
+        parts.append(f"{counted(copies, 'checkpoint')} ({size(copies_bytes)})")
     if aside and args.now:
         sizes = size(sum(one.size_bytes + one.checkpoints_bytes for one in aside))
         parts.append(f"what {counted(len(aside), 'earlier purge')} set aside ({sizes})")

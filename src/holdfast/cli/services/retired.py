@@ -79,7 +79,7 @@ def silent(view: FleetView) -> list[str]:
 
 
 def _row(node: str, data: RetiredData, view: FleetView, age_s: float, args: Namespace) -> Row:
-    copies = checkpoint_view.found(view, data.name, node) if not data.purge else []
+    copies = checkpoint_view.amount(view, data.name, node)[0] if not data.purge else 0
     grave = view.applied.table.tombstones.get(f"service.{data.name}")
     return {
         "name": data.name,
@@ -90,7 +90,7 @@ def _row(node: str, data: RetiredData, view: FleetView, age_s: float, args: Name
         "removed_in": data.removed_in or (grave.removed_in if grave is not None else 0),
         "age_s": round(age_s, 3),
         "until": rfc3339(data.until_s) if data.until_s else None,
-        "checkpoints": data.checkpoints or len(copies),
+        "checkpoints": data.checkpoints or copies,
         "purge": f"holdfast purge {data.name} -n {node}{' --now' if data.purge else ''}{repeated(args)}",
         "restore": f"holdfast retired restore {data.name} -n {node}{repeated(args)}" if data.purge else None,
     }

@@ -16,9 +16,10 @@ from holdfast.gate import copies
 from holdfast.model.checkpoint import Taken
 from holdfast.model.container import Guest
 from holdfast.model.order import VerifiedOrder
-from holdfast.model.report import CheckpointState
+from holdfast.model.report import CheckpointState, ReportedCheckpoints
 from holdfast.ports.journal import Journal
 from holdfast.ports.storage import Checkpoint, Restorable, Storage
+from holdfast.reconcile import checkpoints
 
 PREFIX = "services/checkpoint/"
 FOUND = "found"
@@ -37,7 +38,7 @@ class Checkpoints:
         self._journal = journal
         self._node = node
         self._changed = changed
-        self.found: tuple[CheckpointState, ...] = ()
+        self.reported = ReportedCheckpoints()
         self.acts: Mapping[str, Act] = {
             "delete-checkpoint": Act(self._delete, "resume", "half of a checkpoint is of no use")
         }
@@ -93,9 +94,9 @@ class Checkpoints:
         """After a change, and now and then."""
         kept = await asyncio.get_running_loop().run_in_executor(None, self._storage.checkpoints)
         self._forget_gone(kept)
-        found = tuple(self._state(one) for one in kept)
-        if found != self.found:
-            self.found = found
+        reported = checkpoints.listed([self._state(one) for one in kept])
+        if reported != self.reported:
+            self.reported = reported
             self._changed()
 
     def _state(self, one: Checkpoint) -> CheckpointState:

@@ -16,7 +16,7 @@ from holdfast.model.container import LABEL_FLEET, LABEL_INFRASTRUCTURE, LABEL_SE
 from holdfast.model.passport import IN_DOUBT
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.runtime import CreateContainer
-from holdfast.ports.storage import Storage
+from holdfast.ports.storage import DataDirectory, Storage
 
 T = TypeVar("T")
 Places = list[tuple[str, Mount]]
@@ -37,11 +37,14 @@ class Filling:
             if passport is None or not passport.is_new:
                 continue
             found, is_given = self._storage.content(place), False
-            if found is None or found.entries == 0:
+            began: tuple[int, ...] = ()
+            if not has_data(found):
                 allowed = self._mounts.may_fill(spec.service, place, found)
                 is_given = await self._fill(spec, place, mount, name, allowed)
+                began = measure(self._storage.content(place))
             # Else an agent died right after it had filled the volume, perhaps for another owner: `own` looks.
-            self._passports.keep(replace(passport, is_new=False, owner=mount.owner if is_given else ""))
+            owner = mount.owner if is_given else ""
+            self._passports.keep(replace(passport, is_new=False, owner=owner, began=began))
 
     async def _fill(self, spec: ContainerSpec, place: str, mount: Mount, name: str, allowed: Allowed) -> bool:
         """Whether all of it belongs to the declared owner. If this is cancelled, the thread ends first: two may not
@@ -74,6 +77,15 @@ class Filling:
                 volume = place.partition("/")[2]
                 await _in_thread(partial(self._storage.own, service, volume, mount.owner, allowed))
             self._passports.keep(replace(self._passports.known[place], owner=mount.owner))
+
+
+def has_data(found: DataDirectory | None) -> bool:
+    return found is not None and found.entries > 0
+
+
+def measure(found: DataDirectory | None) -> tuple[int, int]:
+    """Entries and bytes, for the passport."""
+    return (found.entries, found.size_bytes) if found is not None else (0, 0)
 
 
 def _reader(spec: ContainerSpec, name: str) -> CreateContainer:

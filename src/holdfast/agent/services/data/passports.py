@@ -88,8 +88,8 @@ class Passports:
             passport = self.of(place) or Passport(place, service, order)
             if not stays:
                 passport = replace(passport, writers=writers.get(place, ()), revision=taken.revision)
-            owner = taken.owners.get(place, "")
-            self.keep(replace(passport, deployment="", attempt=(), checkpoint=checkpoint, is_new=False, owner=owner))
+            passport = replace(passport, deployment="", attempt=(), is_new=False, began=())
+            self.keep(replace(passport, checkpoint=checkpoint, owner=taken.owners.get(place, "")))
 
     def keep(self, passport: Passport) -> None:
         if self.known.get(passport.place) == passport and passport.place not in self._uncopied:

@@ -107,11 +107,15 @@ class Purge:
         purge = order.arguments.get("purge", "")
         done = run.note(BACK)
         if done is None:
-            aside = self._asides.of(name, purge)
-            self._refuse_applied(name, "brought back", f"`holdfast undeploy {name}`, then restore again")
-            await self._users.refuse(name, "brought back")
-            proof = granted(copies.may_bring_back(name, purge, self._node, order))
-            await asyncio.get_running_loop().run_in_executor(None, self._storage.bring_back, proof)
+            note = run.note(MEASURED)
+            aside = _aside(note.encode()) if note is not None else self._asides.of(name, purge)
+            if note is None or purge in self._storage.set_aside_by(name):  # else an agent died right after it
+                self._refuse_applied(name, "brought back", f"`holdfast undeploy {name}`, then restore again")
+                await self._users.refuse(name, "brought back")
+                proof = granted(copies.may_bring_back(name, purge, self._node, order))
+                if note is None:
+                    self._steps.did(run, MEASURED, msgspec.json.encode(aside).decode())
+                await asyncio.get_running_loop().run_in_executor(None, self._storage.bring_back, proof)
             self._passports.forget(name)  # the signed copies that came back count
             done = f"data.{name} is back: {_much(aside)}; `holdfast deploy {name}` uses it again"
             self._steps.did(run, BACK, done)

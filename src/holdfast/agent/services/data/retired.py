@@ -7,7 +7,7 @@ from holdfast.agent.keeper import Revision
 from holdfast.agent.services.data.asides import LOOK_S, Asides
 from holdfast.agent.services.data.checkpoints import Checkpoints
 from holdfast.agent.services.data.volumes import Volumes
-from holdfast.model.report import CheckpointState, RetiredData, Unattached
+from holdfast.model.report import ReportedCheckpoints, RetiredData, Unattached
 from holdfast.ports.clock import Clock
 from holdfast.ports.storage import Storage
 
@@ -60,8 +60,8 @@ class Retired:
         return (*self._found, *self._asides.found)
 
     @property
-    def checkpoints(self) -> tuple[CheckpointState, ...]:
-        return self._checkpoints.found
+    def checkpoints(self) -> ReportedCheckpoints:
+        return self._checkpoints.reported
 
     @property
     def unattached(self) -> tuple[Unattached, ...]:

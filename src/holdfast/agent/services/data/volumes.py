@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.agent.services.data.filling import Filling, Places
+from holdfast.agent.services.data.filling import Filling, Places, has_data, measure
 from holdfast.agent.services.data.mounts import Mounts
 from holdfast.agent.services.data.passports import Passports
 from holdfast.errors import TryLater
@@ -67,9 +67,15 @@ class Volumes:
             passport = self._passports.of(place)
             if passport is None or passport.admits(writers, deployment) or f"{self._data_dir}/{place}" in part.off:
                 continue
-            if runs or _has_data(self._storage.content(place)):
+            found = self._storage.content(place)
+            if not self._is_unused(passport, found) and (runs or has_data(found)):
                 return True
         return False
+
+    def _is_unused(self, passport: Passport, found: DataDirectory | None) -> bool:
+        """No container has had it, nor a directory around or inside it: it has what it began with."""
+        others = (one.place for one in self._passports.of_service(passport.service))
+        return passport.began == measure(found) and not any(_overlap(passport.place, other) for other in others)
 
     def _places(self, spec: ContainerSpec) -> list[str]:
         """Of its mounts those inside the directory of its own service."""
@@ -101,8 +107,9 @@ class Volumes:
             passport = self._passports.of(place)
             allowed = self._mounts.may(spec.service, place, passport is not None)
             if passport is None:
-                is_new = place.count("/") == 1 and self._storage.content(place) is None
-                self._passports.keep(Passport(place, spec.service, deployment or TAKEN_OVER, is_new=is_new))
+                maker, is_missing = deployment or TAKEN_OVER, self._storage.content(place) is None
+                is_new, began = is_missing and place.count("/") == 1, (0, 0) if is_missing else ()
+                self._passports.keep(Passport(place, spec.service, maker, is_new=is_new, began=began))
             self._mounts.make(spec.service, place, allowed)
 
     async def ready(self, spec: ContainerSpec, deployment: str, reader: str) -> None:
@@ -126,7 +133,8 @@ class Volumes:
         passport = self._passports.known[place]
         if passport.admits(writers, deployment):
             return
-        if not is_off and _has_data(self._storage.content(place)):
+        found = self._storage.content(place)
+        if not is_off and has_data(found) and not self._is_unused(passport, found):
             raise TryLater(
                 f"{self._data_dir}/{place} has data, and this container of {service} may not write into it before a "
                 "checkpoint is made",
@@ -205,12 +213,13 @@ class Volumes:
 def _in_attempt(passport: Passport, writers: frozenset[str], deployment: str) -> Passport:
     """A volume that a container gets is not new any more: what is in it is that container's data."""
     known = set(passport.attempt) if passport.deployment == deployment else set()
-    return replace(passport, deployment=deployment, attempt=tuple(sorted(known | writers)), is_new=False)
+    attempt = tuple(sorted(known | writers))
+    return replace(passport, deployment=deployment, attempt=attempt, is_new=False, began=())
 
 
 def _proven(passport: Passport, writers: Iterable[str], revision: int) -> Passport:
-    return replace(passport, writers=tuple(sorted(writers)), deployment="", attempt=(), revision=revision)
+    return replace(passport, writers=tuple(sorted(writers)), deployment="", attempt=(), revision=revision, began=())
 
 
-def _has_data(found: DataDirectory | None) -> bool:
-    return found is not None and found.entries > 0
+def _overlap(one: str, other: str) -> bool:
+    return one.startswith(other + "/") or other.startswith(one + "/")
