@@ -10,10 +10,11 @@ import pytest
 from holdfast.adapters.runtime.memory import Directory, Image
 from holdfast.agent.services.data.passports import PREFIX
 from holdfast.errors import Failed, TryLater
-from holdfast.model.fleet import Service, Volume
+from holdfast.model.fleet import Hooks, Service, Volume
 from holdfast.model.passport import Passport
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.prober import Verdict
+from holdfast.ports.runtime import CreateContainer, Finished
 from tests.fleets.agents import until
 from tests.fleets.build import digest_pinned
 from tests.fleets.deploying import Scene, image, play, service
@@ -249,10 +250,19 @@ def test_a_deployment_that_fails_goes_back_to_the_owner_before_n13() -> None:
 
 def test_a_component_runs_as_its_user_and_so_do_its_hooks_n13() -> None:
     async def story(scene: Scene) -> None:
-        await scene.settled()
-        assert scene.machine.runtime.made(scene.one().id).spec.user == "1000:1000"
+        runtime, users = scene.machine.runtime, dict[tuple[str, ...], str]()
+        really = runtime.run
 
-    play({"web": service(user="1000:1000")}, story)
+        async def run(made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
+            users[made.spec.command] = made.spec.user
+            return await really(made, timeout_s, allowed)
+
+        runtime.run = run  # type: ignore[method-assign]
+        await scene.settled()
+        assert runtime.made(scene.one().id).spec.user == "1000:1000"
+        assert users == {("migrate",): "1000:1000", ("warm",): "1000:1000"}
+
+    play({"web": service(user="1000:1000", hooks=Hooks(("migrate",), ("warm",)))}, story)
 
 
 # ---- undeclared volumes
