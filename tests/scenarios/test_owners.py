@@ -1,6 +1,7 @@
 """A hub and an agent over memory: a new volume begins with what its image has (N13), and a directory that an image
 declares as a volume has to be answered for (N14)."""
 
+import asyncio
 import tomllib
 from typing import Any
 
@@ -17,7 +18,7 @@ from holdfast.ports.prober import Verdict
 from holdfast.ports.runtime import CreateContainer, Finished
 from tests.fleets.agents import until
 from tests.fleets.build import digest_pinned
-from tests.fleets.deploying import Scene, image, play, service
+from tests.fleets.deploying import Scene, component, image, play, service
 from tests.scenarios.test_restored_checkpoints import ordered
 
 DATA = Volume("book", "/data", "none")
@@ -287,6 +288,24 @@ def test_a_volume_of_the_image_that_the_file_does_not_name_is_a_finding_until_it
         assert "undeclared_volume" not in scene.findings()
 
     play({"web": service()}, story)
+
+
+def test_the_finding_stays_while_another_image_is_pulled_and_an_image_that_vanishes_stops_nothing_n14() -> None:
+    async def story(scene: Scene) -> None:
+        runtime = scene.machine.runtime
+        publish(scene, 1, volumes=("/data",))
+        await scene.settled()
+        assert "/data (component main), /data (component side)" in scene.findings()["undeclared_volume"]
+        runtime.images[image(2)] = Image(volumes=("/data",), pull_s=20.0)
+        scene.apply({"web": service(2)})
+        await until(scene.rig, lambda: len(scene.verbs("pull")) == 2)
+        await asyncio.sleep(5)
+        assert "undeclared_volume" in scene.findings()
+        gone = Failed("it was pruned meanwhile", remedy="wait", code="image_missing")
+        runtime.cut("image_volumes", when="before", trouble=gone)
+        await scene.settled()
+
+    play({"web": Service((component(), component(1, "side")))}, story)
 
 
 def test_what_runs_already_goes_on_and_a_service_that_leaves_takes_its_finding_along_n14() -> None:
