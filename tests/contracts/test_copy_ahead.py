@@ -1,18 +1,23 @@
 """A copy that is made while the service runs, and what a checkpoint adds to it. N12"""
 
+import errno
 import mmap
 import os
 import random
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from holdfast.adapters.storage import blocks, checkpoints, copying, held, stamps
+from holdfast.adapters.storage import blocks, checkpoints, copying, held, stamps, tree
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.errors import Failed, Invalid
 from holdfast.ports.storage import Ahead
@@ -202,6 +207,21 @@ def test_checkpoints_share_files_with_each_other_and_never_with_the_data(root: P
     assert pictured(two).keys() == {".", "kept", "changed"} and (two / "kept").read_bytes() == b"kept"
 
 
+def test_a_file_that_has_as_many_names_as_a_file_can_have_is_copied(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object, **named: object) -> None:
+        raise OSError(errno.EMLINK, "too many links")
+
+    (root / "web" / "a").write_bytes(b"1")
+    settle()
+    first = storage(root).checkpoint("web", "c1", 1.0)
+    monkeypatch.setattr(os, "link", full)
+    second = storage(root).checkpoint("web", "c2", 2.0)
+    one, two = Path(first.path) / "a", Path(second.path) / "a"
+    assert two.read_bytes() == b"1" and not one.samefile(two)
+
+
 def test_a_shared_file_that_changes_before_the_stop_is_not_written_over(root: Path) -> None:
     """The copy ahead shares it with the checkpoint before: writing into it would change that one."""
     file = root / "web" / "a"
@@ -222,9 +242,11 @@ def test_a_big_young_file_is_not_shared_so_that_a_change_costs_its_blocks_only(
     monkeypatch.setattr(copying, "SHARED_MAX_BYTES", 1 << 20)
     file = root / "web" / "big"
     file.write_bytes(os.urandom(4 << 20))
+    (root / "web" / "small").write_bytes(bytes(1 << 20))
     settle()
     first = storage(root).checkpoint("web", "c1", 1.0)
     second = storage(root).checkpoint("web", "c2", 2.0)
+    assert (Path(first.path) / "small").samefile(Path(second.path) / "small")
     assert not (Path(first.path) / "big").samefile(Path(second.path) / "big")
     need = storage(root).need("web")
     assert need is not None and need.written_bytes >= 4 << 20, "it is copied whole, and the plan says so"
@@ -249,6 +271,162 @@ def test_the_last_byte_and_a_new_hole_of_a_big_file_are_not_missed(root: Path) -
     subprocess.run(["fallocate", "--punch-hole", "--offset", "65536", "--length", "131072", str(file)], check=True)
     made = storage(root).checkpoint("web", "c1", 1.0)
     assert (Path(made.path) / "big").read_bytes() == file.read_bytes()
+
+
+def test_where_the_kernel_copies_no_ranges_and_makes_no_holes_bytes_are_written(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(*given: object) -> int:
+        raise OSError(errno.EXDEV, "cannot")
+
+    class Library:
+        """The C library of a file system without holes."""
+
+        def __init__(self, real: Any) -> None:
+            self.real = real
+
+        def fallocate(self, *given: object) -> int:
+            return -1
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.real, name)
+
+    monkeypatch.setattr(os, "copy_file_range", cannot)
+    monkeypatch.setattr(blocks, "clone", lambda *ignored: False)
+    monkeypatch.setattr(blocks, "_libc", Library(blocks._libc))
+    file = root / "web" / "big"
+    with open(file, "wb") as new:
+        new.write(os.urandom((3 << 20) + 7))
+        new.seek(40 << 20)
+        new.write(b"end")
+    settle()
+    told: list[int] = []
+    storage(root).copy_ahead("web", "c1", (), told.append)
+    copied = root / ".checkpoints" / "web" / ".half-c1" / "big"
+    assert (3 << 20) + 7 <= sum(told) < 4 << 20 and copied.read_bytes() == file.read_bytes()
+    subprocess.run(["fallocate", "--punch-hole", "--offset", "65536", "--length", "2228224", str(file)], check=True)
+    made = storage(root).checkpoint("web", "c1", 1.0)
+    copied = Path(made.path) / "big"
+    assert copied.read_bytes() == file.read_bytes() and copied.stat().st_blocks * 512 < 8 << 20, "a hole stays one"
+
+
+def test_big_files_are_compared_in_pieces_each_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_CHUNK", 1 << 20)
+    file = root / "web" / "big"
+    file.write_bytes(os.urandom(5 << 20))
+    settle()
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    with open(file, "r+b") as opened:
+        opened.write(os.urandom(5 << 20))
+    compare, seen = blocks._compare_all, list[tuple[int, int]]()
+
+    def compared(source: int, target: int, pieces: list[tuple[int, int]]) -> int:
+        seen.extend(pieces)
+        return compare(source, target, pieces)
+
+    monkeypatch.setattr(blocks, "_compare_all", compared)
+    made = storage(root).checkpoint("web", "c1", 1.0)
+    assert (Path(made.path) / "big").read_bytes() == file.read_bytes()
+    assert sorted(seen) == [(at << 20, at + 1 << 20) for at in range(5)]
+
+
+def test_what_could_not_be_read_of_the_copy_is_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would be compared with what another block left in memory."""
+    file = root / "web" / "big"
+    file.write_bytes(b"1" * (1 << 20))
+    settle()
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    with open(file, "r+b") as opened:
+        opened.seek(1 << 19)
+        opened.write(bytes(1 << 19))
+    read, calls = os.preadv, list[int]()
+
+    def half(handle: int, buffers: Any, at: int) -> int:
+        calls.append(handle)
+        return read(handle, buffers if len(calls) % 2 else [buffers[0][: len(buffers[0]) // 2]], at)
+
+    monkeypatch.setattr(os, "preadv", half)
+    for first in (b"1", b"2"):
+        with open(file, "r+b") as opened:
+            opened.write(first)
+        storage(root).copy_ahead("web", "c1", (), quiet)
+        assert (root / ".checkpoints" / "web" / ".half-c1" / "big").read_bytes() == file.read_bytes()
+
+
+def test_a_file_that_becomes_shorter_while_it_is_copied_does_not_hold_the_copy(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "clone", lambda *ignored: False)
+    monkeypatch.setattr(blocks, "_CHUNK", 1000)
+    log = root / "web" / "log"
+    log.write_bytes(os.urandom(5000))
+    storage(root).copy_ahead("web", "c1", (), lambda moved: os.truncate(log, 1500))
+    made = storage(root).checkpoint("web", "c1", 1.0)
+    assert (Path(made.path) / "log").read_bytes() == log.read_bytes() and made.size_bytes == 1500
+
+
+def test_a_disk_that_could_not_write_makes_no_copy(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "web" / "a").write_bytes(b"1")
+    monkeypatch.setattr(blocks, "_libc", SimpleNamespace(syncfs=lambda handle: -1, sync_file_range=lambda *given: 0))
+    with pytest.raises(Failed) as trouble:
+        storage(root).copy_ahead("web", "c1", (), quiet)
+    assert trouble.value.code == "disk_failed" and not (root / ".checkpoints" / "web" / ".stamps-c1").exists()
+
+
+def test_what_cannot_be_read_is_no_hole(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "web" / "a").write_bytes(b"1")
+
+    def broken(*given: object) -> int:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "lseek", broken)
+    with pytest.raises(Failed) as trouble:
+        storage(root).copy_ahead("web", "c1", (), quiet)
+    assert trouble.value.code == "disk_failed"
+
+
+def test_what_copies_may_take_leaves_a_twentieth_and_at_most_a_gigabyte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what users may write: some file systems keep blocks for root."""
+    for blocks_all, room in ((1 << 20, 1000 * 4096 - (1 << 32) // 20), (1 << 30, 1000 * 4096 - (1 << 30))):
+        found = SimpleNamespace(f_frsize=4096, f_blocks=blocks_all, f_bfree=5000, f_bavail=1000)
+        monkeypatch.setattr(os, "fstatvfs", lambda handle, found=found: found)
+        assert blocks.room_bytes(0) == room
+
+
+def test_a_hole_needs_no_space(small: Path) -> None:  # noqa: F811
+    (small / "web").mkdir()
+    with open(small / "web" / "sparse", "wb") as file:
+        file.truncate(1 << 30)
+        file.write(b"1")
+    need = storage(small).need("web")
+    assert need is not None and need.size_bytes == 1 << 30 and need.written_bytes <= 1 << 16
+    made = storage(small).checkpoint("web", "c1", 1.0)
+    assert (Path(made.path) / "sparse").stat().st_size == 1 << 30
+
+
+def test_files_whose_paths_are_too_long_for_a_link_are_copied(root: Path) -> None:
+    """The kernel takes no path of more than 4095 bytes; a tree may be deeper."""
+    at = os.open(root / "web", os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=at)
+        below = os.open("d" * 250, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(os.open("one", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+    os.link("one", "two", src_dir_fd=at, dst_dir_fd=at)
+    os.close(at)
+    settle()
+    for number in range(2):
+        storage(root).copy_ahead("web", f"c{number}", (), quiet)
+        made = storage(root).checkpoint("web", f"c{number}", float(number))
+        assert made.files == 2
+        at = os.open(made.path, os.O_RDONLY)
+        for _ in range(20):
+            below = os.open("d" * 250, os.O_RDONLY, dir_fd=at)
+            os.close(at)
+            at = below
+        assert sorted(os.listdir(at)) == ["one", "two"]
+        os.close(at)
 
 
 def test_copies_leave_a_part_of_the_disk_free(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,6 +618,97 @@ def files(top: Path) -> list[Path]:
     return [path for path in top.rglob("*") if path.is_file() and not path.is_symlink()]
 
 
+def make(path: Path, kind: str) -> None:
+    if kind == "file":
+        path.write_bytes(b"1")
+    elif kind == "link":
+        path.symlink_to("nowhere")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+        (path / "inner").write_bytes(b"2")
+
+
+def test_an_entry_of_any_kind_may_become_one_of_any_other_kind_between_the_passes(root: Path) -> None:
+    kinds, web = ("file", "link", "pipe", "directory"), root / "web"
+    pairs = [(before, after, web / f"{before}-{after}") for before in kinds for after in kinds]
+    for before, _, path in pairs:
+        make(path, before)
+    settle()
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    for _, after, path in pairs:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        make(path, after)
+    made = storage(root).checkpoint("web", "c1", 1.0)
+    assert pictured(Path(made.path)) == pictured(web)
+
+
+def test_a_directory_that_was_a_mount_point_before_is_copied_and_one_that_became_one_is_not(root: Path) -> None:
+    """Mounting changes no time of the directory above."""
+    web = root / "web"
+    for name in ("inner", "other"):
+        (web / name).mkdir()
+        (web / name / "page").write_bytes(b"1")
+    settle()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(web / "inner")], check=True)
+    try:
+        storage(root).copy_ahead("web", "c1", (), quiet)
+    finally:
+        subprocess.run(["umount", str(web / "inner")], check=True)
+    made = storage(root).checkpoint("web", "c1", 1.0)
+    assert made.left_out == () and pictured(Path(made.path)) == pictured(web)
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(web / "other")], check=True)
+    try:
+        made = storage(root).checkpoint("web", "c2", 2.0)
+    finally:
+        subprocess.run(["umount", str(web / "other")], check=True)
+    assert made.left_out == ("other",) and os.listdir(made.path) == ["inner"]
+    assert Path(made.path).stat().st_mtime_ns == web.stat().st_mtime_ns
+
+
+def test_a_file_that_vanishes_while_it_is_looked_at_is_in_no_checkpoint(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = root / "web" / "gone"
+    gone.write_bytes(b"1")
+    settle()
+    storage(root).copy_ahead("web", "c1", (), quiet)
+    gone.write_bytes(b"2")
+    walk = tree.walk
+
+    def racing(*given: Any) -> Iterator[Any]:
+        for visit in walk(*given):
+            gone.unlink(missing_ok=True)
+            yield visit
+
+    monkeypatch.setattr(tree, "walk", racing)
+    assert os.listdir(storage(root).checkpoint("web", "c1", 1.0).path) == []
+
+
+def test_a_directory_that_is_moved_while_it_is_read_ends_the_copy_ahead_and_the_checkpoint_has_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A walk goes up by "..", which must lead to where it came from."""
+    web = root / "web"
+    for name in ("one/inner", "two"):
+        (web / name).mkdir(parents=True)
+    (web / "one" / "inner" / "a").write_bytes(b"1")
+    walk = tree.walk
+
+    def racing(*given: Any) -> Iterator[Any]:
+        for visit in walk(*given):
+            if visit.name == "a" and (web / "one" / "inner").exists():
+                (web / "one" / "inner").rename(web / "two" / "inner")
+            yield visit
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tree, "walk", racing)
+        storage(root).copy_ahead("web", "c1", (), quiet)
+    made = storage(root).checkpoint("web", "c1", 1.0)
+    assert pictured(Path(made.path)) == pictured(web)
+
+
 def test_a_service_that_writes_and_moves_files_meanwhile_is_copied_ahead(root: Path) -> None:
     web, ended = root / "web", threading.Event()
 
@@ -496,25 +765,34 @@ DirectoryStorage({str(root)!r}, "w1").copy_ahead("web", "c2", (), lambda moved: 
     assert names == [".about-c1", ".about-c9", ".stamps-c1", ".stamps-c9", "c1", "c9"]
 
 
-def test_a_damaged_list_of_stamps_costs_time_and_no_file(root: Path) -> None:
-    (root / "web" / "a").write_bytes(b"1")
+@pytest.mark.parametrize("kind", ["other bytes", "other format"])
+def test_a_damaged_list_of_stamps_costs_time_and_no_file(root: Path, kind: str) -> None:
+    """It names the state of now, which the copy does not have: a list that was believed would keep the older one."""
+    file, path = root / "web" / "a", root / ".checkpoints" / "web" / ".stamps-c1"
+    file.write_bytes(b"1")
     settle()
     storage(root).copy_ahead("web", "c1", (), quiet)
-    path = root / ".checkpoints" / "web" / ".stamps-c1"
-    text = path.read_bytes()
-    path.write_bytes(text[:-1] + bytes([text[-1] ^ 1]))
-    (root / "web" / "a").write_bytes(b"2")
+    file.write_bytes(b"2")
+    head, known = path.read_bytes()[: len(b"holdfast-stamps-1\n") + 32], stamps.stamp("a", file.stat())
+    if kind == "other format":
+        head = b"holdfast-stamps-0\n" + sha256(known).digest()
+    path.write_bytes(head + known)
     made = storage(root).checkpoint("web", "c1", 1.0)
     assert (Path(made.path) / "a").read_bytes() == b"2"
 
 
-@pytest.mark.parametrize(("count", "commits", "syncs"), [(3, 3, 0), (copying.FLUSHED_MAX + 20, 0, 1)])
+@pytest.mark.parametrize(
+    ("count", "commits", "syncs"),
+    [(3, 3, 0), (copying.FLUSHED_MAX, copying.FLUSHED_MAX, 0), (copying.FLUSHED_MAX + 20, 0, 1)],
+)
 def test_many_changed_files_are_flushed_once_and_few_one_by_one(
     root: Path, monkeypatch: pytest.MonkeyPatch, count: int, commits: int, syncs: int
 ) -> None:
-    """While nothing serves: each flush of one file waits for the journal of the disk."""
+    """While nothing serves: each flush of one file waits for the journal of the disk. What is as before needs none."""
     for number in range(count):
         (root / "web" / f"f{number}").write_bytes(b"1")
+    for number in range(copying.FLUSHED_MAX):
+        (root / "web" / f"d{number}").mkdir()
     settle()
     storage(root).copy_ahead("web", "c1", (), quiet)
     for number in range(count):
@@ -580,6 +858,9 @@ def test_a_file_system_with_reflinks_shares_blocks_and_needs_no_space(tmp_path: 
             made = storage(place).checkpoint("web", f"c{number}", float(number))
             assert (Path(made.path) / "big").read_bytes() == (place / "web" / "big").read_bytes()
         assert [(Path(one.path) / "big").read_bytes()[0] for one in storage(place).checkpoints()] == [0, 1, 2, 3]
+        storage(place).copy_ahead("web", "c4", (), quiet)
+        os.truncate(place / "web" / "big", 1 << 20)
+        assert (Path(storage(place).checkpoint("web", "c4", 4.0).path) / "big").stat().st_size == 1 << 20
     finally:
         subprocess.run(["umount", str(place)], check=True)
 

@@ -328,6 +328,31 @@ def test_an_image_of_many_files_takes_no_memory(disk: Any) -> None:
         tracemalloc.stop()
 
 
+def test_what_is_put_in_place_is_on_the_disk_before_and_so_is_its_name_n13(
+    disk: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    rename, fsync = os.rename, os.fsync
+
+    def renamed(*given: Any, **named: Any) -> None:
+        done.append("rename")
+        rename(*given, **named)
+
+    def flushed(handle: int) -> None:
+        done.append(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    monkeypatch.setattr(blocks, "flush_all", lambda handle: done.append("all"))
+    monkeypatch.setattr(os, "rename", renamed)
+    monkeypatch.setattr(os, "fsync", flushed)
+    disk.fill("web", "book", archive(*SEEDED))
+    at = done.index("rename")
+    assert done[at - 1 : at + 3] == ["all", "rename", str(root / "web"), str(root / "web" / ".filling")]
+    done.clear()
+    disk.own("web", "book", "7:8")
+    assert done == ["all"]
+
+
 def test_a_full_disk_is_said_with_a_remedy(disk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

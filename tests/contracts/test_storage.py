@@ -3,7 +3,9 @@
 import ctypes
 import errno
 import os
+import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -594,6 +596,22 @@ def test_a_mount_inside_is_somebody_elses_and_stops_everything(root: Path, where
     assert (precious / "file").exists() and (root / "web").exists()
 
 
+def test_a_mount_inside_what_was_set_aside_stops_its_deletion(root: Path) -> None:
+    precious, storage = root.parent / "precious", open_storage(root)
+    precious.mkdir()
+    (precious / "file").write_bytes(b"x")
+    (root / "web" / "inner").mkdir(parents=True)
+    storage.condemn("web", proof())
+    inside = root / f".purging-{proof().order.id}-web" / "inner"
+    subprocess.run(["mount", "--bind", str(precious), str(inside)], check=True)
+    try:
+        with pytest.raises(NotPermitted, match="is a mount point"):
+            storage.dispose(disposable("web", proof().order.id))
+        assert (precious / "file").exists()
+    finally:
+        subprocess.run(["umount", str(inside)], check=True)
+
+
 def test_a_very_deep_and_a_very_wide_tree_go_too(root: Path) -> None:
     here = os.open(root, os.O_RDONLY)
     os.mkdir("web", dir_fd=here)
@@ -724,6 +742,10 @@ def test_what_cannot_be_copied_is_named(root: Path) -> None:
     made = DirectoryStorage(str(root), "w1").checkpoint("web", "c1", 5.0)
     assert made.left_out == ("run/s",) and os.listdir(Path(made.path) / "run") == []
     assert DirectoryStorage(str(root), "w1").checkpoints() == [made]
+    for number in range(copying.LEFT_OUT_MAX):
+        os.mknod(root / "web" / "run" / f"s{number}", stat.S_IFSOCK | 0o600)
+    more = DirectoryStorage(str(root), "w1").checkpoint("web", "c2", 6.0)
+    assert len(more.left_out) == copying.LEFT_OUT_MAX, "no more names than a report has room for"
 
 
 def test_a_name_that_is_no_text_keeps_no_checkpoint_from_being_made_and_reported(root: Path) -> None:
@@ -950,6 +972,55 @@ def test_a_report_spends_little_time_on_counting_and_every_directory_has_its_tur
     assert renewed == [2, 4, 6]
 
 
+def test_checkpoints_whose_data_is_gone_are_set_aside_and_data_made_since_then_stays(root: Path) -> None:
+    storage = open_storage(root)
+    (root / "web").mkdir()
+    (root / "web" / "a").write_bytes(b"1")
+    storage.checkpoint("web", "one", 1.0)
+    shutil.rmtree(root / "web")
+    storage.condemn("web", proof())
+    assert storage.set_aside_by("web") == [proof().order.id]
+    assert [(one.size_bytes, one.checkpoints) for one in storage.asides()] == [(0, 1)]
+    (root / "web").mkdir()
+    storage.condemn("web", proof())  # the same order, after a crash
+    assert (root / "web").exists()
+    storage.destroy("web", proof(now="yes"))
+    assert storage.set_aside_by("web") == [] and (root / "web").exists()
+
+
+def test_killed_while_it_comes_back_data_is_there_only_with_its_passports_and_checkpoints(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = os.rename
+    for at in range(9):
+        data = root / str(at) / "web"
+        data.mkdir(parents=True)
+        storage = open_storage(data.parent)
+        storage.keep_passport("web/files", b"text")
+        storage.checkpoint("web", "one", 1.0)
+        storage.condemn("web", proof())
+        purge, left = proof().order.id, at
+        back = proof(action="restore-retired", number=2, purge=purge)
+
+        def dies(*given: Any, **named: Any) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            rename(*given, **named)
+
+        with monkeypatch.context() as patched, suppress(Killed):
+            patched.setattr(os, "rename", dies)
+            storage.bring_back("web", purge, back)
+        whole = storage.passport("web/files") == b"text" and len(storage.checkpoints()) == 1
+        assert whole or not data.exists(), at
+        storage.bring_back("web", purge, back)
+        assert storage.passport("web/files") == b"text" and data.exists() and storage.set_aside_by("web") == []
+        if left >= 0:
+            break
+    assert 3 <= at < 8
+
+
 class Killed(BaseException):
     """kill -9: nothing after it happens."""
 
@@ -1056,6 +1127,12 @@ def test_a_file_that_grows_while_it_is_copied_does_not_hold_the_copy(
 
     storage = DirectoryStorage(str(root), "w1")
     storage.copy_ahead("web", "one", (), grow)
+    with monkeypatch.context() as patched:  # right before it is read
+        patched.setattr(blocks, "keep_reserve", lambda target, needed_bytes: grow(0))
+        before = log.stat().st_size
+        storage.drop_ahead("web")
+        storage.copy_ahead("web", "one", (), calls.append)
+        assert calls[-2:] == [0, before]
     made = storage.checkpoint("web", "one", 1.0)
     assert made.size_bytes == log.stat().st_size
     assert (Path(made.path) / "log").read_bytes() == log.read_bytes()

@@ -48,11 +48,16 @@ def test_an_image_that_runs_as_another_user_writes_its_volume_and_keeps_it_n13_n
     files = scene.data("owned", "files")
     assert (files.stat().st_uid, files.stat().st_gid, files.stat().st_mode & 0o7777) == (1000, 1000, 0o750)
     wait_until(lambda: not finding(scene, "owned"), "the finding is answered")
-    scene.write("owned", web(image, env={"A": "1"}, user="1000:1000") + VOLUME)
+    hook = 'hooks = { post_deploy = ["sh", "-c", "echo $(id -u):$(id -g) > /data/hook"] }\nhealth ='
+    text = web(image, env={"A": "1"}, user="1000:1001").replace("health =", hook, 1)
+    scene.write("owned", text + VOLUME)
     scene.deploy("owned").ok()
     again = scene.one("owned")
     assert again.id != one.id
     assert scene.podman("exec", again.id, "cat", "/data/seed", "/data/mine").splitlines() == ["from the image", "mine"]
+    assert scene.podman("exec", again.id, "sh", "-c", "echo $(id -u):$(id -g)").strip() == "1000:1001"
+    wait_until((files / "hook").exists, "the hook ran")
+    assert (files / "hook").read_text().strip() == "1000:1001", "hooks run as the user of their component"
     assert scene.podman("volume", "ls", "--quiet").strip() == "", "no anonymous volume is left behind"
     leftovers = scene.podman("ps", "--all", "--format", "{{.Names}}").split()
     assert [name for name in leftovers if name.endswith("-pre")] == []

@@ -1,6 +1,7 @@
 """A hub and an agent over memory: a new volume begins with what its image has (N13), and a directory that an image
 declares as a volume has to be answered for (N14)."""
 
+import asyncio
 import subprocess
 import tomllib
 from pathlib import Path
@@ -18,9 +19,10 @@ from holdfast.model.fleet import Hooks, Service, Volume
 from holdfast.model.passport import Passport
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.prober import Verdict
+from holdfast.ports.runtime import CreateContainer, Finished
 from tests.fleets.agents import until
 from tests.fleets.build import ALICE_SIGNER, digest_pinned
-from tests.fleets.deploying import Scene, image, play, service
+from tests.fleets.deploying import Scene, component, image, play, service
 from tests.fleets.raid import Raid, fleet, raided
 from tests.scenarios.test_restored_checkpoints import ordered
 
@@ -268,10 +270,19 @@ def test_a_deployment_that_fails_goes_back_to_the_owner_before_n13() -> None:
 
 def test_a_component_runs_as_its_user_and_so_do_its_hooks_n13() -> None:
     async def story(scene: Scene) -> None:
-        await scene.settled()
-        assert scene.machine.runtime.made(scene.one().id).spec.user == "1000:1000"
+        runtime, users = scene.machine.runtime, dict[tuple[str, ...], str]()
+        really = runtime.run
 
-    play({"web": service(user="1000:1000")}, story)
+        async def run(made: CreateContainer, timeout_s: float, allowed: Allowed) -> Finished:
+            users[made.spec.command] = made.spec.user
+            return await really(made, timeout_s, allowed)
+
+        runtime.run = run  # type: ignore[method-assign]
+        await scene.settled()
+        assert runtime.made(scene.one().id).spec.user == "1000:1000"
+        assert users == {("migrate",): "1000:1000", ("warm",): "1000:1000"}
+
+    play({"web": service(user="1000:1000", hooks=Hooks(("migrate",), ("warm",)))}, story)
 
 
 def on_disk(raid: Raid, root: Path) -> Path:
@@ -340,6 +351,24 @@ def test_a_volume_of_the_image_that_the_file_does_not_name_is_a_finding_until_it
         assert "undeclared_volume" not in scene.findings()
 
     play({"web": service()}, story)
+
+
+def test_the_finding_stays_while_another_image_is_pulled_and_an_image_that_vanishes_stops_nothing_n14() -> None:
+    async def story(scene: Scene) -> None:
+        runtime = scene.machine.runtime
+        publish(scene, 1, volumes=("/data",))
+        await scene.settled()
+        assert "/data (component main), /data (component side)" in scene.findings()["undeclared_volume"]
+        runtime.images[image(2)] = Image(volumes=("/data",), pull_s=20.0)
+        scene.apply({"web": service(2)})
+        await until(scene.rig, lambda: len(scene.verbs("pull")) == 2)
+        await asyncio.sleep(5)
+        assert "undeclared_volume" in scene.findings()
+        gone = Failed("it was pruned meanwhile", remedy="wait", code="image_missing")
+        runtime.cut("image_volumes", when="before", trouble=gone)
+        await scene.settled()
+
+    play({"web": Service((component(), component(1, "side")))}, story)
 
 
 def test_what_runs_already_goes_on_and_a_service_that_leaves_takes_its_finding_along_n14() -> None:

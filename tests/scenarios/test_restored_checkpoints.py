@@ -416,7 +416,7 @@ def test_a_purge_now_destroys_data_checkpoints_and_what_earlier_purges_set_aside
         await until(scene.rig, lambda: scene.ours() == [])
         result = await ordered(scene, "purge", "data.web", now="yes")
         assert result.outcome == "done" and result.message.startswith("data.web is gone: 10 bytes")
-        assert "of earlier purges" in result.message
+        assert "; 24 bytes of earlier purges" in result.message, "12 of the data and 12 of its checkpoint"
         storage = scene.machine.storage
         assert storage.contents == {} and storage.copies == {} and storage.beside == {} and storage.passports == {}
         assert retired(scene) == [] and listed(scene) == []
@@ -449,6 +449,29 @@ def test_what_is_set_aside_is_deleted_after_its_time_by_the_agents_own_clock(
     play({"web": kept()}, story)
 
 
+def test_after_a_lost_journal_what_was_set_aside_is_reported_stays_and_comes_back_by_an_order_n11(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asides, "KEPT_S", 3600.0)
+
+    async def story(scene: Scene) -> None:
+        await purged(scene)
+        (before,) = retired(scene)
+        await scene.kill()
+        scene.machine.journal = MemoryJournal()
+        scene.start()
+        await until(scene.rig, lambda: retired(scene) != [])
+        assert retired(scene) == [replace(before, removed_in=0, until_s=0.0)], "nothing counts down"
+        await asyncio.sleep(2 * 3600)
+        await ordered(scene, "resync", "node.w1")
+        back = await ordered(scene, "restore-retired", "data.web", purge=before.purge)
+        assert back.outcome == "done" and back.message.startswith("data.web is back: 12 bytes in 1 file")
+        assert page(scene) == b"of version 2" and len(listed(scene)) == 1
+        assert [one.purge for one in retired(scene)] == [""]
+
+    play({"web": kept()}, story)
+
+
 def test_purged_data_does_not_come_back_under_a_service_that_is_applied_again() -> None:
     async def story(scene: Scene) -> None:
         await purged(scene)
@@ -459,6 +482,19 @@ def test_purged_data_does_not_come_back_under_a_service_that_is_applied_again() 
         assert (result.outcome, result.code) == ("failed", "in_use") and "holdfast undeploy web" in result.remedy
         unknown = await ordered(scene, "restore-retired", "data.web", purge="f" * 32)
         assert (unknown.outcome, unknown.code) == ("failed", "not_found")
+
+    play({"web": kept()}, story)
+
+
+def test_purged_data_does_not_come_back_into_a_directory_that_a_foreign_container_mounts() -> None:
+    async def story(scene: Scene) -> None:
+        await purged(scene)
+        (found,) = retired(scene)
+        scene.machine.storage.contents["web"] = {}
+        scene.machine.runtime.mounted["by-hand"] = (Mount("/memory/web", "/data"),)
+        result = await ordered(scene, "restore-retired", "data.web", purge=found.purge)
+        assert (result.outcome, result.code) == ("failed", "in_use") and "by-hand" in result.message
+        assert page(scene) is None and len(retired(scene)) == 1
 
     play({"web": kept()}, story)
 

@@ -268,6 +268,22 @@ def test_a_command_line_that_saw_more_says_that_the_node_was_put_back() -> None:
     play(story)
 
 
+def test_a_start_that_the_state_does_not_know_shows_that_it_was_put_back() -> None:
+    """X05: no order ran since the copy, so that only the life in the node's own pulse tells."""
+
+    async def story(world: World) -> None:
+        await pause(world, "old")
+        await world.stop_agent()
+        world.put_back("old", ("state",))
+        await world.start_agent()
+        await world.told("resync_needed")
+        assert await world.ordered("restart", "web", "--detach") == "resync_needed"
+        assert await world.ordered("resync", "w1", "--detach") == "done"
+        assert await world.ordered("restart", "web", "--detach") == "done"
+
+    play(story)
+
+
 def test_no_order_can_be_signed_for_a_node_that_was_never_heard() -> None:
     async def story(world: World) -> None:
         world.box.wire.lie = lambda view: replace(view, pulse=None, report=b"")

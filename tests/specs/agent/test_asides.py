@@ -15,6 +15,7 @@ from tests.fleets.orders import purge
 
 PURGE = "a" * 32
 PATH = f"/memory/.purging-{PURGE}-web"
+COPY = "/memory/.checkpoints/web/one"  # former path of a checkpoint that is set aside with it
 
 
 class Hands:
@@ -38,7 +39,8 @@ class Node:
         self.clock, self.journal, self.storage = Hands(), MemoryJournal(), MemoryStorage("w1")
         self.storage.contents = {f".purging-{PURGE}-web": {"a": b"1"}}
         self.start()
-        self.asides.keep(Aside("web", PURGE, PATH, 1, 1), "op")
+        self.journal.note_made(COPY, "op", True)
+        self.asides.keep(Aside("web", PURGE, PATH, 1, 1, copies=(COPY,)), "op")
 
     def start(self) -> None:
         self.asides = Asides(storage=self.storage, journal=self.journal, clock=self.clock, node="w1")
@@ -59,10 +61,11 @@ WHOLE = int(KEPT_S / LOOK_S)
 def test_it_is_deleted_after_seven_days_and_not_before() -> None:
     node = Node()
     node.looks(WHOLE - 1)
+    node.asides.keep(Aside("web", PURGE, PATH, 1, 1, copies=(COPY,)), "op")  # the same order, after a crash
     assert node.is_there and len(node.asides.found) == 1
     node.looks(1)
     assert not node.is_there and node.asides.found == () and node.journal.facts(PREFIX) == {}
-    assert node.journal.made_by(PATH) is None
+    assert node.journal.made_by(PATH) is node.journal.made_by(COPY) is None
 
 
 @pytest.mark.parametrize("jump_s", [1e8, -1e8])
@@ -118,8 +121,9 @@ def test_after_a_lost_journal_it_is_listed_without_a_time_and_is_not_deleted() -
 def test_after_a_lost_journal_it_can_be_brought_back_and_an_order_to_destroy_now_deletes_it() -> None:
     node = after_a_lost_journal()
     assert node.asides.of("web", PURGE).path == PATH
-    with pytest.raises(Failed):
-        node.asides.of("db", PURGE)
+    for service, purge_id in (("db", PURGE), ("web", "b" * 32)):
+        with pytest.raises(Failed):
+            node.asides.of(service, purge_id)
     for given in ({}, {"now": "yes"}):
         order = VerifiedOrder(purge(target="data.web", node="w1"), given, "destroy", ())
         assert node.is_there

@@ -136,6 +136,22 @@ def test_steps_that_are_new_are_learned_from_at_the_next_look() -> None:
     play(story)
 
 
+def test_how_slow_the_last_checkpoint_was_is_learned_from_what_it_had_to_look_at() -> None:
+    """By the constants 20,000 files and 8 GB take 1.5 s; this node took 3 s for them."""
+
+    async def story(bench: Bench) -> None:
+        bench.disk.need = lambda service, off=(): Need(1, 20_000, 8_000_000_000, 1, 1, 0)  # type: ignore[method-assign]
+        bench.states = [bench.state("converged", STOP, StepResult("checkpoint main", "done", 11.0, 3.0), SWITCH)]
+        (found,) = await bench.after(LOOK_S + 1)
+        assert bench.learned() == Learned(2.0, 2.0, 15.0) and found.down_s == 5.0
+        bench.disk.need = lambda service, off=(): Need(1, 1, 0, 1, 1, 0)  # type: ignore[method-assign]
+        (later,) = await bench.after(MEASURE_S + LOOK_S)
+        assert bench.learned() == Learned(2.0, 2.0, 15.0), "by what its data became nothing is learned again"
+        assert later.down_s == 2.4
+
+    play(story)
+
+
 def test_only_a_rollout_that_ended_well_is_learned_from() -> None:
     async def story(bench: Bench) -> None:
         bench.states = [bench.state("failed", STOP, SWITCH)]

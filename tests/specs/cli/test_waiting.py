@@ -95,6 +95,26 @@ def test_quiet_and_json_stay_one_document(tmp_path: Path) -> None:
     scene(tmp_path, story)
 
 
+def test_what_an_operator_has_to_answer_is_a_warning_of_every_deploy_n14(tmp_path: Path) -> None:
+    """It keeps nothing from settling; another service's is told by `status`."""
+    asked = NodeFinding("undeclared_volume", "its image declares /data", 'scratch = ["/data"]', 0.0, "service.web")
+    others = (replace(asked, message="it, of db", address="service.db"), replace(asked, message="it", code="drift"))
+
+    def warned(one: Scene) -> list[str]:
+        return [line for line in one.operator.err.getvalue().splitlines() if line.startswith("warning: w1: it")]
+
+    async def story(one: Scene) -> None:
+        for version in (2, 2):
+            one.then(lambda: one.says(one.state("converged"), findings=(asked, *others)))
+            deploys(one, version)
+            assert warned(one) == ['warning: w1: its image declares /data (scratch = ["/data"])']
+        one.then(lambda: one.says(one.state("converged"), accepts=False, findings=(asked,)))
+        deploys(one, 3, code=6)
+        assert warned(one) == [], "a node that has not signed speaks of an earlier revision"
+
+    scene(tmp_path, story)
+
+
 def test_nothing_to_change_and_still_under_way_says_why_it_waits(tmp_path: Path) -> None:
     """The second deploy of somebody who did not believe the first: what was found long ago is the reason."""
 

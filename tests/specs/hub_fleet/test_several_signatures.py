@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.identity_key.memory import MemoryIdentityKey
+from holdfast.cli.fleet.seen_heads import Heads
 from holdfast.cli.nodes.statement_file import StatementFile
 from holdfast.errors import HoldfastError
 from holdfast.model import canonical
@@ -121,7 +122,8 @@ def test_two_operators_revoke_a_key(tmp_path: Path) -> None:
     async def story(rig: Rig, box: Box, w1: Puppet) -> None:
         path = drafted(box, tmp_path, "node", "revoke", "w1")
         assert rig.desk.node_of_key(w1.key.line) is not None
-        assert box.fails(4, "node", "revoke", "w1", "--from", path, "--yes")["code"] == "signature_required"
+        lacking = box.fails(4, "node", "revoke", "w1", "--from", path, "--yes")
+        assert lacking["code"] == "signature_required" and lacking["remedy"].startswith(f"holdfast sign {path} --key")
         assert "revoke the key of the node w1" in by(box, DAN_SIGNER).does("sign", path, "--yes")
         file = msgspec.json.decode(Path(path).read_bytes(), type=StatementFile)
         for signature in file.signatures:
@@ -129,6 +131,7 @@ def test_two_operators_revoke_a_key(tmp_path: Path) -> None:
                 at_once(rig.desk.revoke(OPERATOR, SignedRevocation(file.content, (signature,)), "x"))
         assert rig.desk.node_of_key(w1.key.line) is not None
         assert box.fails(2, "node", "revoke", "w1", "--from", path)["code"] == "no_terminal", "it asks"
+        assert box.fails(2, "node", "revoke", "w2", "--from", path, "--yes")["code"] == "other_statement"
         assert box.shows("node", "revoke", "w1", "--from", path, "--yes")["key"] == w1.key.line
         assert rig.desk.node_of_key(w1.key.line) is None
 
@@ -170,6 +173,19 @@ def test_a_file_changed_between_the_signers_is_refused(tmp_path: Path, verb: str
             Path(path).write_bytes(msgspec.json.encode(replace(file, content=content)))
             for words in (("sign", path), ("node", verb, node, "--from", path)):
                 assert by(box, DAN_SIGNER).fails(7, *words, "--yes")["code"] == "signature_invalid"
+
+    scene(tmp_path, story)
+
+
+@pytest.mark.parametrize("verb", ["invite", "revoke"])
+def test_an_operator_is_asked_and_signs_in_the_directory_of_no_other_fleet(tmp_path: Path, verb: str) -> None:
+    async def story(rig: Rig, box: Box, w1: Puppet) -> None:
+        path = drafted(box, tmp_path, "node", verb, "w2" if verb == "invite" else "w1")
+        before = Path(path).read_bytes()
+        assert by(box, DAN_SIGNER).fails(2, "sign", path)["code"] == "no_terminal", "it asks"
+        Heads(box.disk, str(tmp_path / "fleet"), str(tmp_path / "state")).moved("9" * 64, rig.head)
+        assert box.fails(3, "sign", path, "--yes")["code"] == "other_fleet"
+        assert Path(path).read_bytes() == before
 
     scene(tmp_path, story)
 
@@ -220,6 +236,29 @@ def test_an_invite_signed_around_a_revocation_is_refused(tmp_path: Path) -> None
         by(box, DAN_SIGNER).does("sign", revocation, "--yes")
         box.does("node", "revoke", "w1", "--from", revocation, "--yes")
         assert box.fails(5, "node", "invite", "w1", "--from", str(tmp_path / "invite"))["code"] == "invite_outdated"
+
+    scene(tmp_path, story)
+
+
+@pytest.mark.parametrize("since", ["the key was replaced", "another machine joined and was revoked"])
+def test_an_invite_signed_around_another_one_is_refused(tmp_path: Path, since: str) -> None:
+    """It names the key that it replaces, and what came before a revocation ended with it."""
+    words = ("w1", "--replace") if since == "the key was replaced" else ("w2",)
+
+    async def story(rig: Rig, box: Box, w1: Puppet) -> None:
+        def signed(name: str, *statement: str) -> str:
+            made = drafted(by(box, ALICE_SIGNER), tmp_path, "node", *statement)
+            by(box, DAN_SIGNER).does("sign", made, "--yes")
+            os.rename(made, tmp_path / name)
+            return str(tmp_path / name)
+
+        first, second = (signed(name, "invite", *words) for name in ("first", "second"))
+        machine = Puppet(rig, words[0], "another machine")
+        token = decode_token(box.does("node", "invite", words[0], "--from", second))
+        assert (await rig.desk.join(machine.principal, enrolled(rig, token, machine), "x")).accepted
+        if words == ("w2",):
+            box.does("node", "revoke", "w2", "--from", signed("third", "revoke", "w2"), "--yes")
+        assert box.fails(5, "node", "invite", words[0], "--from", first)["code"] == "invite_outdated"
 
     scene(tmp_path, story)
 

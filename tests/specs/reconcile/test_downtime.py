@@ -2,7 +2,7 @@
 
 from holdfast.model.deployment import StepResult
 from holdfast.reconcile import downtime
-from holdfast.reconcile.downtime import STOP_S, Learned
+from holdfast.reconcile.downtime import SLOWER_MAX, STOP_S, Learned
 
 
 def step(name: str, at_s: float, took_s: float, outcome: str = "done") -> StepResult:
@@ -64,6 +64,18 @@ def test_a_checkpoint_that_was_slow_on_this_node_makes_the_next_forecast_longer(
     assert downtime.estimated_s(known, 0, 0) == known.down_s + 0.6
 
 
+def test_one_very_slow_checkpoint_makes_no_absurd_forecast() -> None:
+    steps = tuple(step(one.name, one.at_s, 600.0) if one.name == "checkpoint db" else one for one in UPDATE)
+    assert downtime.learned(steps, Learned(), 0, 20_000).slower == SLOWER_MAX
+
+
+def test_of_several_checkpoints_each_counts_and_without_one_the_last_rollout_with_one_does() -> None:
+    second = (*UPDATE[:3], step("checkpoint log", 91.1, 0.3), *UPDATE[3:])
+    assert downtime.learned(second, Learned(), 0, 20_000).slower == 1.0, "0.7 and 0.3 s, where 0.5 s are expected"
+    without = (*UPDATE[:2], *UPDATE[3:])
+    assert downtime.learned(without, Learned(slower=3.0), 0, 20_000).slower == 3.0
+
+
 def test_a_checkpoint_that_found_nothing_changed_makes_no_forecast_shorter() -> None:
     steps = tuple(step(one.name, one.at_s, 0.01) if one.name == "checkpoint db" else one for one in UPDATE)
     known = downtime.learned(steps, Learned(), 4 << 30, 1)
@@ -72,7 +84,11 @@ def test_a_checkpoint_that_found_nothing_changed_makes_no_forecast_shorter() -> 
 
 def test_a_rollout_is_learned_from_once_whatever_its_data_became() -> None:
     known = downtime.learned(UPDATE, Learned(), 0, 10)
-    assert downtime.learned(UPDATE, known, 0, 1_000_000) == known
+    assert known.at_s == 92.5 and downtime.learned(UPDATE, known, 0, 1_000_000) == known
+    twice = (*UPDATE, step("switch", 95.0, 0.1))
+    assert downtime.learned(twice, known).at_s == 95.1, "of the last switch"
+    ahead = Learned(9.0, at_s=1000.0)
+    assert downtime.learned(UPDATE, ahead) == Learned(1.8, 3.5, 92.5), "also by a clock that was set back since"
 
 
 def test_a_copy_without_its_checkpoint_is_abandoned() -> None:

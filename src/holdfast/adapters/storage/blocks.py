@@ -74,10 +74,8 @@ def update(source: int, target: int, about: os.stat_result, tell: Tell) -> int:
         _punch(target, end, hole_end)
         if begin is None:
             break
-        end = _next(source, begin, os.SEEK_HOLE) or about.st_size
+        end = min(_next(source, begin, os.SEEK_HOLE) or about.st_size, about.st_size)
         pieces += [(at, min(at + _CHUNK, end)) for at in range(begin, end, _CHUNK)]
-    if not pieces:
-        return 0
     with ThreadPoolExecutor(_THREADS) as threads:
         shares = [threads.submit(_compare_all, source, target, pieces[n::_THREADS]) for n in range(_THREADS)]
         written = sum(share.result() for share in shares)
@@ -137,7 +135,7 @@ def _range(source: int, target: int, begin: int, end: int, tell: Tell) -> int:
 
 def _punch(target: int, begin: int, end: int) -> None:
     """What became a hole in the source; where the copy has one already, this does nothing."""
-    data = _next(target, begin, os.SEEK_DATA) if begin < end else None
+    data = _next(target, begin, os.SEEK_DATA)
     if data is None or data >= end or _libc.fallocate(target, _FALLOC_PUNCH, begin, end - begin) == 0:
         return
     for at in range(begin, end, _WINDOW):  # this file system makes no holes

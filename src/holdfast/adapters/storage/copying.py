@@ -50,9 +50,9 @@ class Way(Struct, frozen=True):
     tell: blocks.Tell = lambda moved_bytes: None
 
 
-def copy(source: int, target: int) -> Copied:
+def copy(source: int, target: int) -> None:
     """All of it, into an empty directory; nothing is shared."""
-    return update(source, target, stamps.NONE, Way())[0]
+    update(source, target, stamps.NONE, Way())
 
 
 def update(source: int, target: int, known: Collection[bytes], way: Way) -> tuple[Copied, set[bytes]]:
@@ -210,7 +210,7 @@ class _Copying:
         self._note_links(visit, path, not stamps.is_recent(about, self._began_ns))
 
     def _write(self, source: int, name: str, about: os.stat_result) -> None:
-        target, is_new = self._opened(name, about)
+        target, is_new = self._opened(name)
         try:
             if blocks.clone(source, target, about.st_size):
                 moved_bytes = 0
@@ -225,29 +225,26 @@ class _Copying:
         finally:
             os.close(target)
 
-    def _opened(self, name: str, about: os.stat_result) -> tuple[int, bool]:
+    def _opened(self, name: str) -> tuple[int, bool]:
         """The copy of an earlier pass, if it is this copy's own: a file with another name belongs to others too."""
-        if about.st_nlink == 1:
-            with suppress(OSError):
-                target = os.open(name, _WRITE | os.O_NONBLOCK, dir_fd=self._there)
-                found = os.fstat(target)
-                if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
-                    return target, False
-                os.close(target)
+        with suppress(OSError):
+            target = os.open(name, _WRITE | os.O_NONBLOCK, dir_fd=self._there)
+            found = os.fstat(target)
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+                return target, False
+            os.close(target)
         self._drop(name)
         self._touched()
         return os.open(name, _WRITE | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._there), True
 
     def _share(self, visit: tree.Visit, path: str, stamp: bytes) -> bool:
         earlier, about = self._way.earlier, visit.about
-        if earlier is None or stamp not in earlier.stamps or len(os.fsencode(path)) >= _PATH_MAX:
-            return False
-        if not may_share(about, self._began_ns):
+        if earlier is None or stamp not in earlier.stamps or not may_share(about, self._began_ns):
             return False
         self._drop(visit.name)
         try:
             os.link(path, visit.name, src_dir_fd=earlier.top, dst_dir_fd=self._there, follow_symlinks=False)
-        except OSError:  # it has as many names as a file can have
+        except OSError:  # it has as many names as a file can have, or its path is too long
             return False
         self._touched()
         return True

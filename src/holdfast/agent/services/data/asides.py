@@ -127,7 +127,7 @@ class Asides:
 
     def _counted(self, aside: Aside) -> Aside:
         now_s = self._clock.monotonic_s()
-        passed_s = min(max(now_s - self._counted_s[_fact(aside)], 0.0), STEP_S_MAX)
+        passed_s = min(now_s - self._counted_s[_fact(aside)], STEP_S_MAX)
         self._counted_s[_fact(aside)] = now_s
         return self._write(replace(aside, waited_s=aside.waited_s + passed_s))
 
