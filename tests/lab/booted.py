@@ -100,6 +100,7 @@ public = true
 """,
     "gone": f'[[components]]\nname = "web"\nimage = "REGISTRY/tool:1"\n{HEALTH}\n\n{VOLUME}',
     "foreign": f'[[components]]\nname = "web"\nimage = "REGISTRY/tool:1"\n{HEALTH}\n\n{VOLUME}',
+    "outside": f'[[components]]\nname = "web"\nimage = "REGISTRY/tool:1"\n{HEALTH}\nvolumes = ["/var/outside:/data"]\n',
     "sick": '[[components]]\nname = "web"\nimage = "REGISTRY/hello:sick"\n'
     'health = { type = "http", path = "/health", port = 8080, start_period = "3s" }\n',
 }
@@ -482,6 +483,17 @@ class Booted:
         wanted = {f"{service}/files.json 600 root" for service in ("own", "seeded", "foreign")}
         self.check(wanted <= set(found), "passports are beside the data, readable for root alone", found)
 
+    def paths_of_the_machine(self) -> None:
+        self.machine.sh("mkdir -p /var/outside /home/outside")
+        self.declare("outside")
+        self.exits_0("deploy", "outside", "--yes")
+        self.declare("outside", {"/var/": "/home/"})
+        refused = self.run("deploy", "outside", "--yes")
+        is_told = refused.code == 1 and "its systemd unit hides" in refused.err
+        self.check(is_told, "a path that the unit hides is refused with that reason", refused)
+        self.declare("outside")
+        self.exits_0("deploy", "outside", "--yes")
+
     # ---- 7: restarts
 
     def settled(self, what: str) -> None:
@@ -587,6 +599,7 @@ class Booted:
             self.rollback_with_data,
             self.purge,
             self.adopt,
+            self.paths_of_the_machine,
             self.restarts,
             self.boots,
             self.lost_supervisor,
