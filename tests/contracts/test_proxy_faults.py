@@ -282,7 +282,7 @@ def test_a_supervisor_that_got_the_lock_while_the_directory_was_removed_ends(tmp
     folder.mkdir()
     with subprocess.Popen([sys.executable, "-I", "-S", supervisor.__file__, str(folder)]) as second:
         try:
-            wait_until(lambda: supervisor.watching(str(folder)) == second.pid, "it holds the lock")
+            wait_until(lambda: supervisor.noted(str(folder / supervisor.LOCK)) == second.pid, "it holds the lock")
             time.sleep(0.5)
             assert second.poll() is None, "a command may still come"
             shutil.rmtree(folder)
