@@ -219,6 +219,34 @@ def test_somebody_elses_supervisor_is_waited_for(tmp_path: Path) -> None:
         made.close()
 
 
+def test_after_a_boot_the_proxy_serves_before_any_agent_has_started(tmp_path: Path) -> None:
+    """Its state survives a boot; the run directory, where its socket is, does not."""
+    made = Stage(tmp_path, supervise=False)
+    folder = tmp_path / "proxy"
+    folder.mkdir(mode=0o700)
+    words = [sys.executable, "-I", "-S", supervisor.__file__, str(folder)]
+    unit = subprocess.Popen(words)
+
+    async def scene() -> None:
+        nonlocal unit
+        async with backend("web") as web:
+            await made.proxy.follow(made.listening)
+            await made.apply(made.route("web", web))
+            unit.kill()
+            unit.wait()
+            os.kill(supervisor.running(str(folder)), signal.SIGKILL)
+            shutil.rmtree(made.run_dir)
+            unit = subprocess.Popen(words)
+            await until(lambda: answers(made, "web"))
+
+    try:
+        play(scene)
+    finally:
+        unit.terminate()
+        unit.wait()
+        made.close()
+
+
 def test_another_program_with_the_pid_and_the_start_of_before_a_boot_is_neither_taken_for_envoy_nor_ended(
     tmp_path: Path,
 ) -> None:
@@ -254,7 +282,7 @@ def test_a_supervisor_that_got_the_lock_while_the_directory_was_removed_ends(tmp
     folder.mkdir()
     with subprocess.Popen([sys.executable, "-I", "-S", supervisor.__file__, str(folder)]) as second:
         try:
-            wait_until(lambda: supervisor.watching(str(folder)) == second.pid, "it holds the lock")
+            wait_until(lambda: supervisor.noted(str(folder / supervisor.LOCK)) == second.pid, "it holds the lock")
             time.sleep(0.5)
             assert second.poll() is None, "a command may still come"
             shutil.rmtree(folder)

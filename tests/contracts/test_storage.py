@@ -461,6 +461,16 @@ def test_a_written_path_elsewhere_must_be_there(disk: Disk) -> None:
     assert disk.names() == set()
 
 
+@pytest.mark.parametrize("place", ["/home", "/root", "/run/user", "/tmp", "/var/tmp"])
+def test_a_written_path_that_the_agents_unit_hides_is_not_called_missing(tmp_path: Path, place: str) -> None:
+    """In its systemd unit an agent sees nothing there (ProtectHome, PrivateTmp), and making the directory would not
+    help."""
+    with pytest.raises(Failed) as trouble:
+        open_storage(tmp_path).host_path("web", f"{place}/no-such-thing")
+    assert trouble.value.code == "no_such_path" and "its systemd unit hides" in trouble.value.message
+    assert "mkdir" not in trouble.value.remedy
+
+
 @pytest.mark.parametrize("path", ["data", "", "/srv/web/../db"])
 def test_a_written_path_is_absolute_and_goes_nowhere_up(disk: Disk, path: str) -> None:
     with pytest.raises(Invalid):

@@ -522,6 +522,31 @@ def test_a_step_of_an_undeploy_that_fails_is_named_and_tried_again_m_46() -> Non
     play({"web": service(), "other": service()}, story)
 
 
+def test_what_a_rollout_waited_for_after_a_boot_is_not_reported_when_it_came_without_it() -> None:
+    """After a boot the container is started and switched to while the proxy does not run yet; then the proxy comes
+    with the routes that it had. Nothing is left to do, so neither the wait nor the failed step stays."""
+
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        await scene.kill()
+        scene.machine.runtime.power_cut()
+        is_there = scene.machine.proxy.version
+
+        async def not_yet() -> str:
+            return ""
+
+        scene.machine.proxy.version = not_yet  # type: ignore[method-assign]
+        scene.start()
+        await until(scene.rig, lambda: "service_waits" in scene.findings())
+        await asyncio.sleep(20)  # it is tried ever more rarely, so that the keeper of the proxy sees it first
+        scene.machine.proxy.version = is_there  # type: ignore[method-assign]
+        await until(scene.rig, lambda: "service_waits" not in scene.findings())
+        state = await scene.settled()
+        assert [step.name for step in state.steps if step.outcome == "failed"] == []
+
+    play({"web": service()}, story)
+
+
 # ---- one door
 
 

@@ -137,7 +137,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "image": "the image it runs",
         "cmd": "the command, in place of the image's own",
         "env": "environment variables; Holdfast adds none, also no `PORT`: set it if the program needs it",
-        "volumes": "data that outlives the container; the string form is `HOST:CONTAINER`",
+        "volumes": "data that outlives the container; the string form is `HOST:CONTAINER`. An agent in its systemd "
+        "unit sees no HOST below `/home`, `/root`, `/run/user`, `/tmp` and `/var/tmp`",
         "routes": "how it is reached",
         "resources": "what it may use",
         "update": "`rolling`: start the new version before the old one stops; `recreate`: stop the old one first",

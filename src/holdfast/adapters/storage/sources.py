@@ -11,6 +11,8 @@ from holdfast.errors import Failed, Invalid
 
 OWN_MODE = 0o700  # of a service's directory: volumes are mounted from inside it, so no other user needs access
 MOUNTED_MODE = 0o755  # of what a container sees; owned by root, as container engines create missing bind sources
+# From an agent in its systemd unit: ProtectHome, PrivateTmp.
+HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108
 
 
 def volume(root: int, root_path: str, service: str, name: str) -> str:
@@ -27,7 +29,7 @@ def host_path(root: int, root_path: str, service: str, path: str) -> str:
     elif os.path.exists(path):
         _refuse_agents_own(root_path, inside, path)
     else:
-        raise _missing(service, path)
+        raise _missing(service, path, inside.split("/")[0] == "..")
     return path
 
 
@@ -73,7 +75,14 @@ def _refuse_agents_own(root_path: str, inside: str, path: str) -> None:
         raise permission.not_ours(f"{path} contains a symbolic link")
 
 
-def _missing(service: str, path: str) -> Failed:
+def _missing(service: str, path: str, is_elsewhere: bool) -> Failed:
+    if is_elsewhere and path.startswith(tuple(f"{place}/" for place in HIDDEN)):
+        return Failed(
+            f"{service} mounts {path}, and the agent finds no such file or directory: its systemd unit hides what is "
+            f"below {', '.join(HIDDEN)}",
+            remedy=f"move it, to /var/lib/{service} for example, and correct the path in the volumes of {service}",
+            code="no_such_path",
+        )
     return Failed(
         f"{service} mounts {path}, but this node has no such file or directory",
         remedy=f"create it (`mkdir -p {path}`), or correct the path in the volumes of {service}",

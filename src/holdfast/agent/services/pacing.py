@@ -54,14 +54,15 @@ class Pacing:
         """Something new is wanted."""
         self._tries = 0
 
-    def looked(
-        self, left: Collection[str], down: Collection[str], is_busy: Callable[[str], bool], now_s: float
-    ) -> bool:
+    def eased(self, left: Collection[str], is_busy: Callable[[str], bool], began_s: float) -> list[str]:
+        """Services that were to be tried again when the pass began, and have nothing to do any more: what they waited
+        for came without them."""
+        due = [name for name, (_, at_s) in self._later.items() if at_s <= began_s]
+        return [name for name in due if name not in left and not is_busy(name)]
+
+    def looked(self, left: Collection[str], down: Collection[str]) -> bool:
         """`left` have work, `down` have something that does not run. True if other services are at rest now."""
         self.has_looked = True
-        for name in [name for name, (_, at_s) in self._later.items() if at_s <= now_s and name not in left]:
-            if not is_busy(name):
-                del self._later[name]  # it was looked at and has nothing to do any more
         unrest = {*left, *down, *self._later}
         is_news = unrest != self.unrest
         self.unrest = unrest
@@ -71,11 +72,12 @@ class Pacing:
         """The runtime does not answer."""
         self.has_looked = False
 
-    def calm(self, down: Collection[str], next_try_s: float | None, now_s: float) -> Pause:
-        """Nothing is left to do. `next_try_s` is when a crashing container may be started again."""
+    def calm(self, down: Collection[str], next_try_s: float | None, now_s: float, began_s: float) -> Pause:
+        """Nothing is left to do. `next_try_s` is when a crashing container may be started again; `began_s` is when the
+        pass began: what became due since then was not looked at."""
         self._tries, self._guard = 0, Guard()
         down_s = DOWN_S if set(down) - self._later.keys() else LOOK_S
-        again_s = min((at_s - now_s for _, at_s in self._later.values() if at_s > now_s), default=LOOK_S)
+        again_s = min((at_s - now_s for _, at_s in self._later.values() if at_s > began_s), default=LOOK_S)
         soon_s = min(LOOK_S if next_try_s is None else next_try_s, down_s, again_s)
         return Pause(max(soon_s, SOON_S))
 

@@ -122,6 +122,7 @@ class Passes:
 
     async def once(self, wanted: Desired, released: frozenset[str]) -> Pause:
         """Works on frozen input (T-05). Trouble with the runtime is a finding."""
+        began_s = self._survey.now_s()
         try:
             agenda = await self._survey.look(wanted, released)
             self._show_drift(wanted, agenda)
@@ -129,7 +130,7 @@ class Passes:
                 with self._lanes.working():
                     await self._work.work_off(wanted, agenda.work)
                     agenda = await self._survey.look_again(wanted, released)
-            pause = self._pace(wanted, agenda)
+            pause = self._pace(wanted, agenda, began_s)
         except HoldfastError as trouble:
             return self._failed(trouble)
         self._findings.clear(RUNTIME)
@@ -142,17 +143,19 @@ class Passes:
         self._changed()
         return self._pacing.back_off()
 
-    def _pace(self, wanted: Desired, agenda: Agenda) -> Pause:
+    def _pace(self, wanted: Desired, agenda: Agenda, began_s: float) -> Pause:
         now_s = self._survey.now_s()
         left = {work.service for work in agenda.work}
         down = self._survey.down(wanted)
-        if self._pacing.looked(left, down, self._lanes.is_busy, now_s):
+        for service in self._pacing.eased(left, self._lanes.is_busy, began_s):
+            self._work.arrived(service)
+        if self._pacing.looked(left, down):
             self._changed()
         ours = self._survey.ours()
         if not left:
             self._findings.clear(NO_PROGRESS)
             self._crashes.settle(ours)
-            return self._pacing.calm(down, self._crashes.next_try_s(ours), now_s)
+            return self._pacing.calm(down, self._crashes.next_try_s(ours), now_s, began_s)
         reason = self._pacing.stalled([(one.name, one.phase, one.running) for one in ours], agenda.work)
         if reason is not None:
             names = ", ".join(sorted(left))

@@ -185,6 +185,8 @@ class Supervisor:
             return 0
         self._undo()
         try:
+            for path in self._sockets:  # below /run, which is empty after a boot
+                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             with open(self._path(LOG), "ab") as log:
                 pid = spawn(self._command, log.fileno())
         except OSError:

@@ -64,6 +64,10 @@ class Rollouts:
         finally:
             self._close(progress, outcome)
 
+    def forget_attempt(self, service: str) -> None:
+        """Its failed step is not shown any more."""
+        self._attempts.forget(service)
+
     async def _drive(self, progress: Progress) -> None:
         for _ in range(STEPS_MAX):
             here = await self._here.of(progress.service, progress.wanted, progress)

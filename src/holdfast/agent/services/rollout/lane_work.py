@@ -66,9 +66,7 @@ class LaneWork:
         address = f"service.{service}"
         try:
             await self._rollouts.run(service, wanted.guests.get(service), wanted.revision)
-            self._pacing.arrived(service)
-            self._findings.clear(WAITS, address)
-            self._keeping.recovered(address)
+            self._clear(service)
         except HoldfastError as trouble:
             self._pacing.try_later(service, self._clock.monotonic_s())
             if not isinstance(trouble, TryLater):
@@ -78,3 +76,14 @@ class LaneWork:
         except Exception as mistake:  # in a lane no other code would report it
             self._pacing.try_later(service, self._clock.monotonic_s())
             self._keeping.mistake(mistake, at=address, service=service)
+
+    def arrived(self, service: str) -> None:
+        """What a rollout waited for came without it, a proxy after a boot for example: nothing is left to report."""
+        self._rollouts.forget_attempt(service)
+        self._clear(service)
+
+    def _clear(self, service: str) -> None:
+        address = f"service.{service}"
+        self._pacing.arrived(service)
+        self._findings.clear(WAITS, address)
+        self._keeping.recovered(address)
