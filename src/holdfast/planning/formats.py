@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 
 from holdfast.errors import Conflict, Corrupt
 from holdfast.model.applied import Applied, table_of
-from holdfast.model.fleet import Fleet, Service, Volume
+from holdfast.model.fleet import AlertTarget, Fleet, Service, Volume
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust, of
 
@@ -72,6 +72,10 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
     ),
 )
 
+OF_ALERTS: tuple[Feature[AlertTarget], ...] = (
+    Feature("AlertTarget.nodes", 2, "an alert target that nodes send to", lambda target: bool(target.nodes)),
+)
+
 OF_TRUST: tuple[Feature[Trust], ...] = (
     Feature(
         "Trust.thresholds.destroy_requires",
@@ -99,6 +103,8 @@ def require(
         if only in (None, address) and address in table.entries:
             _require_service(address, service, table.entries[address], applied, formats)
     if only is None:
+        for name, target in fleet.alerts.items():
+            _require_target(f"alert.{name}", target, applied, formats)
         before = applied.trust if applied else None
         for feature, node in _unread(OF_TRUST, of(fleet.operators, fleet.thresholds), formats, sorted(formats)):
             if before is None or not feature.is_used(before):
@@ -112,6 +118,14 @@ def _require_service(
     for feature, node in _unread(OF_SERVICES, service, formats, _nodes(entry)):
         if applied is None or was is None or node not in _nodes(was) or not _was_used(feature, applied, address):
             raise too_old(node, f"{feature.what} of {address}")
+
+
+def _require_target(address: str, target: AlertTarget, applied: Applied | None, formats: Mapping[str, int]) -> None:
+    was = table_of(applied).entries.get(address)
+    had = (was.applies_to or ()) if was is not None else ()
+    for feature, node in _unread(OF_ALERTS, target, formats, sorted(target.nodes)):
+        if f"node.{node}" not in had:
+            raise too_old(node, f"{feature.what} ({address})")
 
 
 def _unread(
