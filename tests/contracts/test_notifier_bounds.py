@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from holdfast.adapters.notifier.apprise import AppriseNotifier
+from holdfast.adapters.notifier.apprise import SENDER, AppriseNotifier
 from holdfast.adapters.notifier.targets import Targets
 from holdfast.adapters.notifier.webhook import WebhookNotifier
 from holdfast.errors import HoldfastError
@@ -17,6 +18,7 @@ from holdfast.ports.notifier import Notifier
 from tests.contracts.test_notifier import ALARM, HERE, SECRET, Ear
 from tests.fleets.waiting import Stopwatch, wait_until
 
+AGENT_UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "holdfast-agent.service"
 BAD = (
     "127.0.0.1 127.9.9.9 0.0.0.0 ::1 :: ::ffff:127.0.0.1 64:ff9b::7f00:1 2002:7f00:1:: 169.254.169.254 fe80::1 "
     "fe80::1%2 224.0.0.1 ff02::1 255.255.255.255 240.0.0.1 100.64.0.7 100.127.255.254 ::ffff:100.64.0.7 "
@@ -99,6 +101,24 @@ def test_the_process_asks_the_lists_again_x04() -> None:
     with ear.listening() as port, pytest.raises(HoldfastError, match="its URL has the option"):
         asyncio.run(AppriseNotifier("ops", f"json://127.0.0.1:{port}/x?method=DELETE", HERE).send(ALARM))
     assert ear.paths == []
+
+
+def test_the_unit_of_the_agent_lets_the_process_that_sends_stop_being_root_x17() -> None:
+    """The agent is root, with few powers; without these two no alert of a node would leave a real machine."""
+    given = re.search(r"^CapabilityBoundingSet=(.*)$", AGENT_UNIT.read_text(), re.MULTILINE)
+    assert given is not None and os.geteuid() == 0
+    powers = [name.removeprefix("CAP_").lower() for name in given[1].split()]
+    ear = Ear()
+    with ear.listening() as port:
+        message = AppriseNotifier("ops", f"json://127.0.0.1:{port}/hook", HERE)._message(ALARM)
+
+        def sends(*powers: str) -> str:
+            bounds = ("setpriv", "--bounding-set", ",".join(("-all", *(f"+{name}" for name in powers))))
+            words = [*bounds, sys.executable, "-I", "-B", "-m", SENDER]
+            return subprocess.run(words, input=message, capture_output=True, timeout=60).stdout.decode()
+
+        assert "PermissionError" in sends(*(name for name in powers if name != "setuid")) and ear.paths == []
+        assert sends(*powers) == "" and ear.paths == ["/hook"]
 
 
 def test_every_listed_service_exists_in_apprise() -> None:

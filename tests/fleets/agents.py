@@ -19,6 +19,7 @@ from holdfast.adapters.identity_key.memory import MemoryIdentityKey
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.machine.memory import MemoryMachine
 from holdfast.adapters.name_server.memory import MemoryNameServer
+from holdfast.adapters.notifier.memory import MemoryNotifiers
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
@@ -269,6 +270,7 @@ class Machine:
         self.authority = MemoryPublicAuthority(self.clock.now_s)
         self.name_server = MemoryNameServer()
         self.resolver = MemoryResolver()
+        self.notifiers = MemoryNotifiers()
         self.handshake = MemoryHandshake(self.clock)
         everybody = _PROXIES.setdefault(rig, [])
         everybody.append(self.proxy)
@@ -304,6 +306,7 @@ class Machine:
             handshake=self.handshake,
             name_server=self.name_server,
             resolver=self.resolver,
+            notifier=self.notifiers,
             data_dir=self.data_dir,
             say=lambda name, fields: self.said.append((name, fields)),
         )
@@ -373,6 +376,7 @@ class Lone:
         self.runtime = MemoryRuntime(self.clock)
         self.runtime.images = AnyImage()
         self.secret_files = MemorySecretFiles()
+        self.notifiers = MemoryNotifiers()
         self.said: list[tuple[str, dict[str, object]]] = []
         self.built: Built  # the newest start
         self.starts = 0
@@ -404,6 +408,7 @@ class Lone:
             handshake=self.handshake,
             name_server=MemoryNameServer(),
             resolver=MemoryResolver(),
+            notifier=self.notifiers,
             data_dir=self.data_dir,
             say=lambda name, fields: self.said.append((name, fields)),
         )

@@ -21,6 +21,7 @@ from holdfast.adapters.handshake.memory import MemoryHandshake
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.machine.memory import MemoryMachine
 from holdfast.adapters.name_server.memory import MemoryNameServer
+from holdfast.adapters.notifier.memory import MemoryNotifiers
 from holdfast.adapters.prober.memory import MemoryProber
 from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
@@ -134,6 +135,7 @@ class AgentThread:
             handshake=handshake,
             name_server=MemoryNameServer(),
             resolver=MemoryResolver(),
+            notifier=MemoryNotifiers(),
             data_dir="/srv",
             say=lambda event, fields: None,
         )

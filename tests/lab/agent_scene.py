@@ -20,6 +20,7 @@ from holdfast.adapters.handshake.memory import MemoryHandshake
 from holdfast.adapters.journal.sqlite import SqliteJournal
 from holdfast.adapters.machine.linux import LinuxMachine
 from holdfast.adapters.name_server.memory import MemoryNameServer
+from holdfast.adapters.notifier.memory import MemoryNotifiers
 from holdfast.adapters.prober.network import NetworkProber
 from holdfast.adapters.proxy.memory import MemoryProxy
 from holdfast.adapters.public_authority.memory import MemoryPublicAuthority
@@ -85,6 +86,7 @@ def ports_of(folder: Path, hub: PaperHub) -> Ports:
         handshake=MemoryHandshake(clock),
         name_server=MemoryNameServer(),
         resolver=MemoryResolver(),
+        notifier=MemoryNotifiers(),
         data_dir=str(folder / "srv"),
         say=_say,
     )

@@ -341,6 +341,37 @@ def _check_history(fleet: FaultyFleet, number: int, attempts: list[Attempt]) -> 
     assert max(digests) - number <= len(unsure)
 
 
+# ---- nodes that tell of the hub (X17)
+
+
+@pytest.mark.parametrize("paced", [FAST], indirect=True, ids=["fast"])
+def test_x17_a_node_tells_people_itself_that_the_hub_is_dead_and_that_it_is_back(
+    fleet: FaultyFleet, paced: Pace
+) -> None:
+    """Its own Apprise process posts to an address that only this node can open; the hub never posts there."""
+    (fleet.made.home / "url").write_text(f"{fleet.ear.url}only-w1-knows")
+    fleet_file = fleet.made.fleet / "fleet.toml"
+    target = '\n[[alerts]]\nname = "own"\nsecret = "own-url"\nnodes = ["w1"]\nafter = "6s"\n'
+    fleet_file.write_text(fleet_file.read_text() + target)
+    fleet.run("secret", "set", "own-url", "--file", str(fleet.made.home / "url")).ok()
+    fleet.apply().ok()
+    wait_until(lambda: fleet.nodes()["w1"]["accepted"] == fleet.head(), "w1 has the target")
+    time.sleep(3)  # it has heard the hub since
+    watch = Stopwatch()
+    fleet.made.lab("kill", "hub").ok()
+    wait_until(lambda: fleet.ear.about("w1")[-1:] == ["hub_silent"], "w1 tells that the hub is dead")
+    print(f"told {watch.wall_s:.1f} s after the hub died")
+    assert watch.wall_s >= 3, "not before its time"
+    fleet.made.lab("start", "hub").ok()
+    wait_until(lambda: "hub_heard" in fleet.ear.about("w1"), "w1 tells that the hub is back")
+    told = [code for code, _ in fleet.ear.heard if code.startswith("hub_")]
+    assert told == ["hub_silent", "hub_heard"], "only w1 tells, and once"
+    state = next(fleet.made.dir.rglob("hub.key")).parent
+    kept = {path.name: path.read_bytes() for path in state.iterdir() if path.is_file()}
+    assert any(b"own-url" in content for content in kept.values()), "the hub has the target"
+    assert not any(b"only-w1-knows" in content for content in kept.values()), "and cannot know its address"
+
+
 # ---- revocation
 
 

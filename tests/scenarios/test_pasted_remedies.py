@@ -320,6 +320,7 @@ PREPARED = {  # command → lines before it
     "holdfast secret rotate {}": "holdfast secret set pw",
     "holdfast secret rotate {} --keep": "holdfast secret set pw",
     "holdfast secret rotate {} --keep --for ADDRESS": "holdfast secret set pw",
+    "holdfast secret rotate {} --keep --for alerts.{}": "holdfast secret set pw",
     "holdfast secret rotate {} --keep --for service.{}": "holdfast secret set pw",
     "holdfast secret set NAME --file FILE": "echo value > x.plan",
     "holdfast sign FILE": SAVED,

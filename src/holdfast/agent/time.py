@@ -29,6 +29,9 @@ class NodeTime:
         """No later than now: neither a hub nor the wall clock moves it alone. 0.0: never set."""
         return self._state.floor_s
 
+    def monotonic_s(self) -> float:
+        return self._clock.monotonic_s()
+
     def now_s(self) -> float:
         return time_floor.now_s(self._state, self._clock.now_s())
 

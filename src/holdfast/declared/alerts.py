@@ -1,25 +1,29 @@
-"""Check alert targets: each has exactly one of webhook and apprise. Pure."""
+"""Check alert targets: each has one address, and only nodes that exist. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import UNSET
 
+from holdfast.declared import spelling
 from holdfast.declared.flaw import Flaws
 from holdfast.declared.layout import FLEET_FILE
+from holdfast.declared.words import shown
 from holdfast.model import apprise_url
 from holdfast.model.fleet import AlertTarget
+from holdfast.planning import alerts
 
 
-def check(targets: Sequence[AlertTarget], flaws: Flaws) -> None:
+def check(targets: Sequence[AlertTarget], nodes: Collection[str], flaws: Flaws) -> None:
     for at, target in enumerate(targets):
         if flaws.touch(FLEET_FILE, ("alerts", at)):
             continue
-        if target.webhook is UNSET and target.apprise is UNSET:
-            what = "has neither webhook nor apprise, so it sends no alerts"
-            flaws.add_checked(FLEET_FILE, ("alerts", at), what, "add webhook or apprise")
-        elif target.webhook is not UNSET and target.apprise is not UNSET:
-            what = "has both webhook and apprise"
-            flaws.add_checked(FLEET_FILE, ("alerts", at), what, "keep one of them, or write two [[alerts]]")
-        elif target.apprise is not UNSET and (wrong := apprise_url.complaint(target.apprise)) is not None:
+        found = list(alerts.complaints(target))
+        for one in found:
+            flaws.add_checked(FLEET_FILE, ("alerts", at, *one.at), one.what, one.remedy)
+        for index, name in enumerate(target.nodes):
+            if name not in nodes:
+                remedy = spelling.question(name, nodes) or "add it to [[nodes]]"
+                flaws.add_checked(FLEET_FILE, ("alerts", at, "nodes", index), f"there is no node {shown(name)}", remedy)
+        if not found and target.apprise is not UNSET and (wrong := apprise_url.complaint(target.apprise)) is not None:
             told = "choose another way; a webhook takes any https:// address, and `hub run --alert-command` any program"
             flaws.add_checked(FLEET_FILE, ("alerts", at, "apprise"), wrong, told)

@@ -44,7 +44,7 @@ def read(content: bytes, flaws: Flaws) -> Declared | None:
         nodes.check(file.nodes, file.fleet, flaws)
         infrastructure.check(file, written[0], flaws)
     node_keys.check(file.nodes, "" if file.fleet is UNKNOWN_SETTINGS else file.fleet.hub_key, flaws)
-    alerts.check(file.alerts, flaws)
+    alerts.check(file.alerts, written[0], flaws)
     return Declared(file, *written)
 
 

@@ -14,7 +14,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "policies": "authorization rules and what they apply to",
         "backups": "when backups will be taken and how many will be kept",
         "timeouts": "how long each kind of work may take",
-        "alerts": "where the hub sends alerts",
+        "alerts": "where the hub and nodes send alerts",
         "acme": "a public authority that edges order certificates from; without it each edge issues its own",
         "dns": "which nodes serve internal names",
         "overlay": "the network between the nodes",
@@ -101,6 +101,10 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "stored unencrypted in this file and in the ledger, plans show it masked, and no node's manifest has it",
         "apprise": "a URL of any service that Apprise supports; this or `webhook`, and as secret",
         "on": "the codes of the alerts it gets, such as `node_silent`; all of them if left out",
+        "secret": "the secret in `secrets/` that has the URL for `nodes`: an https:// address or an Apprise URL, "
+        "sealed to these nodes for `alerts.NAME`",
+        "nodes": "the nodes whose agents send here themselves when they do not hear the hub, which sends nothing here",
+        "after": "how long such a node does not hear the hub before it sends; at least four heartbeats (2 minutes)",
     },
     "Acme": {
         "directory": "the URL of the authority's directory (RFC 8555)",

@@ -1,14 +1,16 @@
 """Read the sealed files in secrets/, one secret each. Reads their outside; cannot open them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+
+from msgspec import UNSET
 
 from holdfast.declared import spelling
 from holdfast.declared.flaw import Flaws
-from holdfast.declared.layout import is_hidden
+from holdfast.declared.layout import FLEET_FILE, is_hidden
 from holdfast.declared.sources import Sources
 from holdfast.declared.words import Path, shown
 from holdfast.model import sealed
-from holdfast.model.fleet import Component, Service
+from holdfast.model.fleet import AlertTarget, Service
 from holdfast.model.ids import is_name
 from holdfast.model.secret import doubled, refs_of
 from holdfast.ports.fleet_directory import Entry
@@ -61,15 +63,21 @@ def check_service(file: str, service: Service, known: Collection[str] | None, fl
     """`known`: names that have a file; None while the command is about to make missing ones."""
     for at, component in enumerate(service.components):
         where: Path = ("components", at, "secrets")
-        _check_known(file, where, component, known, flaws)
+        for index, ref in enumerate(refs_of(component)):
+            _check_known(file, (*where, index), ref.name, known, flaws)
         if shared := doubled(component):
             what = f"two secrets would become {shared} of this component"
             flaws.add_checked(file, where, what, 'give one another name: { name = "…", file = "…" } or env = "…"')
 
 
-def _check_known(file: str, where: Path, component: Component, known: Collection[str] | None, flaws: Flaws) -> None:
-    for index, ref in enumerate(refs_of(component)):
-        if known is not None and ref.name not in known:
-            guess = spelling.question(ref.name, known)
-            remedy = f"holdfast secret set {ref.name}" + (f"; or {guess}" if guess else "")
-            flaws.add_checked(file, (*where, index), f"there is no {path_of(ref.name)}", remedy)
+def check_alerts(targets: Sequence[AlertTarget], known: Collection[str] | None, flaws: Flaws) -> None:
+    for at, target in enumerate(targets):
+        if target.secret is not UNSET:
+            _check_known(FLEET_FILE, ("alerts", at, "secret"), target.secret, known, flaws)
+
+
+def _check_known(file: str, where: Path, name: str, known: Collection[str] | None, flaws: Flaws) -> None:
+    if known is not None and name not in known:
+        guess = spelling.question(name, known)
+        remedy = f"holdfast secret set {name}" + (f"; or {guess}" if guess else "")
+        flaws.add_checked(file, where, f"there is no {path_of(name)}", remedy)

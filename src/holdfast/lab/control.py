@@ -110,7 +110,7 @@ def _listens(blueprint: Blueprint) -> bool:
 
 def start_agent(place: Place, blueprint: Blueprint, site: Site) -> None:
     init = running(place, site)
-    words = [*HOLDFAST, "agent", "run"]
+    words = [*HOLDFAST, "agent", "run", "--alert-network", blueprint.host_address]
     node.launch(place, init, agent_part(site), words, node.environment(blueprint, site))
 
 

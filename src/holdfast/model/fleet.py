@@ -216,6 +216,9 @@ class AlertTarget(Table, frozen=True):
     webhook: WebhookUrl | UnsetType = UNSET
     apprise: AppriseUrl | UnsetType = UNSET
     on: tuple[AlertCode, ...] = ()
+    secret: NameText | UnsetType = UNSET
+    nodes: Annotated[tuple[NameText, ...], Meta(max_length=64)] = ()
+    after: Duration = "15m"
 
 
 class Acme(Table, frozen=True):

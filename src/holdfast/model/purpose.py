@@ -23,7 +23,8 @@ FleetId = Annotated[str, Meta(pattern=DIGEST_PATTERN)]
 
 
 class Purpose(Struct, frozen=True, forbid_unknown_fields=True):
-    """`addresses`, sorted: `service.web`; newer releases also write `node.e1`, `storage.nas`, `registry:HOST`."""
+    """`addresses`, sorted: `service.web`, `alerts.phone`; newer releases also write `node.e1`, `storage.nas`,
+    `registry:HOST`."""
 
     fleet: FleetId
     name: PurposeName
@@ -71,7 +72,21 @@ def mismatch(purpose: Purpose | None, fleet: str, name: str, address: str) -> st
     return f"is sealed for {', '.join(purpose.addresses) or 'no address'}, not for {address}"
 
 
-def resealed(purpose: Purpose | None, name: str, service: str) -> str:
-    """The command that gives it to this service. One that has another name inside needs the service in the command."""
-    renamed = purpose is not None and purpose.name != name
-    return f"holdfast secret rotate {name} --keep" + (f" --for service.{service}" if renamed else "")
+def resealed(purpose: Purpose | None, name: str, address: str) -> str:
+    """The command that gives it to this address. One that has another name inside needs the address in the command."""
+    if purpose is None or purpose.name == name:
+        return f"holdfast secret rotate {name} --keep"
+    kind, _, of = address.partition(".")
+    if kind == "alerts":
+        return f"holdfast secret rotate {name} --keep --for alerts.{of}"
+    return f"holdfast secret rotate {name} --keep --for service.{of}"
+
+
+def sealed_as(address: str) -> str:
+    """How a seal names a resource: as the table does, but `alerts.NAME` for `alert.NAME`."""
+    return address.replace("alert.", "alerts.", 1) if address.startswith("alert.") else address
+
+
+def resource_of(sealed: str) -> str:
+    """The address in the table that a seal means."""
+    return sealed.replace("alerts.", "alert.", 1) if sealed.startswith("alerts.") else sealed

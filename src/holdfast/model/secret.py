@@ -1,11 +1,11 @@
-"""The secrets of a service: their names, and how each component gets them. Knows no values."""
+"""The secrets of services and of alert targets: their names, and how a component gets them. Knows no values."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from holdfast.model.fleet import Component, SecretRef, Service
+from holdfast.model.fleet import Component, Fleet, SecretRef, Service
 
 if TYPE_CHECKING:
     from holdfast.model.container import SecretUse  # only nodes make containers: a plan need not load it
@@ -20,6 +20,13 @@ def refs_of(component: Component) -> tuple[SecretRef, ...]:
 
 def names_of(service: Service) -> tuple[str, ...]:
     return tuple(sorted({ref.name for component in service.components for ref in refs_of(component)}))
+
+
+def users(fleet: Fleet) -> dict[str, tuple[str, ...]]:
+    """Resources that name secrets, by address, with their names."""
+    found = {f"service.{name}": names_of(service) for name, service in fleet.services.items()}
+    found |= {f"alert.{name}": (alert.secret,) for name, alert in fleet.alerts.items() if alert.secret is not UNSET}
+    return {address: names for address, names in found.items() if names}
 
 
 def file_of(ref: SecretRef) -> str:

@@ -1,9 +1,42 @@
-"""Alert targets without their secrets: plans are printed, pasted and logged. Pure."""
+"""Alert targets: what each must have, and how a plan shows it without its secret. Pure."""
 
+from collections.abc import Iterator
 from typing import Any
+
+from msgspec import UNSET
 
 from holdfast.model import canonical
 from holdfast.model.applied import plain
+from holdfast.model.fleet import AlertTarget
+from holdfast.planning.complaint import Complaint
+
+_UNNAMED = AlertTarget("x")
+
+
+def complaints(target: AlertTarget) -> Iterator[Complaint]:
+    """The hub sends to a webhook or an Apprise URL; nodes to a URL that is sealed to them, which only they can open."""
+    ways = [key for key in ("webhook", "apprise", "secret") if getattr(target, key) is not UNSET]
+    if not ways:
+        what = "has neither webhook nor apprise nor secret, so it sends no alerts"
+        yield Complaint((), what, "add webhook or apprise; or secret and nodes, for alerts that nodes send")
+    elif len(ways) > 1:
+        yield Complaint((), f"has both {ways[0]} and {ways[1]}", "keep one of them, or write two [[alerts]]")
+    elif target.nodes and ways != ["secret"]:
+        remedy = 'seal the address with `holdfast secret set NAME`, and write secret = "NAME" in its place'
+        yield Complaint((), f"has nodes and {ways[0]}, which every reader of the ledger knows", remedy)
+    elif ways == ["secret"] and not target.nodes:
+        yield Complaint((), "has secret without nodes, and the hub opens no secret", 'add nodes = ["NAME"]')
+    elif target.nodes and target.on:
+        yield Complaint(("on",), "has no effect: nodes send only `hub_silent` and `hub_heard`", "remove on")
+    elif len(set(target.nodes)) < len(target.nodes):
+        yield Complaint(("nodes",), "names a node twice", "remove one of them")
+    elif not target.nodes and target.after != _UNNAMED.after:
+        yield Complaint(("after",), "has no effect without nodes", "remove after, or add nodes and secret")
+
+
+def named(target: AlertTarget) -> tuple[str, ...]:
+    """The secrets that it names."""
+    return () if target.secret is UNSET else (target.secret,)
 
 
 def masked(content: bytes) -> Any:

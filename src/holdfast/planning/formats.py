@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct
 
 from holdfast.errors import Conflict, Corrupt
 from holdfast.model.applied import Applied, content, table_of
-from holdfast.model.fleet import Service, Volume
+from holdfast.model.fleet import AlertTarget, Service, Volume
 from holdfast.model.ids import TRUST
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust
@@ -76,6 +76,10 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
     ),
 )
 
+OF_ALERTS: tuple[Feature[AlertTarget], ...] = (
+    Feature("AlertTarget.nodes", 2, "an alert target that nodes send to", lambda target: bool(target.nodes)),
+)
+
 OF_TRUST: tuple[Feature[Trust], ...] = (
     Feature(
         "Trust.thresholds.destroy_requires",
@@ -104,6 +108,8 @@ def require(table: Table, contents: Mapping[str, bytes], applied: Applied | None
             _require_trust(_read(contents, entry, address, Trust), applied, formats)
         elif address.startswith("service."):
             _require_service(address, _read(contents, entry, address, Service), entry, applied, formats)
+        elif address.startswith("alert."):
+            _require_target(address, _read(contents, entry, address, AlertTarget), applied, formats)
 
 
 def _read(contents: Mapping[str, bytes], entry: Entry, address: str, kind: type[T]) -> T:
@@ -123,6 +129,14 @@ def _require_service(
     for feature, node in _unread(OF_SERVICES, service, formats, _nodes(entry)):
         if applied is None or was is None or node not in _nodes(was) or not _was_used(feature, applied, address):
             raise too_old(node, f"{feature.what} of {address}")
+
+
+def _require_target(address: str, target: AlertTarget, applied: Applied | None, formats: Mapping[str, int]) -> None:
+    was = table_of(applied).entries.get(address)
+    had = (was.applies_to or ()) if was is not None else ()
+    for feature, node in _unread(OF_ALERTS, target, formats, sorted(target.nodes)):
+        if f"node.{node}" not in had:
+            raise too_old(node, f"{feature.what} ({address})")
 
 
 def _unread(

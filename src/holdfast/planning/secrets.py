@@ -13,10 +13,10 @@ from holdfast.model.applied import Applied, content, table_of
 from holdfast.model.fleet import Fleet, Service
 from holdfast.model.ids import TRUST
 from holdfast.model.plan import Demand
-from holdfast.model.purpose import Purpose, mismatch, resealed
+from holdfast.model.purpose import Purpose, mismatch, resealed, sealed_as
 from holdfast.model.revision import Entry, Table
 from holdfast.model.sealed import NotSealed, Sealed
-from holdfast.model.secret import doubled, names_of
+from holdfast.model.secret import doubled, names_of, users
 from holdfast.planning import formats
 from holdfast.planning.unsound import Unsound
 
@@ -51,7 +51,7 @@ def tag(table: Table, node: str) -> str | None:
 
 
 class Reader(Struct, frozen=True, order=True):
-    """A node that must be able to open a secret, because a service that names it runs or may run there."""
+    """A node that must be able to open a secret: a service that names it runs or may run there, or it sends alerts."""
 
     secret: str
     node: str
@@ -59,15 +59,22 @@ class Reader(Struct, frozen=True, order=True):
 
 
 def readers(table: Table, only: str | None = None) -> tuple[Reader, ...]:
-    """For all services, or for this one address."""
+    """For all resources, or for this one address."""
     found = [
         Reader(secret, node, address)
         for address, entry in table.entries.items()
-        if entry.secrets and entry.node is not UNSET and only in (None, address)
-        for node in {entry.node, *entry.failover}
+        if entry.secrets and only in (None, address)
+        for node in nodes_of(entry)
         for secret in entry.secrets
     ]
     return tuple(sorted(found))
+
+
+def nodes_of(entry: Entry) -> frozenset[str]:
+    """Nodes that use the secrets of this entry: of a service, or of an alert target with nodes."""
+    bound = entry.applies_to or ()
+    homes = () if entry.node is UNSET else (entry.node,)
+    return frozenset((*homes, *entry.failover, *(one[5:] for one in bound if one.startswith("node."))))
 
 
 def shut_out(
@@ -126,11 +133,11 @@ class Uses(Struct, frozen=True):
 
 
 def new_uses(fleet: Fleet, applied: Table) -> dict[str, bytes]:
-    """Sealed files that a service names and does not have yet, by digest."""
+    """Sealed files that a resource names and does not have yet, by digest."""
     found: dict[str, bytes] = {}
-    for service, declared in fleet.services.items():
-        before = applied.entries.get(f"service.{service}")
-        for name in names_of(declared):
+    for address, names in users(fleet).items():
+        before = applied.entries.get(address)
+        for name in names:
             if name in fleet.secrets:
                 digest = canonical.digest(fleet.secrets[name])
                 if before is None or digest not in before.secrets.values():
@@ -148,11 +155,11 @@ def require_purpose(table: Table, applied: Applied | None, known: Uses, only: st
         if was is not None and digest in was.secrets.values():
             continue
         if digest in known.purposes:
-            purpose = known.purposes[digest]
-            if why := mismatch(purpose, fleet, reader.secret, reader.address):
+            purpose, address = known.purposes[digest], sealed_as(reader.address)
+            if why := mismatch(purpose, fleet, reader.secret, address):
                 raise Invalid(
                     f"the secret {reader.secret} {why}",
-                    remedy=f"if {reader.address} may have it: {resealed(purpose, reader.secret, reader.address[8:])}",
+                    remedy=f"if {address} may have it: {resealed(purpose, reader.secret, address)}",
                     code="secret_not_for_it",
                 )
         if known.formats.get(reader.node, formats.BOUND_SECRETS) < formats.BOUND_SECRETS:
@@ -160,10 +167,10 @@ def require_purpose(table: Table, applied: Applied | None, known: Uses, only: st
 
 
 def unused(fleet: Fleet) -> tuple[str, ...]:
-    """Warnings, one per secret that no component names."""
-    named = {name for service in fleet.services.values() for name in names_of(service)}
+    """Warnings, one per secret that is not used."""
+    named = {name for names in users(fleet).values() for name in names}
     return tuple(
-        f"secrets/{name}.age: no component names it, so no node gets it"
+        f"secrets/{name}.age: no component and no alert target names it, so no node gets it"
         for name in sorted(fleet.secrets.keys() - named)
     )
 
@@ -174,7 +181,7 @@ def unused(fleet: Fleet) -> tuple[str, ...]:
 def demands(
     address: str, before: Table, after: Table, old: Mapping[str, bytes], new: Mapping[str, bytes]
 ) -> Iterator[Demand]:
-    """What the secrets of a created or changed service demand of its signers, from the outside of the sealed bytes.
+    """What the secrets of a created or changed resource demand of its signers, from the outside of the sealed bytes.
 
     The same on a node, which knows only its own part of the table. The home of a service that it is standby for is
     not in that part, so one more recipient may be that home.
@@ -187,8 +194,8 @@ def demands(
         owner = next((a for a, e in before.entries.items() if a != address and _keeps(a, e, after, digest)), None)
         if owner is not None:
             yield Demand("destroy", f"gives it the secret {name}, which {owner} has")
-        if name in known:
-            home = str(entry.node)
+        if name in known and entry.node is not UNSET:  # an alert target needs destroy for any change
+            home = entry.node
             tags = frozenset(filter(None, (tag(after, home),)))
             unknown_max = 0 if f"node.{home}" in after.entries else 1
             one, other = _seen(old, known[name]), _seen(new, digest)

@@ -1,8 +1,10 @@
 """Notifications to people. Sending may fail; the caller retries or shows it, and never waits for it."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.model.alert import Alert
+from holdfast.model.fleet import AlertTarget
 
 
 class Notifier(Protocol):
@@ -12,3 +14,6 @@ class Notifier(Protocol):
     async def send(self, alert: Alert) -> None:
         """Bounded in time; raises HoldfastError if it was not delivered."""
         ...
+
+
+MakeNotifier = Callable[[AlertTarget, str], Notifier]  # of a target, and the network of the overlay

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -218,6 +219,7 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
     from holdfast.agent.services.secrets import unbound
     from holdfast.agent.services.secrets.delivery import Secrets
     from holdfast.wiring.agent_parts import Ports
+    from holdfast.wiring.notifiers import notifier_of
 
     path, node = home.path, member.node
     key = home.key(None)
@@ -250,6 +252,7 @@ def system_ports(home: SystemAgent, member: "Membership", running: "Running", bo
         handshake=TlsHandshake(),
         name_server=Dnsmasq(os.path.join(running.run_dir, f"dns-{node}")),
         resolver=DnspythonResolver(),
+        notifier=partial(notifier_of, running.alert_networks),
         data_dir=os.path.abspath(running.data_dir),
         say=_say,
     )

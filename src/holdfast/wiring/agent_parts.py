@@ -29,6 +29,7 @@ from holdfast.ports.identity_key import IdentityKey
 from holdfast.ports.journal import Journal
 from holdfast.ports.machine import Machine
 from holdfast.ports.name_server import NameServer, Resolver
+from holdfast.ports.notifier import MakeNotifier
 from holdfast.ports.prober import Prober
 from holdfast.ports.proxy import Proxy
 from holdfast.ports.public_authority import PublicAuthority
@@ -59,6 +60,7 @@ class Ports(Struct, frozen=True, kw_only=True):
     handshake: Handshake
     name_server: NameServer
     resolver: Resolver
+    notifier: MakeNotifier
     data_dir: str
     say: Say
 

@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from msgspec import UNSET
-
 from holdfast.adapters.agent_link.http import HttpAgentLink
 from holdfast.adapters.audit_log.file import FileAuditLog
 from holdfast.adapters.audit_log.memory import MemoryAuditLog
@@ -20,7 +18,7 @@ from holdfast.adapters.notifier.command import CommandNotifier
 from holdfast.cli.tools import Serving
 from holdfast.errors import Invalid
 from holdfast.hub import hub_key
-from holdfast.hub.alerts.alarms import Alarms, Make
+from holdfast.hub.alerts.alarms import Alarms
 from holdfast.hub.alerts.finding_watch import FindingWatch
 from holdfast.hub.alerts.service_watch import ServiceWatch
 from holdfast.hub.alerts.writer import AlertWriter
@@ -54,17 +52,17 @@ from holdfast.hub.watchers.fleet_findings import FleetFindings
 from holdfast.hub.watchers.move_releases import MoveReleases
 from holdfast.hub.watchers.standby import Standby
 from holdfast.model.cadence import FAST, NORMAL, Cadence
-from holdfast.model.fleet import AlertTarget
 from holdfast.ports.audit_log import AuditLog
 from holdfast.ports.clock import Clock
 from holdfast.ports.disk import Disk
 from holdfast.ports.hub_link import HubLink, HubReader
 from holdfast.ports.ledger_store import LedgerStore
 from holdfast.ports.nonces import Nonces
-from holdfast.ports.notifier import Notifier
+from holdfast.ports.notifier import MakeNotifier, Notifier
 from holdfast.ports.random_source import RandomSource
 from holdfast.wiring import hub_identity
 from holdfast.wiring.hub_http import HubFleet, Parts, plain_host
+from holdfast.wiring.notifiers import notifier_of
 
 # ---- the fleet
 
@@ -77,7 +75,7 @@ def fleet(
     random: RandomSource,
     audit: AuditLog,
     pace: Cadence = NORMAL,
-    make_notifier: Make | None = None,
+    make_notifier: MakeNotifier | None = None,
     notifiers: Sequence[Notifier] = (),
     knock: Knock | None = None,
 ) -> HubFleet:
@@ -177,7 +175,7 @@ class HubParts:
             random=self._random,
             audit=audit,
             pace=pace,
-            make_notifier=partial(_notifier, serving.alert_networks),
+            make_notifier=partial(notifier_of, serving.alert_networks),
             notifiers=_commanded(serving.alert_command),
             knock=Dialling(hub, store, HttpAgentLink(key, self._clock, self._random)).knock,
         )
@@ -212,19 +210,6 @@ def _check_key(hub: HubLink, path: str, state_dir: str) -> None:
     """Before a missing key is made: the fleet may know this hub by another key."""
     known = key_file.load(path)
     hub_key.check(hub.applied(), known.line if known is not None else None, path, state_dir)
-
-
-def _notifier(allowed: tuple[str, ...], target: AlertTarget, overlay: str) -> Notifier:
-    from holdfast.adapters.notifier.targets import DEFAULT_OVERLAY, Targets
-
-    targets = Targets(overlay or DEFAULT_OVERLAY, allowed)
-    if target.webhook is not UNSET:
-        from holdfast.adapters.notifier.webhook import WebhookNotifier
-
-        return WebhookNotifier(target.name, target.webhook, targets)
-    from holdfast.adapters.notifier.apprise import AppriseNotifier
-
-    return AppriseNotifier(target.name, target.apprise or "", targets)
 
 
 def _commanded(alert_command: str) -> tuple[Notifier, ...]:

@@ -8,11 +8,14 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from holdfast.agent.acceptance.accept import Accepting
 from holdfast.agent.acceptance.anchors import Store
 from holdfast.agent.acceptance.vouching import Vouching
 from holdfast.agent.agent import Agent
 from holdfast.agent.figures.keeper import Figures
 from holdfast.agent.findings import Findings
+from holdfast.agent.hub_silence.keeper import HubSilence
+from holdfast.agent.hub_silence.targets import Targets
 from holdfast.agent.keeper import Keeper
 from holdfast.agent.keeping import Keeping
 from holdfast.agent.lanes import Lanes
@@ -76,9 +79,23 @@ def build(
         traffic.dns,
         schedules.keeper(ports, common, services),
         _figures(ports, common, services),
+        _hub_silence(ports, common, accepting),
     )
     agent, reporter, life = agent_of(ports, common, accepting, folding, keepers, services.inventory, streams, confirmed)
     return Built(agent, services.keeper, services.orders, services.inventory, services.images, reporter, life)
+
+
+def _hub_silence(ports: Ports, common: Common, accepting: Accepting) -> HubSilence:
+    return HubSilence(
+        targets=Targets(ports.acceptance, ports.secrets.value, ports.notifier),
+        journal=ports.journal,
+        time=common.time,
+        pace=common.pace,
+        findings=common.findings,
+        is_level=lambda: accepting.is_level,
+        report=common.report,
+        node=common.member.node,
+    )
 
 
 def _figures(ports: Ports, common: Common, services: ServiceSide) -> Figures:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.acceptance import approvals, manifest
+from holdfast.agent.acceptance import approvals
 from holdfast.agent.acceptance.manifest import Followed, read_manifest
 from holdfast.agent.acceptance.manifest_grades import NoGround, judge
 from holdfast.errors import Corrupt
@@ -15,10 +15,12 @@ from holdfast.model.rules import NEWEST, Rules
 from holdfast.model.trust import Trust
 from holdfast.planning.service_entry import serving_metadata
 from tests.fleets.build import ALICE, digest_pinned, operator_signer, small_fleet
+from tests.fleets.sealing import sealed_to
 
 CAROL, _ = operator_signer("carol", "apply")
 TRUST = Trust((ALICE, CAROL))
 CONTENTS: dict[str, bytes] = {}
+SEALED = sealed_to("w1")
 
 
 def put(value: object) -> str:
@@ -119,13 +121,12 @@ def test_every_kind_that_can_be_removed_may_be_remembered() -> None:
             read_manifest(canonical.encode(replace(WHOLE, retired={address: Tombstone(SETTINGS, 2)})), FLEET_ID, "w1")
 
 
-def target(name: str, number: int, protect: bool = False) -> Entry:
-    return Entry(put(AlertTarget(name, f"https://alerts.example/{number}")), protect=protect)
+def target(name: str, number: int, nodes: tuple[str, ...] = ("w1",)) -> Entry:
+    content = AlertTarget(name, secret="url", nodes=nodes, after=f"{number}h")
+    return Entry(put(content), secrets={"url": put(SEALED)}, applies_to=tuple(f"node.{node}" for node in nodes))
 
 
-@pytest.mark.parametrize(
-    "address", ["widget.a", "alert.a", "service.web", "policy.a", "storage.a", "node.w2", "fleet", ""]
-)
+@pytest.mark.parametrize("address", ["widget.a", "service.web", "policy.a", "storage.a", "node.w2", "fleet", ""])
 def test_a_resource_of_a_kind_that_this_release_does_not_put_there_is_refused(address: str) -> None:
     """A newer hub, or a hostile one: what cannot be judged is not followed."""
     with pytest.raises(Corrupt) as caught:
@@ -133,24 +134,28 @@ def test_a_resource_of_a_kind_that_this_release_does_not_put_there_is_refused(ad
     assert caught.value.code == "manifest_misshapen"
 
 
-def test_a_kind_without_a_field_of_its_own_is_read_and_its_parked_resources_stay_as_they_were(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """`alert` stands for a later kind: no release puts one into a manifest, so `more` is empty until there is one."""
-    monkeypatch.setattr(manifest, "_MORE", frozenset({"alert"}))
-    first, second, changed = target("a", 1, protect=True), target("b", 1), target("b", 2)
+def test_a_target_of_another_node_is_refused() -> None:
+    for entry in (OWN, target("a", 1, nodes=("w2",))):
+        with pytest.raises(Corrupt, match="not for this node to send"):
+            read_manifest(canonical.encode(replace(WHOLE, more={"alert.a": entry})), FLEET_ID, "w1")
+
+
+def test_x17_a_node_follows_its_alert_targets_only_as_grade_destroy_signed_them() -> None:
+    """A kind without a field of its own: what is parked stays as it was."""
+    first, second, changed = target("a", 1), target("b", 1), target("b", 2)
     before = replace(WHOLE, more={"alert.a": first, "alert.b": second})
     assert read_manifest(canonical.encode(before), FLEET_ID, "w1") == before
     with pytest.raises(Corrupt):
         read_manifest(canonical.encode(replace(WHOLE, more={"alert.A": first})), FLEET_ID, "w1")
 
-    wanted = replace(WHOLE, more={"alert.b": changed, "alert.c": target("d", 1)})
-    followed = judged(wanted, CAROL, before=Followed(before, before), rules="first")
-    assert set(followed.parked) == {"alert.a", "alert.c"}, "removed although protected; another name than its address"
-    kept = replace(WHOLE, more={"alert.a": first, "alert.b": changed})
-    assert canonical.encode(followed.in_force) == canonical.encode(kept)
-    again = judged(replace(wanted, more={}), CAROL, before=followed, rules="first")
-    assert canonical.encode(again.in_force) == canonical.encode(replace(WHOLE, more={"alert.a": first}))
+    wanted = replace(WHOLE, more={"alert.b": changed, "alert.c": target("c", 1)})
+    for rules in ("first", NEWEST):
+        followed = judged(wanted, CAROL, before=Followed(before, before), rules=rules)
+        assert set(followed.parked) == {"alert.a", "alert.b", "alert.c"}, "removed, changed, added"
+        assert canonical.encode(followed.in_force) == canonical.encode(before)
+        assert judged(wanted, ALICE, before=Followed(before, before), rules=rules).in_force == wanted
+    misnamed = replace(WHOLE, more={"alert.c": target("d", 1)})
+    assert set(judged(misnamed, ALICE).parked) == {"alert.c"}, "no grade allows another name than its address"
     assert judged(WHOLE, ALICE, before=Followed(before, before)).in_force == WHOLE
 
 

@@ -46,6 +46,7 @@ def test_the_unit_leaves_containers_alone_and_sees_whether_they_live() -> None:
     assert {"podman.socket"} <= {*found["Unit"]["Wants"].split()} & {*found["Unit"]["After"].split()}
     assert service["ProtectProc"] == "default"
     assert {"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL"} <= {*service["CapabilityBoundingSet"].split()}
+    assert service["SystemCallFilter"] == "@chown @setuid", "after all groups that are taken away"
 
 
 def test_a_live_agent_says_so_three_times_in_each_watchdog_period() -> None:

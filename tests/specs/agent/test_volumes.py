@@ -214,7 +214,7 @@ def test_what_was_put_into_it_by_hand_is_copied_first(served: Volumes, storage: 
 
 def test_a_restored_volume_has_been_used(served: Volumes) -> None:
     served.prepare(WEB.spec, "d1")
-    served._passports.restored("shop", None, "c1", "o1")
+    served._passports.restored("shop", Taken(), True, "c1", "o1")
     assert served._passports.known["shop/files"].began == ()
 
 

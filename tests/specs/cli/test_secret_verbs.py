@@ -283,7 +283,27 @@ def test_for_names_exactly_the_services_that_may_have_it(home: Home) -> None:
     assert home.addresses("db") == ("service.web",)
 
 
-@pytest.mark.parametrize("address", ["web", "service.", "service.*", "node.w1", "service.web\x1b[2J", "registry:x"])
+def test_an_alert_target_of_nodes_is_named_inside_the_seal_and_its_nodes_can_open_it(home: Home) -> None:
+    target = '[[alerts]]\nname = "phone"\nsecret = "url"\nnodes = ["w2"]\n'
+    with (home.fleet / "fleet.toml").open("a") as file:
+        file.write(target)
+    home.service("web", service("w2"))
+    assert home.run("plan") == 2 and "holdfast secret set url" in home.complained
+    assert home.run("secret", "set", "url", piped=b"ntfys://ntfy.test/fleet\n") == 0
+    assert home.addresses("url", "w2") == ("alerts.phone",) and home.recipients("url") == ({"w2"}, 1)
+    assert home.run("plan", "--json") == 0 and json.loads(home.said)["warnings"] == []
+    assert listed(home)["url"]["used_by"] == ["alerts.phone"] and listed(home)["url"]["not_for"] == []
+    assert home.run("secret", "rotate", "url", "--keep") == 0 and "deploys again" not in home.said
+    home.service("web", service("w2", "url"))
+    assert home.run("plan") == 2 and "is sealed for alerts.phone, not for service.web" in home.complained
+    home.service("web", service("w2"))
+    assert home.run("secret", "rotate", "url", "--keep", "--for", "service.web") == 0
+    assert home.run("plan") == 2 and "is sealed for service.web, not for alerts.phone" in home.complained
+
+
+@pytest.mark.parametrize(
+    "address", ["web", "alert.phone", "alerts.", "service.", "service.*", "node.w1", "service.web\x1b[2J", "registry:x"]
+)
 def test_only_a_service_can_be_named(home: Home, address: str) -> None:
     assert home.run("secret", "set", "db", "--generate", "--for", address) == 2
     assert not (home.fleet / "secrets").exists() and "\x1b" not in home.complained

@@ -2,7 +2,9 @@
 
 import pytest
 
+from holdfast.model import sealed
 from holdfast.model.fleet import AlertTarget
+from tests.fleets.sealing import sealed_to
 from tests.specs.declared.declared_fleets import BASE, FLEET, fleet_of, key_line, lines_of, only_problem, with_fleet
 
 CHAT = '[[alerts]]\nname = "chat"\nwebhook = "https://chat.example.com:8443/hooks/abc?x=1"\n'
@@ -15,11 +17,23 @@ def test_a_webhook_and_an_apprise_url_are_targets() -> None:
     assert fleet.alerts["app"] == AlertTarget("app", apprise="ntfys://ntfy.example.com/fleet", on=("node_silent",))
 
 
+def test_a_target_of_nodes_names_a_secret() -> None:
+    text = '[[alerts]]\nname = "phone"\nsecret = "phone-url"\nnodes = ["hub1"]\nafter = "5m"\n'
+    files = {**with_fleet(FLEET + text), "secrets/phone-url.age": sealed.armoured(sealed_to("hub1"))}
+    assert fleet_of(files).alerts["phone"] == AlertTarget("phone", secret="phone-url", nodes=("hub1",), after="5m")
+    found = only_problem(with_fleet(FLEET + text))
+    assert found[2] == "alerts[0].secret" and "there is no secrets/phone-url.age" in found[3]
+    found = only_problem({**files, **with_fleet(FLEET + text.replace('"hub1"', '"w9"'))})
+    assert found[2] == "alerts[0].nodes[0]" and 'there is no node "w9"' in found[3]
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
         ('name = "x"\n', "has neither webhook nor apprise"),
         ('name = "x"\nwebhook = "https://a.test/"\napprise = "ntfy://a/b"\n', "has both"),
+        ('name = "x"\nwebhook = "https://a.test/"\nnodes = ["hub1"]\n', "has nodes and webhook"),
+        ('name = "x"\nwebhook = "https://a.test/"\nafter = "1h"\n', "has no effect without nodes"),
         ('name = "x"\nwebhook = "http://a.test/"\n', "must be an https:// address"),
         ('name = "x"\nwebhook = "https://user@a.test/"\n', "must be an https:// address"),
         ('name = "x"\napprise = "no url"\n', "must be an Apprise URL"),

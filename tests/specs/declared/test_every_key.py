@@ -76,6 +76,9 @@ EFFECTS: dict[str, dict[str, str]] = {
         "webhook": "test_a_webhook_gets_the_whole_alert_as_json",
         "apprise": "test_an_alert_and_its_recovery_arrive_in_order",
         "on": "test_whoever_is_told_of_a_trouble_is_told_that_it_is_over",
+        "secret": "test_x17_a_dead_hub_is_told_once_and_its_return_once",
+        "nodes": "test_the_nodes_that_send_get_the_target_and_its_sealed_address_and_no_other_node_does",
+        "after": "test_each_target_has_its_own_time",
     },
     "Acme": {
         "directory": "test_a_nonce_that_is_over_is_fetched_anew",

@@ -106,6 +106,9 @@ CHANGES: dict[str, tuple[str, Any, Any]] = {
     "alerts.webhook": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", webhook="https://b.test/")),
     "alerts.apprise": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", apprise="ntfys://b.test/x")),
     "alerts.on": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", on=("node_silent",))),
+    "alerts.secret": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", secret="url")),
+    "alerts.nodes": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", nodes=("w1",))),
+    "alerts.after": ("alert.chat", AlertTarget("chat"), AlertTarget("chat", after="30d")),
 }
 ALWAYS = {key for key, row in HARMLESS.items() if row.words == "always"}
 PARTLY = {  # a row with a condition: what grade apply may do

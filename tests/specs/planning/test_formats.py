@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import Conflict
 from holdfast.model.applied import Applied
-from holdfast.model.fleet import Component, Fleet, FleetDocument, Node, Route, Service, Thresholds, Volume
+from holdfast.model.fleet import AlertTarget, Component, Fleet, FleetDocument, Node, Route, Service, Thresholds, Volume
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.revision import Header
 from holdfast.model.trust import Trust
@@ -20,14 +20,18 @@ from holdfast.planning.plan import Inputs, plan
 from holdfast.planning.rollback import plan_rollback
 from holdfast.planning.secrets import Uses
 from tests.fleets.build import ALICE, commit, digest_pinned, edge_fleet, mailbox, operator_signer, small_fleet
+from tests.fleets.sealing import sealed_to
 
 # Fields of the documents that agents of format 1 read, as they were then. A line is added here only for a field that
 # those agents ignore without harm.
-FEATURES: tuple[formats.Feature[Any], ...] = (*formats.OF_SERVICES, *formats.OF_TRUST)
+FEATURES: tuple[formats.Feature[Any], ...] = (*formats.OF_SERVICES, *formats.OF_ALERTS, *formats.OF_TRUST)
 KNOWN = set(Path(__file__).with_name("fields_of_format_1.txt").read_text().split())
 # The same feature in the documents that planning derives from those of the operators.
-DERIVED: dict[str, str] = {}
+DERIVED: dict[str, str] = {
+    f"AlertTarget.{key}": "AlertTarget.nodes" for key in AlertTarget.__struct_fields__ if key != "nodes"
+}
 
+SEALED = sealed_to("w1", "w2")
 SCOPED, _ = operator_signer("carol", "apply", ("service.web", "node:w1"))
 
 
@@ -51,7 +55,9 @@ def fields(kind: type) -> set[str]:
 
 def test_every_field_that_older_agents_do_not_know_has_a_format() -> None:
     """An agent refuses unknown fields of a signed document, and then follows no revision at all."""
-    now = {key for kind in (Service, Node, FleetDocument, Trust, NodeManifest, Header) for key in fields(kind)}
+    now = {
+        key for kind in (Service, Node, FleetDocument, Trust, AlertTarget, NodeManifest, Header) for key in fields(kind)
+    }
     features = {feature.key for feature in FEATURES}
     assert now - KNOWN - features - DERIVED.keys() == set(), "add a row to planning/formats.py"
     assert features <= now and set(DERIVED.values()) <= features
@@ -77,6 +83,11 @@ def touching() -> Fleet:
     return replace(fleet(), thresholds=Thresholds(destroy_requires="touch"))
 
 
+def telling(after: str = "5m", nodes: tuple[str, ...] = ("w2",)) -> Fleet:
+    target = AlertTarget("phone", secret="url", nodes=nodes, after=after)
+    return replace(fleet(), alerts={"phone": target}, secrets={"url": SEALED})
+
+
 def scoped() -> Fleet:
     return replace(fleet(), operators=(ALICE, SCOPED))
 
@@ -87,6 +98,7 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.components.user": (lambda: own(user="1000"), ("w1",)),
     "Service.components.scratch": (lambda: own(scratch=("/tmp",)), ("w1",)),
     "Service.components.volumes.owner": (lambda: own(volumes=(Volume("book", "/data", "none", owner="5:5"),)), ("w1",)),
+    "AlertTarget.nodes": (telling, ("w2",)),
     "Trust.thresholds.destroy_requires": (touching, ("w1", "w2")),
     "Trust.operators.scope": (scoped, ("w1", "w2")),
 }
@@ -132,6 +144,11 @@ def test_a_use_that_is_applied_stays(key: str) -> None:
     changed = replace(make(), services={"web": replace(make().services["web"], protect=True)})
     assert planned(make(), before, {"w1": 1}) and planned(changed, before, {"w1": 1})
     assert planned(make(), applied(fleet()), {"w2": 1}), "w2 does not get it"
+
+
+def test_a_target_that_a_node_has_already_may_change() -> None:
+    assert planned(telling("1h"), applied(telling()), {"w2": 1}) and planned(telling(), applied(fleet()), {"w1": 1})
+    assert not planned(telling(nodes=("w1", "w2")), applied(telling()), {"w1": 1, "w2": 1}), "another node gets it"
 
 
 def test_a_use_that_is_applied_does_not_move_to_an_older_agent() -> None:

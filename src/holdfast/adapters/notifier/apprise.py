@@ -1,4 +1,4 @@
-"""Send an alert through Apprise, each in a process of its own without the hub's powers (apprise_sender.py, X04)."""
+"""Send an alert through Apprise, each in a process of its own without power (apprise_sender.py, X04)."""
 
 import asyncio
 import sys

@@ -1,7 +1,8 @@
-"""A notifier that collects alerts in a list, for tests and simulation."""
+"""Notifiers that collect alerts in a list, for tests and simulation."""
 
 from holdfast.errors import HoldfastError
 from holdfast.model.alert import Alert
+from holdfast.model.fleet import AlertTarget
 
 
 class MemoryNotifier:
@@ -14,3 +15,15 @@ class MemoryNotifier:
         if self.troubles:
             raise self.troubles.pop(0)
         self.alerts.append(alert)
+
+
+class MemoryNotifiers:
+    """Makes one for each name of a target; `asked` has the targets, with their open addresses."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, MemoryNotifier] = {}
+        self.asked: list[AlertTarget] = []
+
+    def __call__(self, target: AlertTarget, overlay: str) -> MemoryNotifier:
+        self.asked.append(target)
+        return self.made.setdefault(target.name, MemoryNotifier(target.name))

@@ -10,7 +10,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class Targets(Struct, frozen=True):
-    """`allowed` comes from the flag of the hub's process, never from a fleet directory."""
+    """`allowed` comes from the flag of the process that sends, never from a fleet directory."""
 
     overlay: str = DEFAULT_OVERLAY
     allowed: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Targets(Struct, frozen=True):
                 ("an overlay", any(_within(found, network) for network in (self.overlay, DEFAULT_OVERLAY))),
             ):
                 if is_so:
-                    return f"{given} is {what} address; the hub's flag --alert-network NETWORK allows it"
+                    return f"{given} is {what} address; --alert-network NETWORK at the start of what sends allows it"
         return None
 
 

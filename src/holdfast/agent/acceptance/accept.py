@@ -50,6 +50,7 @@ class Accepting:
         self.trust: Trust | None = None
         self.parked: tuple[Parked, ...] = ()
         self.changes = 0
+        self.is_level = False  # whether the hub, when last asked, showed what this node has accepted
         self._remember()
 
     def _remember(self) -> None:
@@ -82,6 +83,7 @@ class Accepting:
         if head != self.seen:
             return
         lost = self._walk.lost(head)
+        self.is_level = lost is None
         if lost is None:
             self._log.agreed()
             self._catch_up.is_level_with(head.number)
@@ -90,6 +92,7 @@ class Accepting:
 
     async def follow(self, answer: CheckInAnswer) -> bool:
         """True when something new was accepted; a refusal is a finding and an audit line, never an exception."""
+        self.is_level = False
         try:
             accepted = await self._follow(answer)
         except (TryLater, Failed) as trouble:
@@ -99,6 +102,7 @@ class Accepting:
             self._log.refuse(answer.head, trouble)
             return False
         self._log.followed()
+        self.is_level = True
         return accepted
 
     async def _follow(self, answer: CheckInAnswer) -> bool:

@@ -12,7 +12,7 @@ from holdfast.model.report import Parked
 from holdfast.model.revision import Entry, Tombstone
 
 OWN_FIELD = frozenset({FLEET, TRUST, "node", "service", "policy", "storage"})  # kinds with a place of their own
-_MORE = frozenset(KINDS) - OWN_FIELD - {"alert"}  # kinds that stand in `more`; no node gets an alert
+_MORE = frozenset(KINDS) - OWN_FIELD  # kinds that stand in `more`
 _BURIED = frozenset(KINDS) - {FLEET, TRUST}  # kinds of which something can be removed
 
 
@@ -45,6 +45,8 @@ def read_manifest(content: bytes, fleet: str, node: str) -> NodeManifest:
     for address in manifest.more:
         if kind_of(address) not in _MORE or not _is(address, kind_of(address)):
             raise _misshapen(f"{address[:60]!r} is of a kind that this release does not know there")
+        if kind_of(address) == "alert" and f"node.{node}" not in (manifest.more[address].applies_to or ()):
+            raise _misshapen(f"{address} is not for this node to send")
     for address in manifest.retired:
         if not _is(address, kind_of(address)) or kind_of(address) not in _BURIED:
             raise _misshapen(f"{address[:60]!r} is in the list of removed resources")

@@ -25,6 +25,7 @@ class Running(Struct, frozen=True):
     role: str = ""
     podman_socket: str = ""  # of a podman service started elsewhere; "" starts one
     registry_auth: tuple[str, ...] = ()  # docker-style files with credentials of registries
+    alert_networks: tuple[str, ...] = ()  # alerts may go there, although it is loopback, link-local or the overlay
 
 
 class AgentHome(Protocol):

@@ -9,7 +9,7 @@ from holdfast.agent.membership import Membership
 from holdfast.cli.agent import agent_join, agent_state
 from holdfast.cli.agent.agent_home import Running
 from holdfast.cli.flags import Parser
-from holdfast.cli.hub.hub_run import address
+from holdfast.cli.hub.hub_run import address, network
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import Conflict
 from holdfast.model.invite import decode_token
@@ -57,6 +57,14 @@ def declare(parser: Parser) -> None:
         action="append",
         help="credentials of registries as `podman login --authfile FILE` writes them; may be repeated",
     )
+    parser.add_argument(
+        "--alert-network",
+        metavar="NETWORK",
+        action="append",
+        default=[],
+        help="alerts of this node may go to this network, although it is loopback, link-local or the overlay "
+        "(repeatable)",
+    )
     parser.add_argument("--proxy", action="store_true", help="end with an error unless this node has the role edge")
 
 
@@ -76,7 +84,8 @@ def run(args: Namespace, box: Toolbox) -> int:
     host, port = address(args.listen) if args.listen else ("", 0)
     role = "edge" if args.proxy else ""
     auth = tuple(args.registry_auth or ())
-    running = Running(args.data_dir, args.run_dir, host, port, role, args.podman_socket or "", auth)
+    allowed = tuple(network(text) for text in args.alert_network)
+    running = Running(args.data_dir, args.run_dir, host, port, role, args.podman_socket or "", auth, allowed)
     return home.run(member, running)
 
 

@@ -15,7 +15,7 @@ from holdfast.cli.sizes import counted
 from holdfast.cli.tools import Toolbox
 from holdfast.model import sealed
 from holdfast.model.purpose import Purpose, wrapped
-from holdfast.model.secret import names_of
+from holdfast.model.secret import users
 
 DETAILS = """\
 Reads the size and the recipients of each file. Nodes are identified by their keys; operators are anonymous in an age
@@ -35,7 +35,7 @@ def declare(parser: Parser) -> None:
 
 def run(args: Namespace, box: Toolbox) -> int:
     view = secret_view.look(args, box)
-    named = {name for service in view.fleet.services.values() for name in names_of(service)}
+    named = {name for names in users(view.fleet).values() for name in names}
     known = purposes.known(view.fleet.secrets, box)
     found = [_describe(view, name, known) for name in sorted(view.fleet.secrets.keys() | named)]
     if args.json:
@@ -75,7 +75,7 @@ def _describe(view: secret_view.View, name: str, known: Mapping[str, Purpose | N
         "unknown": sorted(seen.tags - tags.keys()) if seen else [],
         "bound": purpose is not None if name in known else None,
         "addresses": list(mine) if name in known else None,
-        "not_for": [one for one in secret_view.services(view, name) if one not in mine] if name in known else [],
+        "not_for": [one for one in secret_view.addresses(view, name) if one not in mine] if name in known else [],
     }
 
 

@@ -12,8 +12,10 @@ from holdfast.cli.tools import Toolbox
 from holdfast.errors import Invalid
 from holdfast.model import canonical, sealed
 from holdfast.model.ids import is_name
-from holdfast.model.purpose import Purpose, wrapped
+from holdfast.model.purpose import Purpose, resource_of, wrapped
 from holdfast.planning import formats
+
+KINDS = ("service", "alerts")  # of addresses that may have a secret
 
 
 class Recipients(Struct, frozen=True):
@@ -29,24 +31,29 @@ def declare_addresses(parser: Parser) -> None:
         dest="addresses",
         metavar="ADDRESS",
         action="append",
-        help="an address that may have it, such as service.web; can be repeated (default: the services that use it)",
+        help="an address that may have it, such as service.web or alerts.phone; can be repeated "
+        "(default: those that use it)",
     )
 
 
 def purpose(view: View, name: str, given: list[str] | None, before: Purpose | None = None) -> Purpose:
-    """The addresses of --for; else the services that use it, and of those before the ones that are not declared."""
+    """The addresses of --for; else those that use it, and of those before the ones that are not declared."""
     if given is not None:
         return Purpose(view.fleet_id, name, tuple(sorted({_checked_address(address) for address in given})))
-    kept = {a for a in (before.addresses if before else ()) if a.removeprefix("service.") not in view.fleet.services}
-    return Purpose(view.fleet_id, name, tuple(sorted({*secret_view.services(view, name), *kept})))
+    kept = {a for a in (before.addresses if before else ()) if not _is_declared(view, a)}
+    return Purpose(view.fleet_id, name, tuple(sorted({*secret_view.addresses(view, name), *kept})))
+
+
+def _is_declared(view: View, address: str) -> bool:
+    return address.partition(".")[0] in KINDS and resource_of(address) in view.table.entries
 
 
 def _checked_address(address: str) -> str:
     kind, _, name = address.partition(".")
-    if kind != "service" or not is_name(name):
+    if kind not in KINDS or not is_name(name):
         raise Invalid(
-            f"{address[:60]!r} cannot have a secret: only services have secrets",
-            remedy="write --for service.NAME",
+            f"{address[:60]!r} cannot have a secret: only services and alert targets have secrets",
+            remedy="write --for service.NAME or --for alerts.NAME",
             code="usage",
         )
     return address

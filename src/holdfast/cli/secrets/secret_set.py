@@ -15,7 +15,7 @@ Writes secrets/NAME.age, sealed (age) to every operator's recipient and to the k
 it run or may run. Only these can open it; the hub cannot. Commit the file with the rest of the directory.
 
 The services that use it are named inside the seal: a node gives the value to no other service, whatever a revision
-says. --for names them instead, and then exactly these may have it.
+says. So is an alert target of nodes, as alerts.NAME. --for names them instead, and then exactly these may have it.
 
 The value comes from a pipe (one final line break is dropped), from a hidden prompt, from --file or from --generate. It
 is never given on the command line, where other users could see it.
@@ -25,6 +25,7 @@ examples:
   pass show work/api-key | holdfast secret set api-key
   holdfast secret set tls --file server.pem
   holdfast secret set db-password --generate --for service.db --for service.web
+  echo ntfys://ntfy.example.com/fleet | holdfast secret set phone-url --for alerts.phone
 """
 
 

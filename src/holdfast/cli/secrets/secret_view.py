@@ -13,9 +13,11 @@ from holdfast.errors import Invalid
 from holdfast.model.applied import head_of, table_of
 from holdfast.model.fleet import Fleet
 from holdfast.model.ids import TRUST, is_name
+from holdfast.model.purpose import resource_of
 from holdfast.model.revision import Table
 from holdfast.model.secret import refs_of
 from holdfast.planning.kinds.every import documents
+from holdfast.planning.secrets import nodes_of
 from holdfast.planning.table import draft
 
 
@@ -62,28 +64,32 @@ def file_of(view: View, name: str) -> str:
 
 
 def users(view: View, name: str) -> tuple[str, ...]:
-    """`service.web/app`, sorted: components that use it."""
-    return tuple(
-        sorted(
-            f"service.{service}/{component.name}"
-            for service, declared in view.fleet.services.items()
-            for component in declared.components
-            if any(ref.name == name for ref in refs_of(component))
-        )
-    )
+    """`service.web/app`, `alerts.phone`, sorted: components and alert targets that use it."""
+    found = [
+        f"service.{service}/{component.name}"
+        for service, declared in view.fleet.services.items()
+        for component in declared.components
+        if any(ref.name == name for ref in refs_of(component))
+    ]
+    found += [f"alerts.{target.name}" for target in view.fleet.alerts.values() if target.secret == name]
+    return tuple(sorted(found))
 
 
 def services(view: View, name: str) -> tuple[str, ...]:
+    return tuple(one for one in addresses(view, name) if one.startswith("service."))
+
+
+def addresses(view: View, name: str) -> tuple[str, ...]:
+    """Of its users, as a seal names them."""
     return tuple(sorted({user.partition("/")[0] for user in users(view, name)}))
 
 
 def nodes(view: View, name: str, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Where services that use it are placed or may fail over to; `extra` are addresses that may have it."""
-    found: set[str] = set()
-    for address in {*services(view, name), *(a for a in extra if a in view.table.entries)}:
-        entry = view.table.entries[address]
-        found |= {str(entry.node), *view.fleet.services[address[8:]].failover}
-    return tuple(sorted(found))
+    """Where services that use it are placed or may fail over to, and nodes that send alerts with it; `extra` are
+    addresses that may have it."""
+    resources = {resource_of(address) for address in (*addresses(view, name), *extra)}
+    found = [nodes_of(view.table.entries[one]) for one in resources if one in view.table.entries]
+    return tuple(sorted(frozenset[str]().union(*found)))
 
 
 def key_of(view: View, node: str) -> str | None:

@@ -6,7 +6,7 @@ The caller does not wait for the delivery (H-38).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +20,7 @@ from holdfast.model.fleet import AlertTarget
 from holdfast.model.hub_status import StatusFinding
 from holdfast.ports.clock import Clock
 from holdfast.ports.ledger_store import LedgerStore, Transaction
-from holdfast.ports.notifier import Notifier
+from holdfast.ports.notifier import MakeNotifier, Notifier
 from holdfast.status.alarm_codes import OVER
 
 log = logging.getLogger("holdfast.alarms")
@@ -41,8 +41,6 @@ RECOVERY_OF: Mapping[str, str] = {
     **dict.fromkeys(OVER, ""),
     **{recovery: alarm for alarm, recovery in OVER.items()},
 }
-
-Make = Callable[[AlertTarget, str], Notifier]  # of a target, and the network of the overlay
 
 
 class Outgoing(Struct, frozen=True):
@@ -73,7 +71,9 @@ class Alarms:
     """Watches commits, so that its targets follow the applied revision. `always`: targets of this hub process itself,
     from --alert-command."""
 
-    def __init__(self, store: LedgerStore, clock: Clock, make: Make | None, always: Sequence[Notifier] = ()) -> None:
+    def __init__(
+        self, store: LedgerStore, clock: Clock, make: MakeNotifier | None, always: Sequence[Notifier] = ()
+    ) -> None:
         self._store = store
         self._clock = clock
         self._make = make
@@ -82,9 +82,9 @@ class Alarms:
         self._left: dict[str, int] = {}  # id → lines that still have it
 
     def committed(self, before: Applied | None, after: Applied) -> None:
-        """Targets come from the applied revision; one that stays keeps its queue."""
-        overlay = settings.overlay(after)
-        found = {a: f"{e.digest} {overlay}" for a, e in after.table.entries.items() if a.startswith("alert.")}
+        """Targets come from the applied revision; one that stays keeps its queue. Those of nodes are sealed to them."""
+        overlay, targets = settings.overlay(after), after.table.of_kind("alert")
+        found = {f"alert.{name}": f"{e.digest} {overlay}" for name, e in targets.items() if not e.applies_to}
         for address in [address for address in self._targets if address not in found]:
             _end(self._lines.pop(address, None))
             del self._targets[address]

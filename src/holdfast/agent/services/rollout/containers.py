@@ -39,6 +39,10 @@ class SecretDelivery(Protocol):
         """Files to mount, and variables with their content. Again after a reboot: files do not survive one."""
         ...
 
+    def value(self, name: str, digest: str, fleet: str, address: str) -> bytes:
+        """Of a secret that no container gets; only if the seal names this address."""
+        ...
+
     def forget(self, name: str) -> None:
         """The container is gone."""
         ...

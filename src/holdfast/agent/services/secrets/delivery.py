@@ -1,7 +1,7 @@
-"""Secrets at the node's door: opened with this node's own key, for one container at a time. Keeps none in memory.
+"""Secrets at the node's door: opened with this node's own key, for one use at a time. Keeps none in memory.
 
-Only the fleet, the name and the services that are named inside the seal get a value (X03). A file that names none is of
-an older release: it is given to the services that had it when this node's agent was upgraded, and to no other.
+Only the fleet, the name and the addresses that are named inside the seal get a value (X03). A file that names none is
+of an older release: it is given to the services that had it when this node's agent was upgraded, and to no other.
 
 What is sealed came with a signed revision; what is inside is written to the run directory for a bind mount, or handed
 to the runtime as a variable, and is named nowhere: not in a report, a log line or an error.
@@ -38,7 +38,8 @@ class Secrets:
         uses = spec.secrets
         if not uses:
             return (), ()
-        values = {(use.name, use.digest): self._value(use, spec) for use in uses}
+        address = f"service.{spec.service}"
+        values = {(use.name, use.digest): self.value(use.name, use.digest, spec.fleet, address) for use in uses}
         files = {use.file: values[use.name, use.digest] for use in uses if use.file}
         variables = tuple((use.env, _as_variable(use, values[use.name, use.digest])) for use in uses if use.env)
         paths = self._files.put(name, files) if files else {}
@@ -54,26 +55,27 @@ class Secrets:
             if name not in names:
                 self._files.forget(name)
 
-    def _value(self, use: SecretUse, spec: ContainerSpec) -> bytes:
-        plain, address = self._open(use), f"service.{spec.service}"
+    def value(self, name: str, digest: str, fleet: str, address: str) -> bytes:
+        """`address` as seals name it: `service.web`, `alerts.phone`."""
+        plain = self._open(name, digest)
         found = opened(plain)
-        why = mismatch(found.purpose, spec.fleet, use.name, address)
+        why = mismatch(found.purpose, fleet, name, address)
         if not why:
             return found.value
-        if (address, use.digest) in self._unbound:
+        if (address, digest) in self._unbound:
             return plain
-        again = resealed(found.purpose, use.name, spec.service)
+        again = resealed(found.purpose, name, address)
         raise Failed(
-            f"the secret {use.name} {why}, so {address} does not get it",
+            f"the secret {name} {why}, so {address} does not get it",
             remedy=f"if {address} may have it: `{again}`, then `holdfast apply`",
             code="secret_not_for_it",
         )
 
-    def _open(self, use: SecretUse) -> bytes:
-        sealed = self._acceptance.blob(use.digest)
-        if sealed is None or canonical.digest(sealed) != use.digest:
+    def _open(self, name: str, digest: str) -> bytes:
+        sealed = self._acceptance.blob(digest)
+        if sealed is None or canonical.digest(sealed) != digest:
             raise Failed(
-                f"the secret {use.name} is not here as the revision that names it says",
+                f"the secret {name} is not here as the revision that names it says",
                 remedy="`holdfast hub check` names contents that are missing; then `holdfast apply`",
                 code="secret_missing",
             )
@@ -81,8 +83,8 @@ class Secrets:
             return self._opener.open(sealed)
         except CannotOpen:
             raise Failed(
-                f"the secret {use.name} cannot be opened with this node's key",
-                remedy=f"`holdfast secret rotate {use.name} --keep`, then `holdfast apply`",
+                f"the secret {name} cannot be opened with this node's key",
+                remedy=f"`holdfast secret rotate {name} --keep`, then `holdfast apply`",
                 code="secret_not_readable",
             ) from None
 

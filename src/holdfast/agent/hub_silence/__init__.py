@@ -1,0 +1,1 @@
+"""Alerts that a node sends itself when it does not hear its hub."""
