@@ -643,8 +643,9 @@ def test_a_file_is_read_only_if_it_is_whole() -> None:
         assert zone_file.read(wrong, ZONE) is None
 
 
-def test_it_serves_with_no_right_but_the_one_to_its_port(tmp_path: Path) -> None:
-    """As in the unit that ships with us: root there may not become anybody else, nor leave its capabilities."""
+@pytest.mark.parametrize("more", ["", ",+setgid,+setuid"], ids=["none", "those of another user"])
+def test_it_serves_with_no_right_but_the_one_to_its_port(tmp_path: Path, more: str) -> None:
+    """As in the unit that ships with us: root there may become another user, but not keep capabilities then."""
     script = """
 import asyncio, sys
 from holdfast.adapters.name_server.dnsmasq.server import Dnsmasq
@@ -661,7 +662,7 @@ async def story():
 
 asyncio.run(story())
 """
-    rights = "--bounding-set=-all,+dac_override,+kill,+net_bind_service"
+    rights = f"--bounding-set=-all,+dac_override,+kill,+net_bind_service{more}"
     done = subprocess.run(
         ["setpriv", rights, "--no-new-privs", sys.executable, "-c", script, str(tmp_path / "dns"), own_address()],
         capture_output=True, text=True, timeout=60,

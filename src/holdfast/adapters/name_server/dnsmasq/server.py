@@ -34,7 +34,8 @@ PROBED = 16  # changed names that are queried after a change, beside the serial
 STARTS = 3
 PORT_S = 0.1
 USERS = ("dnsmasq", "nobody")
-CHANGES_USER = 1 << 6 | 1 << 7  # CAP_SETGID and CAP_SETUID
+# CAP_SETGID and CAP_SETUID; and CAP_NET_ADMIN and CAP_NET_RAW, which dnsmasq keeps when it switches, or it ends
+CHANGES_USER = 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13
 
 
 class PortTaken(Failed):
@@ -283,7 +284,7 @@ def _content(path: str) -> bytes | None:
 
 def _user() -> str:
     """The user that dnsmasq switches to after binding its port. "" if it may not switch: only root may, and our
-    systemd unit removes that capability."""
+    systemd unit removes capabilities that this needs."""
     if os.geteuid() != 0 or not _may_change_user():
         return ""
     for name in USERS:
