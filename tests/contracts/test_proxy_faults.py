@@ -104,6 +104,32 @@ def test_a_killed_envoy_is_back_with_all_routes_without_any_agent(on: Stage) -> 
     play(scene)
 
 
+def test_the_end_of_envoy_is_told_at_once_and_a_file_by_the_next_call_at_the_latest(kept: Stage) -> None:
+    """An idle agent does not look at files right before its next pass, which looks at them anyway."""
+    on = kept
+
+    async def scene() -> None:
+        async with backend("web") as web:
+            await on.apply(on.route("web", web))
+            assert not await on.proxy.changed(0.0)
+            waiting = asyncio.create_task(on.proxy.changed(1.0))
+            await asyncio.sleep(0.2)
+            with open(on.folder / "proxy" / "clusters" / "all.json", "a", encoding="ascii") as file:
+                file.write(" ")
+            assert not await waiting
+            assert await on.proxy.changed(0.0)
+            await on.apply(on.route("web", web))
+            assert not await on.proxy.changed(0.0)
+            waiting = asyncio.create_task(on.proxy.changed(2.0))
+            await asyncio.sleep(0.2)
+            before = envoy(on)
+            assert before is not None
+            os.kill(before.pid, signal.SIGKILL)
+            assert await waiting
+
+    play(scene)
+
+
 def test_a_killed_supervisor_is_replaced_and_nothing_else(on: Stage) -> None:
     """The Envoy that it kept is taken over, not doubled."""
 

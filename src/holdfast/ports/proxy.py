@@ -98,5 +98,6 @@ class Proxy(Protocol):
         ...
 
     async def changed(self, at_most_s: float) -> bool:
-        """Wait until the proxy died or lost its routes; False if nothing happened in that time."""
+        """Wait until the proxy died or lost its routes; False if that was not seen in that time. What happens shortly
+        before the end of it may be told by the next call."""
         ...

@@ -63,7 +63,8 @@ def work(looks: Iterable[Look], busy: Collection[str] = frozenset(), mode: Mode 
     findings = tuple(sorted(one for drifts in found.values() for one in drifts))
     if mode == "observe":
         return Agenda(findings, ())
-    items = [_work(look.service, found[look.service]) for look in quiet if drift.due(look.target, look.here)]
+    differing = [look for look in quiet if found[look.service]]
+    items = [_work(look.service, found[look.service]) for look in differing if drift.due(look.target, look.here)]
     return Agenda(findings, tuple(sorted(items, key=lambda item: (item.stage, item.service))))
 
 

@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 
 import dns.rdataclass
 import dns.rdatatype
@@ -278,7 +279,8 @@ class Dnsmasq:
 
 def _content(path: str) -> bytes | None:
     with suppress(OSError), open(path, "rb") as file:
-        return file.read(zone_file.BYTES_MAX)
+        size = os.fstat(file.fileno()).st_size  # a read of BYTES_MAX would reserve as much memory each time
+        return file.read(min(size, zone_file.BYTES_MAX))
     return None
 
 
@@ -293,6 +295,7 @@ def _user() -> str:
     return ""
 
 
+@cache
 def _may_change_user() -> bool:
     with suppress(OSError, ValueError, StopIteration), open("/proc/self/status", encoding="ascii") as file:
         rights = int(next(line for line in file if line.startswith("CapEff:")).split()[1], 16)

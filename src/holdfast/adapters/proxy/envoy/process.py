@@ -44,12 +44,12 @@ class EnvoyProcess:
             os.close(handle)
         return bool(supervisor.watching(self._directory))  # the lock file may have been replaced
 
-    async def ended(self, process: Process | None, at_most_s: float) -> None:
-        """Wait until this Envoy ends or the time is over."""
-        if process is None:
-            await asyncio.sleep(at_most_s)
-        else:
-            await kept.ended(process, at_most_s)
+    async def ended(self, process: Process | None, at_most_s: float) -> bool:
+        """Wait until this Envoy ends or the time is over; returns whether it ended."""
+        if process is not None:
+            return await kept.ended(process, at_most_s)
+        await asyncio.sleep(at_most_s)
+        return False
 
     def want(self, command: Sequence[str], socket: str) -> None:
         """Set the command that the supervisor runs. A running Envoy keeps its command until it ends."""

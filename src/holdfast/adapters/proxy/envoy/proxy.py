@@ -38,7 +38,7 @@ READY_S = 10.0
 READY_LOOK_S = 0.02
 SOCKET_S = 3.0  # a new process creates its socket within this time; it usually needs a tenth of it
 DRAINED_LOOK_S = 0.01
-CHANGED_LOOK_S = 2.0  # at files and the supervisor; the end of Envoy itself is noticed at once
+CHANGED_LOOK_S = 2.5  # at files and the supervisor; the end of Envoy itself is noticed at once
 # Worker threads learn of a switch a moment after the main thread acknowledges it: requests may still go the old way.
 SETTLE_S = 0.03
 SOCKET_BYTES_MAX = 100  # the kernel's limit is 107
@@ -340,9 +340,9 @@ class Envoy:
         self._seen = self._seen or self._look()
         while (now := self._look()) == self._seen:
             left_s = until_s - _now_s()
-            if left_s <= 0:
+            has_ended = left_s > 0 and await self._process.ended(now[0], min(CHANGED_LOOK_S, left_s))
+            if left_s <= CHANGED_LOOK_S and not has_ended:
                 return False
-            await self._process.ended(now[0], min(CHANGED_LOOK_S, left_s))
         self._seen = now
         return True
 

@@ -136,7 +136,8 @@ class Listing:
         gate = asyncio.Semaphore(TOGETHER)
         await asyncio.gather(*(self._look_closer(row, gate) for row in rows if not self._is_known(row)))
         self._lives = {row.id: self._lives[row.id] for row in rows if row.id in self._lives}
-        return sorted((self._container(row) for row in rows), key=lambda one: one.name)
+        own = is_of_root(self._libpod.socket)
+        return sorted((self._container(row, own) for row in rows), key=lambda one: one.name)
 
     async def users(self, path: str) -> list[str]:
         """Each container is inspected: the list does not say what they mount."""
@@ -161,7 +162,7 @@ class Listing:
         row = _row(details)
         if not self._is_known(row):
             self._remember(row, details)
-        return self._container(row)
+        return self._container(row, is_of_root(self._libpod.socket))
 
     async def _rows(self, params: dict[str, str]) -> list[_Row]:
         """Podman's list fails if a container is removed meanwhile: then it is requested once more."""
@@ -205,7 +206,8 @@ class Listing:
             next(iter(details.addresses), ""), details.restart_count,
         )  # fmt: skip
 
-    def _container(self, row: _Row) -> Container:
+    def _container(self, row: _Row, own: bool) -> Container:
+        """`own`: whether its own address can be reached."""
         life = self._lives.get(row.id)
         phase = PHASE.get(row.state, "other")
         alive = phase == "running" and life is not None and life.process is not None
@@ -221,7 +223,7 @@ class Listing:
             labels=row.labels or {},
             image=row.image,
             pid=row.pid if alive else 0,
-            address=self._address(life, ports) if alive else "",
+            address=self._address(life, ports, own) if alive else "",
             ports=ports,
             created_s=_seconds(row.created),
             started_s=float(max(0, row.started_at)),
@@ -230,9 +232,9 @@ class Listing:
             restarts=life.restarts if life is not None else 0,
         )
 
-    def _address(self, life: _Life | None, ports: tuple[Published, ...]) -> str:
+    def _address(self, life: _Life | None, ports: tuple[Published, ...], own: bool) -> str:
         """Its own; a rootless container's address is unreachable from here, so for it the published address."""
-        if life is not None and is_of_root(self._libpod.socket):
+        if life is not None and own:
             return life.address
         return next((port.address for port in ports), "")
 
