@@ -29,15 +29,15 @@ NEWER = Head(6, "6" * 64)
 class Hub:
     """Its ledger ends with `ledger`; `chain` is its answer beside the nodes, `links` what it has of revision 3."""
 
-    def __init__(self, accepted: Head, chain: tuple[Head, ...], links: Sequence[Link] | None, ledger: Head) -> None:
-        self._chain, self._links, self._ledger = chain, links, ledger
-        body = msgspec.json.encode(Pulse(FLEET, "w1", 1, NOW_S, accepted))
-        self._pulse = SignedPulse(body, armoured(NODE_KEY, body, PULSE_NAMESPACE))
+    def __init__(
+        self, accepted: Sequence[Head], chain: tuple[Head, ...], links: Sequence[Link] | None, ledger: Head
+    ) -> None:
+        self._accepted, self._chain, self._links, self._ledger = accepted, chain, links, ledger
         self.asked: list[str] = []
 
     def nodes(self) -> NodesAnswer:
-        view = NodeView("w1", ("worker",), "healthy", joined=True, key=NODE_KEY.line, pulse=self._pulse)
-        return NodesAnswer((view,), NOW_S, chain=self._chain)
+        views = tuple(view(f"w{number}", head) for number, head in enumerate(self._accepted, 1))
+        return NodesAnswer(views, NOW_S, chain=self._chain)
 
     def links(self, first: int, last: int) -> Sequence[Link]:
         self.asked.append(f"links {first} {last}")
@@ -50,13 +50,20 @@ class Hub:
         return HubStatus("1", "ledger", FLEET, HEAD, self._ledger, {}, (), ())
 
 
+def view(name: str, accepted: Head) -> NodeView:
+    body = msgspec.json.encode(Pulse(FLEET, name, 1, NOW_S, accepted))
+    pulse = SignedPulse(body, armoured(NODE_KEY, body, PULSE_NAMESPACE))
+    return NodeView(name, ("worker",), "healthy", joined=True, key=NODE_KEY.line, pulse=pulse)
+
+
 def applied() -> Applied:
     header = Header(FORMAT, FLEET, 5, "a" * 64, canonical.digest(canonical.encode(TRUST)), "b" * 64, {})
-    return Applied(HEAD, header, Table({"node.w1": Entry("d" * 64, identity=NodeIdentity(NODE_KEY.line))}), TRUST, {})
+    nodes = {f"node.w{number}": Entry("d" * 64, identity=NodeIdentity(NODE_KEY.line)) for number in (1, 2)}
+    return Applied(HEAD, header, Table(nodes), TRUST, {})
 
 
 def checked(
-    accepted: Head, chain: tuple[Head, ...] = (), links: Sequence[Link] | None = None, ledger: Head = HEAD
+    *accepted: Head, chain: tuple[Head, ...] = (), links: Sequence[Link] | None = None, ledger: Head = HEAD
 ) -> tuple[str, list[str]]:
     """The code of the refusal, or "", and what the hub was asked beside its nodes."""
     hub = Hub(accepted, chain, links, ledger)
@@ -86,6 +93,12 @@ def test_a_rebuilt_ledger_that_has_lost_that_revision_proves_nothing() -> None:
 @pytest.mark.parametrize("chain", [(), (THIRD,)], ids=["older hub", "named beside the nodes"])
 def test_a_node_that_accepted_another_revision_of_that_number_shows_a_fork(chain: tuple[Head, ...]) -> None:
     assert checked(FORK, chain=chain, links=[Link(HEADER, (), b"")]) == ("forked", ["links 3 3"])
+
+
+def test_a_node_that_lags_behind_another_one_that_lags_shows_a_fork_too() -> None:
+    fourth = Head(4, "4" * 64)
+    found = checked(fourth, FORK, chain=(fourth, THIRD), links=[Link(HEADER, (), b"")])
+    assert found == ("forked", ["links 3 3"])
 
 
 def test_a_node_that_accepted_another_head_shows_a_fork() -> None:

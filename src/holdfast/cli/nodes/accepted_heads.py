@@ -1,6 +1,6 @@
 """Compare the hub's head with what nodes signed as accepted: a fresh command line knows no other head (X15)."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Conflict, Corrupt, HoldfastError
@@ -32,7 +32,7 @@ def _check(hub: HubReader, applied: Applied, nodes: Iterable["VerifiedReport"], 
     if not others:
         return
     newest = max(others.values(), key=lambda head: head.number)
-    names = ", ".join(sorted(name for name, head in others.items() if head == newest))
+    names = _names(others, newest)
     if newest.number > applied.head.number and hub.status().head.number >= newest.number:
         raise Conflict(
             f"revision {newest.number} was applied while this command ran",
@@ -46,9 +46,16 @@ def _check(hub: HubReader, applied: Applied, nodes: Iterable["VerifiedReport"], 
             names,
             "rolled_back",
         )
-    if newest.number < applied.head.number and (newest in chain or _in_chain(hub, newest)):
-        return
-    raise _wrong(f"{names} accepted another revision {newest.number} than the ledger has (a fork)", names, "forked")
+    for head in sorted(set(others.values()), key=lambda head: -head.number):
+        if head.number == applied.head.number or not (head in chain or _in_chain(hub, head)):
+            names = _names(others, head)
+            raise _wrong(
+                f"{names} accepted another revision {head.number} than the ledger has (a fork)", names, "forked"
+            )
+
+
+def _names(accepted: Mapping[str, Head], head: Head) -> str:
+    return ", ".join(sorted(name for name, one in accepted.items() if one == head))
 
 
 def _in_chain(hub: HubReader, head: Head) -> bool:
