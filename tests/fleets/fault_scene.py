@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,9 +24,12 @@ SETTLED_S_MAX = 60.0  # as long as R08 gives them
 
 
 class Ear:
-    """Where Apprise posts the hub's alerts; `heard` are pairs of code and address, in the order they came."""
+    """Where Apprise posts alerts; `heard` are pairs of code and address, in the order they came.
 
-    def __init__(self, address: str) -> None:
+    `look` gets the port of the process that sends, while that process waits for the answer.
+    """
+
+    def __init__(self, address: str, look: Callable[[int], None] = lambda port: None) -> None:
         self.heard: list[tuple[str, str]] = []
         ear = self
 
@@ -34,6 +37,7 @@ class Ear:
             def do_POST(self) -> None:
                 content = self.rfile.read(int(self.headers["Content-Length"]))
                 code, _, about = json.loads(content)["title"].partition(" ")
+                look(self.client_address[1])
                 ear.heard.append((code, about))
                 self.send_response(200)
                 self.end_headers()

@@ -21,7 +21,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,17 +30,16 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # this file is run as a script
 
+from tests.fleets.checklist import Checklist  # noqa: E402
 from tests.fleets.deploy_scene import LABEL  # noqa: E402
 from tests.fleets.lab import LabUnderTest, traces  # noqa: E402
 from tests.fleets.load import Visitors  # noqa: E402
-from tests.fleets.waiting import PATIENCE_S  # noqa: E402
 from tests.lab.product import PYTHON, Outcome  # noqa: E402
 
 SITES = ("hub1", "w1", "w2", "e1")
 NODES = "hub1:hub+worker,w1:worker,w2:worker,e1:edge"
 HUB_STATE = "/var/lib/holdfast/hub"
 CALL_S = 400.0
-SETTLED_S = 3 * PATIENCE_S
 QUIET_S = 20.0  # after the takeover has settled, nothing may change for so long
 VISITS_PER_S = 40.0
 ORDERED = "late"  # the service that the queued order restarts
@@ -185,31 +184,16 @@ def steady(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in row.items() if key not in left_out}
 
 
-class Takeover:
+class Takeover(Checklist):
     def __init__(self, room: Path, old_python: str) -> None:
+        super().__init__()
         home = room / "home"
         home.mkdir()
         unset = {"PYTHONPATH": ""}  # each interpreter runs the code of its own checkout
         self.room = room
         self.old = LabUnderTest(room / "lab", home, unset, old_python)
         self.new = LabUnderTest(room / "lab", home, unset, PYTHON)
-        self.wrong: list[str] = []
         self.is_old_format = False
-        self._began_s = time.monotonic()
-
-    def note(self, text: str) -> None:
-        print(f"[{time.monotonic() - self._began_s:5.0f} s] {text}", flush=True)
-
-    def check(self, holds: bool, what: str, differs: object = "") -> None:
-        self.note(f"{'ok    ' if holds else 'WRONG '} {what}{'' if holds else f': {differs}'}")
-        if not holds:
-            self.wrong.append(f"{what}: {differs}")
-
-    def wait(self, true: Callable[[], bool], what: str, limit_s: float = SETTLED_S) -> None:
-        give_up_s = time.monotonic() + limit_s
-        while not (holds := true()) and time.monotonic() < give_up_s:
-            time.sleep(1.0)
-        self.check(holds, what, f"not within {limit_s:.0f} s")
 
     # ---- the old code
 
@@ -411,11 +395,8 @@ def main(words: list[str]) -> int:
             takeover.new.lab("down", timeout_s=CALL_S).ok()
         left = traces(takeover.new.dir, lab_id) if lab_id else []
         takeover.check(not left, "nothing of the lab is left", left)
-    if takeover.wrong:
-        print(f"\nThe takeover from {commit} differs in {len(takeover.wrong)}:", *takeover.wrong, sep="\n- ")
-        return 1
-    print(f"\nThe lab of {commit} was taken over: no container restarted, nothing is parked, no request failed.")
-    return 0
+    held = f"The lab of {commit} was taken over: no container restarted, nothing is parked, no request failed."
+    return takeover.exit_code(held)
 
 
 if __name__ == "__main__":
