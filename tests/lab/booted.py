@@ -426,7 +426,7 @@ class Booted(Checklist):
         time.sleep(hub_silence.START_S + 20)  # an agent that did not know of the alarm would have sent it
         self.check(self.told() == ["hub_silent"], "once, also when its agent starts again", self.told())
         self.machine.sh("systemctl start holdfast-hub")
-        self.wait(lambda: len(self.told()) > 1, "the node tells that the hub is back")
+        self.wait(lambda: "hub_heard" in self.told(), "the node tells that the hub is back")
         self.check(self.told() == ["hub_silent", "hub_heard"], "once", self.told())
         self.senders_without_power("holdfast-agent")
         self.check(before == self.containers(), "no container restarted without the hub", (before, self.containers()))
