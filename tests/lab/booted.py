@@ -417,6 +417,7 @@ class Booted(Checklist):
         self.settled("a target of the node")
         before = self.containers()
         self.machine.sh("systemctl stop holdfast-hub")
+        self.senders.clear()  # the hub may have sent a recovery meanwhile
         self.wait(lambda: self.told() != [], "the node tells that the hub is silent")
         self.wait(lambda: '"told":["own"]' in self.machine.python(NOTED), "the agent has noted it")
         for words in ("kill -s KILL", "restart"):
