@@ -91,7 +91,8 @@ class Asides:
             self._journal.forget_made(path)
 
     def forget(self, service: str, purge: str) -> None:
-        """Does nothing if it is not known."""
+        """It is gone from there. Does nothing more if it is not known."""
+        self._on_disk = tuple(one for one in self._on_disk if (one.service, one.order) != (service, purge))
         found = self._known.get(f"{PREFIX}{service}/{purge}")
         if found is not None:
             self._journal.forget_made(found.path)
