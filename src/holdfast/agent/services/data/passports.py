@@ -91,7 +91,7 @@ class Passports:
             self.keep(replace(passport, checkpoint=checkpoint, owner=taken.owners.get(place, "")))
 
     def keep(self, passport: Passport) -> None:
-        """The signed copy first: what is cut off in between is not in the journal, so that it is done again, with both."""
+        """The signed copy first: what is cut off in between is not in the journal, and is done again with both."""
         if self.known.get(passport.place) == passport:
             return
         bound = msgspec.json.encode(Bound(self._fleet, self._node, passport))

@@ -186,7 +186,7 @@ class Volumes:
         return found
 
     def adopt(self, service: str, order: str, guest: Guest | None) -> list[str]:
-        """Give passports to the volumes of a service that are there without one; answers their paths. No writer is known,
+        """Give passports to the volumes of a service that exist and have none; answers their paths. No writer is known,
         so that a checkpoint is made before one gets the data."""
         places = {place for part in (guest.parts if guest else ()) for place in self._places(part.spec)}
         there = (place for place in places if self._storage.content(place) is not None)
