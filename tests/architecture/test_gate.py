@@ -62,6 +62,7 @@ RENAMING = {
     "continue_half": "what was copied for a checkpoint that was not made becomes the beginning of the next",
     "complete": "a finished copy gets its name",
     "name_copy": "a written passport gets its name",
+    "name_list": "a written list of what copies hold gets its name",
     "put_in_place": "the kernel replaces an empty directory only",
 }
 

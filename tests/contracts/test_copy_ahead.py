@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -506,10 +508,118 @@ def test_a_copy_is_looked_at_once_to_know_what_checkpoints_hold(root: Path, monk
         storage(root).checkpoint("web", f"c{number}", float(number))
         storage(root).need("web")
     assert walked == ["c0", "c1", "c2", "c3", "c4"]
-    for text in ("", "12", "x\n"):
-        (root / ".checkpoints" / "web" / ".held-c2").write_text(text)
+
+
+@pytest.mark.parametrize("left", ["", "{", '{"c1": 0, "gone": 4096}'])
+def test_half_a_list_of_what_checkpoints_hold_or_an_older_one_is_not_believed(root: Path, left: str) -> None:
+    (root / "web" / "a").write_bytes(os.urandom(50_000))
+    settle()
+    for id in ("c1", "c2"):
+        storage(root).checkpoint("web", id, 1.0)
+        storage(root).need("web")
+    (root / ".checkpoints" / "web" / ".held").write_text(left)
+    need = storage(root).need("web")
+    assert need is not None and need.held_bytes == on_disk(root) > 50_000
+
+
+@pytest.mark.parametrize("what", ["need", "discard"])
+def test_killed_at_any_step_the_sum_of_what_checkpoints_hold_stays_right(
+    root: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "web" / "a").write_bytes(os.urandom(50_000))
+    settle()
+    for at in range(100):
+        made = [storage(root).checkpoint("web", f"{id}{at:02}", 1.0) for id in "abcd"]
+        if what == "discard":
+            storage(root).need("web")
+        left = at
+
+        def dies(act: Any, *given: Any, **named: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return act(*given, **named)
+
+        with monkeypatch.context() as patched, suppress(Killed):
+            for name in ("open", "fdopen", "rename", "unlink"):
+                patched.setattr(os, name, partial(dies, getattr(os, name)))
+            storage(root).discard(discardable(made[0])) if what == "discard" else storage(root).need("web")
         need = storage(root).need("web")
-        assert need is not None and walked.pop() == "c2"
+        assert need is not None and need.held_bytes == on_disk(root) > 50_000, at
+        for one in made:
+            storage(root).discard(discardable(one))
+        if left >= 0:
+            break
+    assert 10 <= at < 99
+
+
+class Killed(BaseException):
+    """kill -9: nothing after it happens."""
+
+
+def test_a_full_disk_keeps_no_checkpoint_from_being_deleted_and_none_from_being_counted(small: Path) -> None:  # noqa: F811
+    (small / "web").mkdir()
+    (small / "web" / "a").write_bytes(os.urandom(300_000))
+    settle()
+    made = [storage(small).checkpoint("web", id, 1.0) for id in ("c1", "c2")]
+    storage(small).need("web")
+    made.append(storage(small).checkpoint("web", "c3", 1.0))
+    with pytest.raises(OSError), open(small / "full", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    for one in made[:2]:
+        storage(small).discard(discardable(one))
+    (small / "full").unlink()
+    need = storage(small).need("web")
+    assert storage(small).checkpoints() == made[2:] and need is not None and need.held_bytes == on_disk(small) > 300_000
+
+
+def test_the_checkpoints_of_another_service_may_come_and_go_while_they_are_listed_and_counted(root: Path) -> None:
+    """Several services are rolled out at a time: a deployment must not fail for what another one does."""
+    for name in ("web", "db"):
+        (root / name).mkdir(exist_ok=True)
+        (root / name / "a").write_bytes(b"1" * 5000)
+    settle()
+    for number in range(40):
+        storage(root).checkpoint("web", f"c{number}", float(number))
+    ended = threading.Event()
+
+    def rolled_out() -> None:
+        number = 100
+        while not ended.is_set():
+            number += 1
+            storage(root).discard(discardable(storage(root).checkpoint("web", f"c{number}", float(number))))
+
+    other = threading.Thread(target=rolled_out)
+    other.start()
+    try:
+        for _ in range(60):
+            assert len(storage(root).checkpoints()) >= 40
+            assert storage(root).need("db") is not None
+    finally:
+        ended.set()
+        other.join()
+    need = storage(root).need("db")
+    assert need is not None and need.held_bytes == on_disk(root)
+
+
+def test_a_program_that_moves_directories_does_not_end_the_measuring(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "web" / "p" / "q").mkdir(parents=True)
+    (root / "web" / "r").mkdir()
+    (root / "web" / "p" / "q" / "a").write_bytes(b"1" * 5000)
+    stamp = stamps.stamp
+
+    def moving(path: str, about: os.stat_result) -> bytes:
+        if path == "p/q/a":
+            (root / "web" / "p" / "q").rename(root / "web" / "r" / "q")
+        return stamp(path, about)
+
+    monkeypatch.setattr(stamps, "stamp", moving)
+    need = storage(root).need("web")
+    assert need is not None and (need.files, need.size_bytes) == (1, 5000)
 
 
 def test_a_copy_that_is_begun_meanwhile_does_not_make_the_sum_wrong_for_ever(

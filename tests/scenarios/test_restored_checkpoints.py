@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.adapters.journal.memory import MemoryJournal
+from holdfast.adapters.storage import permission
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.agent.services.data import asides
 from holdfast.model.container import Mount
@@ -507,3 +508,32 @@ def test_a_service_without_data_has_no_checkpoint() -> None:
         assert listed(scene) == []
 
     play({"web": service()}, story)
+
+
+@pytest.mark.parametrize("broken", ["dispose", "checkpoints"])
+def test_trouble_with_old_data_is_a_finding_and_keeps_no_service_from_being_deployed(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another file system was mounted inside what was set aside, or a disk cannot be read."""
+    monkeypatch.setattr(asides, "KEPT_S", 3600.0)
+
+    async def story(scene: Scene) -> None:
+        await purged(scene)
+        works, tried = getattr(scene.machine.storage, broken), []
+
+        def refuse(*given: object) -> None:
+            tried.append(given)
+            raise permission.not_ours("it is a mount point")
+
+        setattr(scene.machine.storage, broken, refuse)
+        await asyncio.sleep(2 * 3600)
+        assert 2 < len(tried) < 20, "it is tried again every ten minutes"
+        scene.apply({"blog": service()})
+        await scene.settled(name="blog")
+        assert scene.one().running and "internal_error" not in scene.findings()
+        assert scene.findings()["data_not_tended"].startswith("it is a mount point")
+        setattr(scene.machine.storage, broken, works)
+        await asyncio.sleep(1200)
+        assert retired(scene) == [] and "data_not_tended" not in scene.findings()
+
+    play({"web": kept()}, story)

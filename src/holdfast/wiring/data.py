@@ -54,6 +54,7 @@ def kept(ports: Ports, common: Common, vouch: Vouch, door: Door, changed: Callab
         checkpoints=checkpoints,
         asides=asides,
         clock=ports.clock,
+        findings=common.findings,
         changed=changed,
     )
     return Kept(passports, volumes, checkpoints, asides, retired)

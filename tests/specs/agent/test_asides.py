@@ -58,6 +58,40 @@ class Node:
 WHOLE = int(KEPT_S / LOOK_S)
 
 
+def test_what_was_deleted_is_not_listed_as_left_by_a_lost_journal_while_the_next_one_is_deleted() -> None:
+    node, other = Node(), "b" * 32
+    node.storage.contents[f".purging-{other}-web"] = {"a": b"1"}
+    node.asides.keep(Aside("web", other, f"/memory/.purging-{other}-web", 1, 1), "op")
+    asyncio.run(node.asides.look_at_disk())
+    dispose, listed = node.storage.dispose, []
+
+    def slow(proof: Disposable) -> None:
+        listed.append([one.purge for one in node.asides.found])
+        dispose(proof)
+
+    node.storage.dispose = slow  # type: ignore[method-assign]
+    node.looks(WHOLE)
+    assert listed == [[PURGE, other], [other]] and node.asides.found == ()
+
+
+def test_what_cannot_be_deleted_keeps_nothing_else() -> None:
+    node, other = Node(), "b" * 32
+    node.storage.contents[f".purging-{other}-web"] = {"a": b"1"}
+    node.asides.keep(Aside("web", other, f"/memory/.purging-{other}-web", 1, 1), "op")
+    dispose = node.storage.dispose
+
+    def refuse(proof: Disposable) -> None:
+        if proof.order == PURGE:
+            raise Failed("it is a mount point", remedy="unmount it")
+        dispose(proof)
+
+    node.storage.dispose = refuse  # type: ignore[method-assign]
+    node.looks(WHOLE - 1)
+    with pytest.raises(Failed):
+        node.looks(1)
+    assert [one.purge for one in node.asides.found] == [PURGE] and len(node.storage.contents) == 1
+
+
 def test_it_is_deleted_after_seven_days_and_not_before() -> None:
     node = Node()
     node.looks(WHOLE - 1)

@@ -8,8 +8,10 @@ from typing import Any
 from holdfast.adapters.journal.memory import MemoryJournal
 from holdfast.adapters.storage.memory import MemoryStorage
 from holdfast.agent.lanes import Lanes
+from holdfast.agent.services.data.checkpoints import Checkpoints
 from holdfast.agent.services.data.telling import EVERY_BYTES, Over
 from holdfast.agent.services.rollout.steps.data import DataSteps
+from holdfast.model.checkpoint import Taken
 from holdfast.model.container import Guest
 from holdfast.reconcile import steps
 from holdfast.reconcile.checkpoints import KEPT_S
@@ -120,5 +122,33 @@ def test_a_checkpoint_that_is_pruned_leaves_no_mark_behind() -> None:
         await scene.perform(steps.CopyAhead(PART, 0))
         assert [one.id for one in scene.storage.checkpoints()] == ["c1", "c2"], "only what this agent marked"
         assert scene.journal.made_by(made[0].path) is None and scene.journal.made_by(made[1].path) == "op"
+
+    asyncio.run(story())
+
+
+def test_what_a_checkpoint_is_of_is_kept_though_a_look_that_began_before_did_not_see_it() -> None:
+    """Several services are rolled out at a time, and each looks at the checkpoints of all."""
+
+    async def story() -> None:
+        scene = Scene(page=b"1")
+        found = scene.storage.checkpoints
+        parts: Any = {"passports": None, "changed": lambda: None}
+        kept = Checkpoints(storage=scene.storage, journal=scene.journal, node="w1", **parts)
+        loop = asyncio.get_running_loop()
+
+        def looked_at() -> Any:
+            seen = found()
+            made = scene.storage.checkpoint("shop", "one", NOW_S)  # by another lane
+            asyncio.run_coroutine_threadsafe(note(made), loop).result(20)
+            return seen
+
+        async def note(made: Any) -> None:
+            kept.note(made, Taken("d1", 3))
+
+        scene.storage.checkpoints = looked_at  # type: ignore[method-assign]
+        await kept.look()
+        scene.storage.checkpoints = found  # type: ignore[method-assign]
+        await kept.look()
+        assert [(one.id, one.deployment, one.revision) for one in kept.reported.checkpoints] == [("one", "d1", 3)]
 
     asyncio.run(story())

@@ -56,18 +56,39 @@ def served(storage: MemoryStorage) -> Volumes:
     return found
 
 
+@pytest.mark.parametrize("cut", ["keep_passport", "set_aside"])
+def test_killed_between_journal_and_signed_copy_the_same_act_again_writes_both(
+    storage: MemoryStorage, cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a lost journal, or a purge that is taken back, would bring the passport of before back."""
+    journal = MemoryJournal()
+    passports(storage, journal).keep(Passport("shop/book", "shop", "d1", writers=("old",)))
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(storage if cut == "keep_passport" else journal, cut, _die)
+        passports(storage, journal).keep(Passport("shop/book", "shop", "d1", writers=("new",)))
+    passports(storage, journal).keep(Passport("shop/book", "shop", "d1", writers=("new",)))
+    for found in (passports(storage, journal), passports(storage, MemoryJournal())):
+        now = found.of("shop/book")
+        assert now is not None and now.writers == ("new",)
+
+
+def _die(*given: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_signed_copy_that_the_disk_refused_is_written_the_next_time(
     storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a lost journal would bring the passport of before back, and a writer of before with it."""
-    known = passports(storage, MemoryJournal())
+    journal = MemoryJournal()
+    known = passports(storage, journal)
     known.keep(Passport("shop/book", "shop", "d1", writers=("old",)))
     refused = Failed("no space is left", remedy="free space")
     with monkeypatch.context() as full:
         full.setattr(storage, "keep_passport", lambda place, text: (_ for _ in ()).throw(refused))
         with pytest.raises(Failed):
             known.keep(Passport("shop/book", "shop", "d1", writers=("new",)))
-    assert known.known["shop/book"].writers == ("new",), "as the journal has it"
+    assert known.known == passports(storage, journal).known, "as the journal has it"
     known.keep(Passport("shop/book", "shop", "d1", writers=("new",)))
     found = passports(storage, MemoryJournal()).of("shop/book")
     assert found is not None and found.writers == ("new",)
@@ -229,3 +250,16 @@ def test_an_empty_directory_that_this_agent_did_not_make_may_be_in_use(served: V
     storage.contents["shop"]["files/"] = b""
     served.prepare(WEB.spec, "d1")
     assert served.owed(guest(DB, WEB), runs=True) == {"web"}
+
+
+def test_an_adoption_leaves_a_volume_that_is_not_there_to_be_new_n13(storage: MemoryStorage) -> None:
+    """Else it would never get what its image has."""
+    mounts = (Mount(f"{ROOT}/shop/book", "/data"), Mount(f"{ROOT}/shop/seed", "/seed"))
+    both = replace(BASE, spec=replace(BASE.spec, mounts=mounts))
+    storage.contents["shop"] = {"book/page": b"1"}
+    found = volumes(storage, MemoryJournal())
+    assert found.adopt("shop", "order", guest(both)) == [f"{ROOT}/shop/book"]
+    found.prepare(both.spec, "d1")
+    known = passports(storage, MemoryJournal())
+    seed, book = known.of("shop/seed"), known.of("shop/book")
+    assert seed is not None and book is not None and (seed.is_new, book.is_new) == (True, False)

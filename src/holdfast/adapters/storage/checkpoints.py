@@ -93,7 +93,7 @@ def need(root: int, service: str, off: frozenset[str]) -> Need | None:
         size_bytes = files = written_bytes = 0
         source = tree.opened(service, root)
         try:
-            for path, about in _files(source, off):
+            for path, about in tree.unless_moved(_files(source, off)):
                 size_bytes, files = size_bytes + about.st_size, files + 1
                 stamp = stamps.stamp(path, about)
                 is_there = stamp in own or (stamp in newest and copying.may_share(about, began_ns))
@@ -128,7 +128,7 @@ def _services(root: int) -> list[str]:
         return []
     place = tree.opened(PLACE, root)
     try:
-        return [name for name in sorted(os.listdir(place)) if is_name(name) and tree.is_directory(place, name)]
+        return [name for name in tree.directories(place) if is_name(name)]
     finally:
         os.close(place)
 
@@ -207,11 +207,12 @@ def continue_half(shelf: int, id: str) -> None:
 
 def ids(above: int, shelf: str) -> list[str]:
     """Of the complete copies in the directory `shelf`."""
-    if not tree.is_directory(above, shelf):
-        return []
-    handle = tree.opened(shelf, above)
     try:
-        return [id for id in sorted(os.listdir(handle)) if permission.is_id(id) and tree.is_directory(handle, id)]
+        handle = tree.opened(shelf, above)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    try:
+        return [id for id in tree.directories(handle) if permission.is_id(id)]
     finally:
         os.close(handle)
 
@@ -222,8 +223,7 @@ def _any_half(shelf: int) -> str:
 
 def _newest_stamps(shelf: int) -> tuple[str, frozenset[bytes]]:
     """Of the newest complete copy that has some."""
-    ids = [id for id in os.listdir(shelf) if permission.is_id(id) and tree.is_directory(shelf, id)]
-    ids = [id for id in ids if tree.exists(shelf, stamps.name(id))]
+    ids = [id for id in tree.directories(shelf) if permission.is_id(id) and tree.exists(shelf, stamps.name(id))]
     newest = max(ids, key=lambda id: os.stat(stamps.name(id), dir_fd=shelf).st_mtime_ns, default="")
     return newest, stamps.read(shelf, newest) if newest else stamps.NONE
 
@@ -275,9 +275,10 @@ def _shelf_of_data(root: int, root_path: str, service: str) -> Iterator[int]:
 
 def _of(root: int, root_path: str, service: str) -> Iterator[Checkpoint]:
     with _shelf(root, service, made=False) as shelf:
-        assert shelf is not None
-        for id in os.listdir(shelf):
-            if permission.is_id(id) and tree.is_directory(shelf, id):
+        if shelf is None:  # it was set aside meanwhile
+            return
+        for id in filter(permission.is_id, tree.directories(shelf)):
+            with suppress(FileNotFoundError):  # another service's rollout works meanwhile: this one was deleted
                 yield _read(shelf, root_path, service, id)
 
 

@@ -51,7 +51,7 @@ class DirectoryStorage:
         with self._opened(missing_ok=True) as root:
             if root is None:
                 return []
-            names = {name for name in os.listdir(root) if is_name(name) and tree.is_directory(root, name)}
+            names = {name for name in tree.directories(root) if is_name(name)}
             self._renew(root, names)
             return [self._counted[name][1] for name in sorted(names & self._counted.keys())]
 

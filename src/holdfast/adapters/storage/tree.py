@@ -6,13 +6,15 @@ import stat
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from itertools import count, islice
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 COUNT_MAX = 10_000
 SHOWN_CHARS = 200
 NAMES, NAMED_MAX = 8, 1000  # names that a count shows, and of how many it chooses them
 _DEPTH_MAX = 32  # deeper directories are moved up first, so that handles and stack stay bounded
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+T = TypeVar("T")
 
 
 class CrossesMount(Exception):
@@ -50,6 +52,18 @@ def exists(above: int, name: str) -> bool:
 
 def is_directory(above: int, name: str) -> bool:
     return stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
+
+
+def directories(handle: int) -> list[str]:
+    """Names of those directly inside; what vanishes meanwhile is left out."""
+    with os.scandir(handle) as found:
+        return sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
+
+
+def here(handle: int) -> list[os.stat_result]:
+    """What lies directly inside; what vanishes meanwhile is left out."""
+    with os.scandir(handle) as found:
+        return [about for entry in found if (about := _about(entry)) is not None]
 
 
 def is_link(above: int, name: str) -> bool:
@@ -216,6 +230,15 @@ def walk(top: int, without: frozenset[str] = frozenset()) -> Iterator[Visit]:
                 raise OSError(errno.ESTALE, "a directory was moved while it was read", level.name)
     finally:
         os.close(here)
+
+
+def unless_moved(walked: Iterator[T]) -> Iterator[T]:
+    """For a measure: it ends where a directory is moved while it is read."""
+    try:
+        yield from walked
+    except OSError as trouble:
+        if trouble.errno != errno.ESTALE:
+            raise
 
 
 def _arrive(here: int, name: str, without: frozenset[str] = frozenset()) -> Generator[Visit, None, _Level]:

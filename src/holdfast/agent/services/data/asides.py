@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.agent.services.data.proofs import granted
-from holdfast.errors import Failed
+from holdfast.errors import Failed, HoldfastError
 from holdfast.gate import copies
 from holdfast.model.order import VerifiedOrder
 from holdfast.model.report import RetiredData
@@ -91,7 +91,8 @@ class Asides:
             self._journal.forget_made(path)
 
     def forget(self, service: str, purge: str) -> None:
-        """Does nothing if it is not known."""
+        """It is gone from there. Does nothing more if it is not known."""
+        self._on_disk = tuple(one for one in self._on_disk if (one.service, one.order) != (service, purge))
         found = self._known.get(f"{PREFIX}{service}/{purge}")
         if found is not None:
             self._journal.forget_made(found.path)
@@ -99,12 +100,18 @@ class Asides:
             del self._known[_fact(found)]
 
     async def look(self) -> None:
-        """Count the time, and delete what is over."""
+        """Count the time, and delete what is over. Raises why something of it cannot be deleted."""
         over = [one for one in map(self._counted, list(self._known.values())) if one.waited_s >= KEPT_S]
+        troubles = []
         for one in over:
             proof = copies.may_expire(self._journal, one.service, one.purge, one.path, self._node)
             if isinstance(proof, Disposable):
-                await self._dispose(one, proof)
+                try:
+                    await self._dispose(one, proof)
+                except HoldfastError as trouble:
+                    troubles.append(trouble)
+        if troubles:
+            raise troubles[0]
 
     async def destroy(self, service: str, order: VerifiedOrder) -> int:
         """All that this and earlier purges set aside, by an order to destroy now; answers how many bytes it was of the

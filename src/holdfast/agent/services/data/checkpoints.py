@@ -1,7 +1,7 @@
 """The checkpoints of this node: what each one is a copy of, from the journal; reported, and deleted by order."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -92,8 +92,9 @@ class Checkpoints:
 
     async def look(self) -> None:
         """After a change, and now and then."""
+        noted = self._journal.facts(PREFIX).keys()  # before: a rollout of another service may note one meanwhile
         kept = await asyncio.get_running_loop().run_in_executor(None, self._storage.checkpoints)
-        self._forget_gone(kept)
+        self._forget_gone(noted - {_fact(one.service, one.id) for one in kept})
         reported = checkpoints.listed([self._state(one) for one in kept])
         if reported != self.reported:
             self.reported = reported
@@ -116,10 +117,9 @@ class Checkpoints:
             one.left_out,
         )
 
-    def _forget_gone(self, kept: Sequence[Checkpoint]) -> None:
+    def _forget_gone(self, facts: Iterable[str]) -> None:
         """Not while data is set aside: its checkpoints may come back with it."""
-        there = {_fact(one.service, one.id) for one in kept}
-        for fact in self._journal.facts(PREFIX).keys() - there:
+        for fact in facts:
             if not self._storage.set_aside_by(fact.split("/")[-2]):
                 self._journal.drop_fact(fact)
 

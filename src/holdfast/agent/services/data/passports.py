@@ -30,7 +30,6 @@ class Passports:
         self._node = node
         found = journal.facts(PREFIX)
         self.known = {fact.removeprefix(PREFIX): _passport(text) for fact, text in found.items()}  # by place
-        self._uncopied: set[str] = set()  # places whose signed copy the disk refused: it is written the next time
 
     # ---- looking
 
@@ -92,12 +91,11 @@ class Passports:
             self.keep(replace(passport, checkpoint=checkpoint, owner=taken.owners.get(place, "")))
 
     def keep(self, passport: Passport) -> None:
-        if self.known.get(passport.place) == passport and passport.place not in self._uncopied:
+        """The signed copy first: what is cut off in between is not in the journal, and is done again with both."""
+        if self.known.get(passport.place) == passport:
             return
         bound = msgspec.json.encode(Bound(self._fleet, self._node, passport))
         signed = SignedPassport(bound, own_signature.armoured(self._key, bound, NAMESPACE))
+        self._storage.keep_passport(passport.place, msgspec.json.encode(signed))
         self._journal.set_aside(PREFIX + passport.place, msgspec.json.encode(passport))
         self.known[passport.place] = passport
-        self._uncopied.add(passport.place)
-        self._storage.keep_passport(passport.place, msgspec.json.encode(signed))
-        self._uncopied.discard(passport.place)

@@ -3,13 +3,17 @@
 import asyncio
 from collections.abc import Callable
 
+from holdfast.agent.findings import Findings
 from holdfast.agent.keeper import Revision
 from holdfast.agent.services.data.asides import LOOK_S, Asides
 from holdfast.agent.services.data.checkpoints import Checkpoints
 from holdfast.agent.services.data.volumes import Volumes
+from holdfast.errors import HoldfastError
 from holdfast.model.report import ReportedCheckpoints, RetiredData, Unattached
 from holdfast.ports.clock import Clock
 from holdfast.ports.storage import Storage
+
+NOT_TENDED = "data_not_tended"
 
 
 class Retired:
@@ -21,6 +25,7 @@ class Retired:
         checkpoints: Checkpoints,
         asides: Asides,
         clock: Clock,
+        findings: Findings,
         changed: Callable[[], None],
     ) -> None:
         self._storage = storage
@@ -28,6 +33,7 @@ class Retired:
         self._checkpoints = checkpoints
         self._asides = asides
         self._clock = clock
+        self._findings = findings
         self._changed = changed
         self._revision: Revision | None = None
         self._next_s = 0.0
@@ -39,11 +45,19 @@ class Retired:
         self._revision, self._next_s = revision, 0.0
 
     async def look(self) -> None:
-        """Sizes are measured every LOOK_S."""
+        """Sizes are measured every LOOK_S. Trouble is a finding: services are kept all the same."""
         if self._clock.monotonic_s() < self._next_s:
             return
-        await self._asides.look()
-        await self.look_again()
+        troubles = []
+        for look in (self._asides.look, self.look_again):
+            try:
+                await look()
+            except HoldfastError as trouble:
+                troubles.append(trouble)
+        if troubles:
+            self._findings.add_trouble(NOT_TENDED, troubles[0])
+        else:
+            self._findings.clear(NOT_TENDED)
 
     async def look_again(self) -> None:
         """Reported with the result of an order: an operator who reads that asks next what is left."""

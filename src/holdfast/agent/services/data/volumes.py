@@ -186,10 +186,11 @@ class Volumes:
         return found
 
     def adopt(self, service: str, order: str, guest: Guest | None) -> list[str]:
-        """Give passports to the volumes of a service that have none; answers their paths. No writer is known, so that
-        a checkpoint is made before one gets the data."""
+        """Give passports to the volumes of a service that exist and have none; answers their paths. No writer is known,
+        so that a checkpoint is made before one gets the data."""
         places = {place for part in (guest.parts if guest else ()) for place in self._places(part.spec)}
-        lacking = sorted(place for place in places if self._passports.of(place) is None)
+        there = (place for place in places if self._storage.content(place) is not None)
+        lacking = sorted(place for place in there if self._passports.of(place) is None)
         self._mounts.forget_refused(service)
         for place in lacking:
             self._passports.keep(Passport(place, service, order))
