@@ -258,8 +258,26 @@ def test_an_adoption_leaves_a_volume_that_is_not_there_to_be_new_n13(storage: Me
     both = replace(BASE, spec=replace(BASE.spec, mounts=mounts))
     storage.contents["shop"] = {"book/page": b"1"}
     found = volumes(storage, MemoryJournal())
+    with pytest.raises(NotPermitted):
+        found.prepare(both.spec, "d1")
     assert found.adopt("shop", "order", guest(both)) == [f"{ROOT}/shop/book"]
     found.prepare(both.spec, "d1")
     known = passports(storage, MemoryJournal())
     seed, book = known.of("shop/seed"), known.of("shop/book")
     assert seed is not None and book is not None and (seed.is_new, book.is_new) == (True, False)
+
+
+def test_an_adoption_attaches_what_was_shown_and_nothing_else(storage: MemoryStorage) -> None:
+    """All volumes of a component that are refused are shown at once; what came later was not seen by an operator."""
+    mounts = tuple(Mount(f"{ROOT}/shop/{name}", f"/{name}") for name in ("book", "films", "later"))
+    both = replace(BASE, spec=replace(BASE.spec, mounts=mounts))
+    storage.contents["shop"] = {"book/page": b"1", "films/one": b"2"}
+    found = volumes(storage, MemoryJournal())
+    assert found.adopt("shop", "order", guest(both)) == [], "nothing was shown yet"
+    with pytest.raises(NotPermitted):
+        found.prepare(both.spec, "d1")
+    assert [one.path for one in found.unattached] == [f"{ROOT}/shop/book", f"{ROOT}/shop/films"]
+    storage.contents["shop"]["later/secret"] = b"3"
+    assert found.adopt("shop", "order", guest(both)) == [f"{ROOT}/shop/book", f"{ROOT}/shop/films"]
+    with pytest.raises(NotPermitted, match="later"):
+        found.prepare(both.spec, "d1")

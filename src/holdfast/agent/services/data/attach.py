@@ -37,8 +37,9 @@ class AttachData:
         paths = self._volumes.adopt(service, run.proof.order.id, guest)
         if not paths:
             raise Failed(
-                f"every volume of service.{service} on this node is attached already",
-                remedy=f"`holdfast restart {service}` tries a failed deployment again",
+                f"no volume of service.{service} waits to be attached on this node: all are attached, or none was "
+                "reported since its agent started",
+                remedy=f"`holdfast restart {service}` tries a failed deployment again and reports what is refused",
                 code="nothing_to_adopt",
             )
         self._deployments.retry(service, record)

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from holdfast.agent.services.data.filling import Filling, Places, has_data, measure
 from holdfast.agent.services.data.mounts import Mounts
 from holdfast.agent.services.data.passports import Passports
-from holdfast.errors import TryLater
+from holdfast.errors import NotPermitted, TryLater
 from holdfast.model.container import ContainerSpec, Guest, Part
 from holdfast.model.passport import TAKEN_OVER, Passport
 from holdfast.model.report import Unattached
+from holdfast.ports.allowed import Allowed
 from holdfast.ports.journal import Journal
 from holdfast.ports.storage import DataDirectory, Storage
 from holdfast.reconcile.writers import writer, writers_of
@@ -99,18 +100,30 @@ class Volumes:
 
     def prepare(self, spec: ContainerSpec, deployment: str) -> None:
         """Everything that it mounts exists afterwards, and is this agent's own. It may be created, not started."""
+        allowed = self._allowed(spec)
         for mount in spec.mounts:
             place = self._place(spec.service, mount.source)
             if place is None:
                 self._mounts.reach(spec.service, mount.source)
                 continue
-            passport = self._passports.of(place)
-            allowed = self._mounts.may(spec.service, place, passport is not None)
-            if passport is None:
+            if self._passports.of(place) is None:
                 maker, is_missing = deployment or TAKEN_OVER, self._storage.content(place) is None
                 is_new, began = is_missing and place.count("/") == 1, (0, 0) if is_missing else ()
                 self._passports.keep(Passport(place, spec.service, maker, is_new=is_new, began=began))
-            self._mounts.make(spec.service, place, allowed)
+            self._mounts.make(spec.service, place, allowed[place])
+
+    def _allowed(self, spec: ContainerSpec) -> dict[str, Allowed]:
+        """By place. Every one that is refused is reported, so that an operator sees all of them before an adoption."""
+        found: dict[str, Allowed] = {}
+        refused: list[NotPermitted] = []
+        for place in self._places(spec):
+            try:
+                found[place] = self._mounts.may(spec.service, place, self._passports.of(place) is not None)
+            except NotPermitted as trouble:
+                refused.append(trouble)
+        if refused:
+            raise refused[0]
+        return found
 
     async def ready(self, spec: ContainerSpec, deployment: str, reader: str) -> None:
         """The same; new volumes also have what they begin with. `reader`: see Filling."""
@@ -186,11 +199,11 @@ class Volumes:
         return found
 
     def adopt(self, service: str, order: str, guest: Guest | None) -> list[str]:
-        """Give passports to the volumes of a service that exist and have none; answers their paths. No writer is known,
-        so that a checkpoint is made before one gets the data."""
+        """Give passports to the volumes of a service that were refused to it and reported; answers their paths. No
+        writer is known, so that a checkpoint is made before one gets the data."""
         places = {place for part in (guest.parts if guest else ()) for place in self._places(part.spec)}
-        there = (place for place in places if self._storage.content(place) is not None)
-        lacking = sorted(place for place in there if self._passports.of(place) is None)
+        shown = (place for place in places & self._mounts.refused.keys() if self._storage.content(place) is not None)
+        lacking = sorted(place for place in shown if self._passports.of(place) is None)
         self._mounts.forget_refused(service)
         for place in lacking:
             self._passports.keep(Passport(place, service, order))
