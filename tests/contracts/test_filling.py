@@ -152,6 +152,7 @@ def test_modes_times_links_and_owners_are_those_of_the_image_n13(disk: Any, root
     [
         (("data/away", SYM, 0o777, "/TARGET"), ("data/away/file", F, 0o644, b"out")),
         (("data/../../file", F, 0o644, b"out"),),
+        (("data/twice", F, 0o644, b"long"), ("data/twice", F, 0o644, b"x")),
         (("data/away", SYM, 0o777, "/TARGET"), ("data/file", HARD, 0o644, "data/away/secret")),
     ],
 )

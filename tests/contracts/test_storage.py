@@ -1131,9 +1131,14 @@ def test_a_kernel_that_fails_to_exchange_is_believed_and_data_is_flushed_before(
     storage.checkpoint("web", "one", 1.0)
     may = restorable(storage)
     staged = storage.stage(may)
+
+    def exchange(*given: object) -> int:
+        calls.append("exchange")
+        return -1
+
     kernel = SimpleNamespace(
         syncfs=lambda handle: calls.append(os.readlink(f"/proc/self/fd/{handle}")),
-        renameat2=lambda *given: calls.append("exchange") or -1,
+        renameat2=exchange,
     )
     with monkeypatch.context() as patched, pytest.raises(Failed, match=os.strerror(errno.EIO)):
         patched.setattr(ctypes, "CDLL", lambda *given, **named: kernel)
