@@ -11,6 +11,7 @@ import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ import pytest
 from holdfast.adapters.storage import blocks, filling, tree
 from holdfast.adapters.storage.directory import DirectoryStorage
 from holdfast.adapters.storage.memory import MemoryStorage
-from holdfast.errors import Failed, HoldfastError, NotPermitted
+from holdfast.errors import Failed, HoldfastError, Invalid, NotPermitted
 from holdfast.ports.allowed import Allowed
 from holdfast.ports.runtime import ImageDirectory
 from tests.fleets.doors import OpenStorage
@@ -151,6 +152,7 @@ def test_modes_times_links_and_owners_are_those_of_the_image_n13(disk: Any, root
     [
         (("data/away", SYM, 0o777, "/TARGET"), ("data/away/file", F, 0o644, b"out")),
         (("data/../../file", F, 0o644, b"out"),),
+        (("data/twice", F, 0o644, b"long"), ("data/twice", F, 0o644, b"x")),
         (("data/away", SYM, 0o777, "/TARGET"), ("data/file", HARD, 0o644, "data/away/secret")),
     ],
 )
@@ -184,19 +186,49 @@ def _named(name: str) -> ImageDirectory:
     "image",
     [
         ImageDirectory("data", io.BytesIO(b"no tar at all" * 100)),
+        ImageDirectory("data", io.BytesIO(b"")),
         archive(("data", F, 0o644, b"a file")),
         archive(("other", D, 0o755, b"")),
         archive(("data", D, 0o755, b""), ("data/outside", HARD, 0o644, "bin/sh")),
+        archive(("data", D, 0o755, b""), ("data/self", HARD, 0o644, "data")),
         _named("data/\0"),
         ImageDirectory("data", io.BytesIO(archive(*SEEDED).tar.read()[:1900])),  # it ends inside
     ],
-    ids=["no tar", "a file", "not there", "a link to a file outside", "no name", "cut off"],
+    ids=[
+        "no tar",
+        "nothing",
+        "a file",
+        "not there",
+        "a link to a file outside",
+        "a link to a directory",
+        "no name",
+        "cut off",
+    ],
 )
 def test_an_image_that_cannot_be_read_fills_nothing(disk: Any, root: Path, image: ImageDirectory) -> None:
     with pytest.raises(Failed) as failed:
         disk.fill("web", "book", image)
     assert failed.value.code == "image_unreadable" and disk.content("web/book").entries == 0
     assert os.listdir(root / "web") == ["book"]
+
+
+class Pipe(io.BytesIO):
+    """Gives less than was asked for."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(min(size or 0, 700))
+
+
+def test_a_link_that_comes_before_its_directory_is_one_too(disk: Any, root: Path) -> None:
+    entries = (("data/seed", F, 0o644, b"seed"), ("data/other", HARD, 0o644, "data/seed"), ("data", D, 0o750, b""))
+    assert disk.fill("web", "book", archive(*entries))
+    assert sorted(os.listdir(root / "web" / "book")) == ["other", "seed"]
+
+
+def test_an_image_in_small_pieces_with_other_forms_of_its_paths_is_read(disk: Any, root: Path) -> None:
+    image = archive(("./data", D, 0o755, b""), ("./data//./seed", F, 0o644, b"seed"))
+    assert disk.fill("web", "book", ImageDirectory("/data/", Pipe(image.tar.read())))
+    assert (root / "web" / "book" / "seed").read_bytes() == b"seed"
 
 
 def test_more_than_the_disk_can_take_is_refused_before_it_is_written_n13(
@@ -211,7 +243,13 @@ def test_more_than_the_disk_can_take_is_refused_before_it_is_written_n13(
     with pytest.raises(Failed, match="does not fit"):
         disk.fill("web", "book", archive(*SEEDED))
     monkeypatch.setattr(filling, "ENTRIES_MAX", 2)
-    assert disk.fill("web", "book", archive(*SEEDED))
+    monkeypatch.setattr(os, "fstatvfs", lambda handle: SimpleNamespace(f_favail=3))
+    with pytest.raises(Failed, match="does not fit"):
+        disk.fill("web", "book", archive(*SEEDED))
+    for volume, free in (("book", 4), ("other", 0)):  # 0: of a file system that does not count them
+        monkeypatch.setattr(os, "fstatvfs", lambda handle, free=free: SimpleNamespace(f_favail=free))
+        disk.volume("web", volume)
+        assert disk.fill("web", volume, archive(*SEEDED))
 
 
 STEPS = ("mkdir", "open", "fchown", "fchmod", "rename", "fsync")
@@ -361,6 +399,56 @@ def test_a_full_disk_is_said_with_a_remedy(disk: Any, monkeypatch: pytest.Monkey
     with pytest.raises(Failed, match="does not fit") as failed:
         disk.fill("web", "book", archive(*SEEDED))
     assert failed.value.remedy.startswith("free space") and disk.content("web/book").entries == 0
+
+
+def test_another_trouble_of_the_disk_is_said_as_it_is(disk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: Any, **named: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", broken)
+        with pytest.raises(Failed, match="Input/output error"):
+            disk.fill("web", "book", archive(*SEEDED))
+    monkeypatch.setattr(tree, "empty_out", broken)  # the half copy stays: the next attempt drops it
+    with pytest.raises(Failed, match="outside of it"):
+        disk.fill("web", "book", archive(("data", D, 0o755, b""), ("data/outside", HARD, 0o644, "bin/sh")))
+
+
+def test_what_vanishes_while_it_is_given_to_an_owner_does_not_end_that(
+    disk: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.fill("web", "book", archive(*SEEDED))
+    walk = tree.walk
+
+    def removing(top: int) -> Iterator[tree.Visit]:
+        for visit in walk(top):
+            (root / "web" / "book" / "seed").unlink(missing_ok=True)
+            yield visit
+
+    monkeypatch.setattr(tree, "walk", removing)
+    disk.own("web", "book", "7:8")
+    assert disk.content("web/book").owner == "7:8"
+
+
+def test_no_handle_stays_open(disk: Any) -> None:
+    before = os.listdir("/proc/self/fd")
+    damaged = archive(*SEEDED, ("data/a", D, 0o755, b""), ("data/a/outside", HARD, 0o644, "bin/sh"))
+    with pytest.raises(Failed):
+        disk.fill("web", "book", damaged)
+    linked = (*SEEDED, ("data/a", D, 0o755, b""), ("data/a/b", D, 0o755, b""), ("data/a/b/c", HARD, 0o644, "data/seed"))
+    assert disk.fill("web", "book", archive(*linked, ("data/pipe", tarfile.FIFOTYPE, 0o644, b"")))
+    disk.own("web", "book", "7:8")
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_name_that_leads_elsewhere_is_not_filled(disk: Any, root: Path) -> None:
+    (root / "other").mkdir()
+    for service, name in (("web", "../other"), ("../srv/web", "book")):
+        with pytest.raises(Invalid):
+            disk.fill(service, name, archive(*SEEDED))
+        with pytest.raises(Invalid):
+            disk.own(service, name, "7:8")
+    assert os.listdir(root / "other") == [] and (root / "other").stat().st_uid == 0
 
 
 def test_a_program_that_makes_and_removes_files_meanwhile_does_not_end_a_count(

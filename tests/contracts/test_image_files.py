@@ -15,7 +15,7 @@ import pytest
 from holdfast.adapters.runtime.podman import image_files
 from holdfast.adapters.runtime.podman.libpod import Libpod
 from holdfast.adapters.storage.directory import DirectoryStorage
-from holdfast.errors import TryLater
+from holdfast.errors import HoldfastError, TryLater
 from tests.fleets.doors import OpenStorage
 
 FOUND = b64encode(b'{"isDir": true, "linkTarget": "/data"}').decode()
@@ -117,5 +117,35 @@ def test_a_reader_that_was_removed_meanwhile_does_not_mean_that_the_image_has_no
             with pytest.raises(TryLater, match="is gone"):
                 async with image_files.directory(libpod, "c" * 64, "/data"):
                     pass
+
+    asyncio.run(story())
+
+
+def test_a_podman_that_cannot_tell_does_not_mean_that_the_image_has_no_directory_n13(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with podman(tmp_path, False, 0, head=GONE.replace(b"404 Not Found", b"500 Trouble")) as libpod:
+            with pytest.raises(HoldfastError) as failed:
+                async with image_files.directory(libpod, "c" * 64, "/data"):
+                    pass
+            assert "cannot read /data of the image" in failed.value.message
+
+    asyncio.run(story())
+
+
+def test_a_thread_that_still_reads_when_the_reading_is_over_is_told(tmp_path: Path) -> None:
+    """A rollout that is cancelled: otherwise the thread waits for a podman that is not asked any more."""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        async with podman(tmp_path, True, 50_000) as libpod:
+            async with image_files.directory(libpod, "c" * 64, "/data") as found:
+                assert found is not None
+                reading = loop.run_in_executor(None, found.tar.read)
+                await asyncio.sleep(0.2)
+            for read, why in ((reading, "podman"), (loop.run_in_executor(None, found.tar.read), "was ended")):
+                await asyncio.wait([read], timeout=30.0)
+                assert read.done(), "it waits for ever"
+                with pytest.raises(TryLater, match=why):
+                    await read
 
     asyncio.run(story())

@@ -643,7 +643,11 @@ def test_a_file_is_read_only_if_it_is_whole() -> None:
         assert zone_file.read(wrong, ZONE) is None
 
 
-@pytest.mark.parametrize("more", ["", ",+setgid,+setuid"], ids=["none", "those of another user"])
+@pytest.mark.parametrize(
+    "more",
+    ["", ",+setgid,+setuid", ",+setgid,+setuid,+net_admin", ",+net_admin,+net_raw"],
+    ids=["none", "those of another user", "without raw sockets", "without those of another user"],
+)
 def test_it_serves_with_no_right_but_the_one_to_its_port(tmp_path: Path, more: str) -> None:
     """As in the unit that ships with us: root there may become another user, but not keep capabilities then."""
     script = """

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -264,10 +265,10 @@ def test_what_an_earlier_purge_set_aside_is_deleted_by_its_id_n11(disk: Disk) ->
 # ---- putting a checkpoint in the place of the data
 
 
-def restorable(disk: Disk, id: str = "one") -> Restorable:
-    (checkpoint,) = [one for one in disk.storage.checkpoints() if one.id == id]
+def restorable(storage: Any, id: str = "one") -> Restorable:
+    (checkpoint,) = [one for one in storage.checkpoints() if one.id == id]
     order = proof(action="restore-checkpoint", number=9, checkpoint=id)
-    made = may_restore(MemoryJournal(), checkpoint, disk.storage.directory("web"), "w1", order)
+    made = may_restore(MemoryJournal(), checkpoint, storage.directory("web"), "w1", order)
     assert isinstance(made, Restorable)
     return made
 
@@ -283,7 +284,7 @@ def test_a_checkpoint_replaces_the_data_which_becomes_a_checkpoint(disk: Disk) -
     disk.fill("web", {"a": b"then", "gone": b"1"})
     disk.storage.checkpoint("web", "one", 1.0)
     disk.fill("web", {"a": b"now", "new": b"22"})
-    may = restorable(disk)
+    may = restorable(disk.storage)
     staged = disk.storage.stage(may)
     assert disk.storage.stage(may) == staged and text(disk, "a") == b"now"
     old = disk.storage.exchange(may, staged, 5.0)
@@ -298,7 +299,7 @@ def test_a_restore_leaves_volumes_without_checkpoints_as_they_are(disk: Disk) ->
     disk.fill("web", {"book/a": b"then", "cache/x": b"1"})
     assert disk.storage.checkpoint("web", "one", 1.0, ("cache",)).off == ("cache",)
     disk.fill("web", {"book/a": b"now", "cache/x": b"22"})
-    may = restorable(disk)
+    may = restorable(disk.storage)
     staged = disk.storage.stage(may)
     for _ in range(2):
         old = disk.storage.exchange(may, staged, 5.0)
@@ -314,7 +315,7 @@ def test_an_empty_volume_that_was_made_meanwhile_does_not_hide_the_one_without_c
     disk.fill("web", {"book/a": b"then"})
     disk.storage.checkpoint("web", "one", 1.0, ("cache",))
     disk.fill("web", {"book/a": b"now", "cache/x": b"22"})
-    may = restorable(disk)
+    may = restorable(disk.storage)
     staged = disk.storage.stage(may)
     disk.make(f".restoring-{may.order}-web/cache")
     disk.storage.exchange(may, staged, 5.0)
@@ -325,7 +326,7 @@ def test_data_of_empty_files_has_content(disk: Disk) -> None:
     """The last checkpoint that has content is not deleted by a limit."""
     disk.fill("web", {"lock": b""})
     disk.storage.checkpoint("web", "one", 1.0)
-    may = restorable(disk)
+    may = restorable(disk.storage)
     old = disk.storage.exchange(may, disk.storage.stage(may), 5.0)
     assert old is not None and old.has_content and old.files == 1
 
@@ -333,7 +334,7 @@ def test_data_of_empty_files_has_content(disk: Disk) -> None:
 def test_a_checkpoint_replaces_data_that_is_not_there(disk: Disk) -> None:
     disk.fill("web", {"a": b"then"})
     disk.storage.checkpoint("web", "one", 1.0)
-    may = restorable(disk)
+    may = restorable(disk.storage)
     disk.storage.set_aside("web")
     staged = disk.storage.stage(may)
     assert disk.storage.exchange(may, staged, 5.0) is None and text(disk, "a") == b"then"
@@ -342,7 +343,7 @@ def test_a_checkpoint_replaces_data_that_is_not_there(disk: Disk) -> None:
 def test_a_staged_copy_that_is_not_needed_goes(disk: Disk) -> None:
     disk.fill("web", {"a": b"then"})
     disk.storage.checkpoint("web", "one", 1.0)
-    may = restorable(disk)
+    may = restorable(disk.storage)
     disk.storage.stage(may)
     for _ in range(2):
         disk.storage.unstage(may)
@@ -459,6 +460,18 @@ def test_a_written_path_elsewhere_must_be_there(disk: Disk) -> None:
             disk.storage.host_path("web", path)
         assert trouble.value.code == "no_such_path" and path in trouble.value.remedy
     assert disk.names() == set()
+
+
+def test_a_path_below_the_data_of_another_service_has_no_links_and_one_elsewhere_may(root: Path) -> None:
+    """The gate decides who may mount it; a container of that service may have made a link."""
+    storage, elsewhere = open_storage(root), root.parent / "elsewhere"
+    (root / "db" / "data").mkdir(parents=True)
+    (root / "db" / "link").symlink_to(root / "db" / "data")
+    elsewhere.symlink_to(root.parent)
+    for path in (root / "db" / "data", root, elsewhere):
+        assert storage.host_path("web", str(path)) == str(path)
+    with pytest.raises(NotPermitted, match="symbolic link"):
+        storage.host_path("web", str(root / "db" / "link"))
 
 
 @pytest.mark.parametrize("place", ["/home", "/root", "/run/user", "/tmp", "/var/tmp"])
@@ -990,7 +1003,10 @@ def test_checkpoints_whose_data_is_gone_are_set_aside_and_data_made_since_then_s
     shutil.rmtree(root / "web")
     storage.condemn("web", proof())
     assert storage.set_aside_by("web") == [proof().order.id]
-    assert [(one.size_bytes, one.checkpoints) for one in storage.asides()] == [(0, 1)]
+    assert [(one.size_bytes, one.files, one.checkpoints) for one in storage.asides()] == [(0, 0, 1)]
+    (root / "web").touch()
+    storage.condemn("web", proof())  # what is no directory is not looked at again
+    (root / "web").unlink()
     (root / "web").mkdir()
     storage.condemn("web", proof())  # the same order, after a crash
     assert (root / "web").exists()
@@ -1082,20 +1098,113 @@ def test_without_space_a_restore_changes_nothing(root: Path, monkeypatch: pytest
     storage = DirectoryStorage(str(root), "w1")
     (root / "web").mkdir()
     (root / "web" / "page").write_bytes(b"then")
-    made = storage.checkpoint("web", "one", 1.0)
+    storage.checkpoint("web", "one", 1.0)
     (root / "web" / "page").write_bytes(b"now")
-    order = proof(action="restore-checkpoint", number=9, checkpoint="one")
-    may = may_restore(MemoryJournal(), made, storage.directory("web"), "w1", order)
-    assert isinstance(may, Restorable)
+    may = restorable(storage)
 
-    def full(*given: object) -> None:
-        raise OSError(errno.ENOSPC, "no space")
+    def full(source: int, target: int, code: int = errno.ENOSPC) -> None:
+        with suppress(FileExistsError):
+            os.mkdir("half", dir_fd=target)
+        raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(copying, "copy", full)
     with pytest.raises(Failed) as refused:
         storage.stage(may)
     assert refused.value.code == "no_space" and (root / "web" / "page").read_bytes() == b"now"
     assert sorted(os.listdir(root)) == [".checkpoints", "web"]
+    monkeypatch.setattr(copying, "copy", lambda source, target: full(source, target, errno.EIO))
+    with monkeypatch.context() as patched, pytest.raises(Failed, match=os.strerror(errno.EIO)) as other:
+        patched.setattr(tree, "empty_out", partial(full, 0))  # the half copy cannot be dropped
+        storage.stage(may)
+    monkeypatch.undo()
+    assert other.value.code != "no_space" and len(os.listdir(root)) == 3
+    storage.exchange(may, storage.stage(may), 5.0)
+    assert os.listdir(root / "web") == ["page"] and sorted(os.listdir(root)) == [".checkpoints", "web"]
+
+
+def test_a_kernel_that_fails_to_exchange_is_believed_and_data_is_flushed_before(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, calls = DirectoryStorage(str(root), "w1"), list[str]()
+    (root / "web").mkdir()
+    (root / "web" / "page").write_bytes(b"then")
+    storage.checkpoint("web", "one", 1.0)
+    may = restorable(storage)
+    staged = storage.stage(may)
+
+    def exchange(*given: object) -> int:
+        calls.append("exchange")
+        return -1
+
+    kernel = SimpleNamespace(
+        syncfs=lambda handle: calls.append(os.readlink(f"/proc/self/fd/{handle}")),
+        renameat2=exchange,
+    )
+    with monkeypatch.context() as patched, pytest.raises(Failed, match=os.strerror(errno.EIO)):
+        patched.setattr(ctypes, "CDLL", lambda *given, **named: kernel)
+        patched.setattr(ctypes, "get_errno", lambda: errno.EIO)
+        storage.exchange(may, staged, 5.0)
+    assert calls == [str(root / "web"), "exchange"] and (root / "web" / "page").exists()
+    assert storage.exchange(may, staged, 5.0) is not None
+
+
+def test_what_is_set_aside_restored_or_deleted_is_on_the_disk_and_no_handle_stays_open(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut right after an order that was reported as done."""
+    storage, purge, flushed = open_storage(root), proof().order.id, list[str]()
+    fsync, shelf = os.fsync, str(root / ".checkpoints" / "web")
+
+    def noted(handle: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    def flushed_by(act: Callable[..., object], *given: object) -> list[str]:
+        before = os.listdir("/proc/self/fd")
+        flushed.clear()
+        act(*given)
+        assert os.listdir("/proc/self/fd") == before
+        return flushed
+
+    monkeypatch.setattr(os, "fsync", noted)
+    flushed_by(storage.volume, "web", "files")
+    flushed_by(storage.host_path, "web", f"{root}/web/conf/app.d")
+    storage.keep_passport("web/files", b"text")
+    storage.checkpoint("web", "one", 1.0, frozenset({"files"}))
+    may = restorable(storage)
+    assert flushed_by(storage.stage, may)[-1] == str(root)
+    flushed_by(storage.unstage, may)
+    staged = storage.stage(may)
+    assert flushed_by(storage.exchange, may, staged, 5.0)[:2] == [str(root / "web"), str(root)]
+    assert flushed_by(storage.need, "web") == []
+    above = [str(root / place) for place in (".checkpoints", ".passports")]
+    assert flushed_by(storage.condemn, "web", proof()) == [str(root), *above, str(root)]
+    back = proof(action="restore-retired", number=2, purge=purge)
+    done = flushed_by(storage.bring_back, "web", purge, back)
+    assert {shelf, str(root / ".passports" / "web")} <= set(done) and done[-1] == str(root)
+    shutil.rmtree(shelf)
+    storage.condemn("web", proof(number=3))
+    assert [(one.checkpoints, one.checkpoints_bytes) for one in storage.asides()] == [(0, 0)]
+    assert flushed_by(storage.dispose, disposable("web", proof(number=3).order.id))[-1] == str(root)
+
+
+def test_of_a_volume_without_checkpoints_that_was_written_after_a_crash_nothing_is_lost(root: Path) -> None:
+    storage = DirectoryStorage(str(root), "w1")
+    (root / "web" / "book").mkdir(parents=True)
+    (root / "web" / "cache").mkdir()
+    (root / "web" / "cache" / "page").write_bytes(b"before")
+    storage.checkpoint("web", "one", 1.0, frozenset({"cache", "never"}))
+    may = restorable(storage)
+    staged = storage.stage(may)
+    made = root / f".restoring-{may.order}-web" / "cache"
+    made.mkdir()
+    (made / "page").write_bytes(b"after")
+    old = storage.exchange(may, staged, 5.0)
+    assert (root / "web" / "cache" / "page").read_bytes() == b"after" and sorted(os.listdir(root / "web")) == [
+        "book",
+        "cache",
+    ]
+    assert old is not None and (Path(old.path) / "cache" / "page").read_bytes() == b"before"
 
 
 def test_a_volume_without_checkpoints_stays_with_the_data(root: Path) -> None:
@@ -1104,12 +1213,10 @@ def test_a_volume_without_checkpoints_stays_with_the_data(root: Path) -> None:
     for volume in ("book", "cache"):
         (root / "web" / volume).mkdir(parents=True)
         (root / "web" / volume / "page").write_bytes(b"then")
-    made = storage.checkpoint("web", "one", 1.0, frozenset({"cache"}))
+    storage.checkpoint("web", "one", 1.0, frozenset({"cache"}))
     for volume in ("book", "cache"):
         (root / "web" / volume / "page").write_bytes(b"now")
-    order = proof(action="restore-checkpoint", number=9, checkpoint="one")
-    may = may_restore(MemoryJournal(), made, storage.directory("web"), "w1", order)
-    assert isinstance(may, Restorable)
+    may = restorable(storage)
     old = storage.exchange(may, storage.stage(may), 5.0)
     assert (root / "web" / "book" / "page").read_bytes() == b"then"
     assert (root / "web" / "cache" / "page").read_bytes() == b"now"

@@ -134,6 +134,10 @@ def test_a_lost_ledger_comes_back_and_agents_are_undisturbed(tmp_path: Path) -> 
                 lambda: place.run("plan", "--json", "--offline").ok().json["grade"] == "destroy", "keys are proven"
             )
             scene.apply()  # records the keys
+            (tmp_path / "url").write_text("https://127.0.0.1:1/hook")
+            with (place.fleet / "fleet.toml").open("a") as file:
+                file.write('\n[[alerts]]\nname = "own"\nsecret = "own-url"\nnodes = ["w1", "w2"]\n')
+            place.run("secret", "set", "own-url", "--file", str(tmp_path / "url")).ok()
             (place.fleet / "services" / "old.toml").unlink()
             scene.apply("--allow-removals", "1")
             lost = scene.head()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.adapters.random_source.seeded import SeededRandom
 from holdfast.adapters.sealing.memory import MemorySealer
 from holdfast.agent.hub_silence import keeper
-from holdfast.errors import TryLater, Unreachable
+from holdfast.errors import Failed, TryLater, Unreachable
 from holdfast.model import trust
 from holdfast.model.alert import Alert
 from holdfast.model.checkin import CheckInAnswer
@@ -198,6 +198,29 @@ def test_an_alarm_that_was_due_while_no_agent_ran_is_sent() -> None:
         on.scene.start()
         await asyncio.sleep(2 * MINUTE)
         assert on.sent() == ["hub_silent"] and "for 67 min" in on.alert().message
+
+    play(TOLD, story)
+
+
+def test_a_node_that_never_heard_its_hub_and_one_that_cannot_write_tell_too() -> None:
+    async def story(on: Watched) -> None:
+        await on.level()
+        before = on.scene.findings()
+        on.hub_dies()
+        await on.scene.kill()
+        on.machine.journal.drop_fact(keeper.FACT)
+        set_aside = on.machine.journal.set_aside
+
+        def full(name: str, value: bytes) -> None:
+            if name == keeper.FACT:
+                raise Failed("no space is left", remedy="free some")
+            set_aside(name, value)
+
+        on.machine.journal.set_aside = full  # type: ignore[method-assign]
+        on.scene.start()
+        await asyncio.sleep(16 * MINUTE)
+        assert on.scene.findings() == before, "a full disk is told by what needs it"
+        assert on.sent() == ["hub_silent"] and "no good answer from the hub: the hub is down" in on.alert().message
 
     play(TOLD, story)
 
@@ -480,6 +503,27 @@ def test_a_target_that_is_added_removed_and_added_again_begins_anew() -> None:
         assert on.sent() == ["hub_silent", "hub_silent"]
 
     play(BASE, story)
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_of_a_target_that_is_removed_while_an_alert_is_on_its_way_nothing_stays(is_taken: bool) -> None:
+    async def story(on: Watched) -> None:
+        async def slow(alert: Alert) -> None:
+            await asyncio.sleep(5 * MINUTE)
+            if not is_taken:
+                raise TryLater("phone did not accept the alert", remedy="x", code="alert_undelivered")
+
+        await on.level()
+        before = on.scene.findings()
+        on.machine.notifiers.made["phone"].send = slow  # type: ignore[method-assign]
+        on.hub_dies()
+        await asyncio.sleep(16 * MINUTE)
+        on.hub_lives()
+        on.scene.apply(BASE)
+        await asyncio.sleep(10 * MINUTE)
+        assert on.scene.findings() == before and on.machine.journal.fact(keeper.FACT) == b"{}"
+
+    play(TOLD, story)
 
 
 # ---- what it costs

@@ -183,6 +183,19 @@ def test_what_is_being_deleted_is_not_taken_for_what_a_lost_journal_left(monkeyp
     assert seen == [()]
 
 
+def test_what_could_not_be_deleted_is_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = after_a_lost_journal()
+
+    def broken(proof: Disposable) -> None:
+        raise Failed("the disk has an error", remedy="replace it")
+
+    monkeypatch.setattr(node.storage, "dispose", broken)
+    order = VerifiedOrder(purge(target="data.web", node="w1"), {"now": "yes"}, "destroy", ())
+    with pytest.raises(Failed):
+        asyncio.run(node.asides.destroy("web", order))
+    assert [one.purge for one in node.asides.found] == [PURGE]
+
+
 def test_what_the_journal_knows_is_listed_once() -> None:
     node = Node()
     asyncio.run(node.asides.look_at_disk())

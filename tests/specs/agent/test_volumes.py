@@ -16,7 +16,7 @@ from holdfast.agent.services.door import Door
 from holdfast.errors import Failed, NotPermitted, TryLater
 from holdfast.model.checkpoint import Taken
 from holdfast.model.container import Mount, Part
-from holdfast.model.passport import Passport
+from holdfast.model.passport import TAKEN_OVER, Passport
 from holdfast.model.proven_address import ProvenAddress
 from holdfast.reconcile.writers import writers_of
 from tests.fleets.virtual import VirtualLoop
@@ -92,6 +92,8 @@ def test_a_signed_copy_that_the_disk_refused_is_written_the_next_time(
     known.keep(Passport("shop/book", "shop", "d1", writers=("new",)))
     found = passports(storage, MemoryJournal()).of("shop/book")
     assert found is not None and found.writers == ("new",)
+    monkeypatch.setattr(storage, "keep_passport", lambda place, text: pytest.fail("it is there as it is"))
+    known.keep(Passport("shop/book", "shop", "d1", writers=("new",)))
 
 
 def test_a_container_that_was_not_admitted_does_not_get_data_x01(served: Volumes) -> None:
@@ -99,6 +101,18 @@ def test_a_container_that_was_not_admitted_does_not_get_data_x01(served: Volumes
     with pytest.raises(TryLater) as refused:
         served.attach(RUN)
     assert refused.value.code == "checkpoint_owed" and f"{ROOT}/shop/book" in refused.value.message
+
+
+def test_a_volume_that_was_made_just_now_is_new_and_a_directory_deeper_in_the_data_is_not(
+    storage: MemoryStorage,
+) -> None:
+    """Only a volume is filled from the image. Its passport says which deployment made it."""
+    found = volumes(storage, MemoryJournal())
+    found.prepare(DB.spec, "d1")
+    found.prepare(replace(DB.spec, mounts=(Mount(f"{ROOT}/shop/more", "/data"),)), "")
+    found.prepare(replace(DB.spec, mounts=(Mount(f"{ROOT}/shop/conf/inner", "/data"),)), "d2")
+    made = {place: (one.maker, one.is_new) for place, one in found._passports.known.items()}
+    assert made == {"shop/book": ("d1", True), "shop/more": (TAKEN_OVER, True), "shop/conf/inner": ("d2", False)}
 
 
 def test_an_attempt_admits_its_own_deployment_only(served: Volumes) -> None:

@@ -138,15 +138,15 @@ def test_checkpoints_that_a_report_has_no_room_for_are_counted_wherever_they_mat
     def story(rig: Rig, box: Box, w1: Worker, w2: Worker) -> None:
         state = versions(rig, w1)
         more = (UnlistedCheckpoints("web", 812, 5 * 1024**2), UnlistedCheckpoints("old", 2, 1024))
-        old = RetiredData("old", "/srv/old", 1, 1)
-        reports(w1, checkpoints=(state,), unlisted_checkpoints=more, retired=(old,))
+        old, purged = RetiredData("old", "/srv/old", 1, 1), RetiredData("old", "/srv/.purging", 1, 1, 0, "a" * 32, 9e9)
+        reports(w1, checkpoints=(state,), unlisted_checkpoints=more, retired=(old, purged))
         box.does("checkpoint", "list")
         assert "web on w1 has 812 older checkpoints (5.0 MiB) besides" in box.err.getvalue()
         document = box.shows("checkpoint", "list", "web")
         assert document["unlisted"] == [{"node": "w1", "service": "web", "count": 812, "size_bytes": 5 * 1024**2}]
         assert box.shows("checkpoint", "list", "web", "-n", "w2")["unlisted"] == []
         assert "last checkpoint" not in box.does("checkpoint", "delete", "web", "4f0c", "--yes")
-        assert box.shows("retired")["retired"][0]["checkpoints"] == 2
+        assert [one["checkpoints"] for one in box.shows("retired")["retired"]] == [2, 0]
         assert "and 2 checkpoints (1.0 KiB) will be set aside" in box.does("purge", "old", "-n", "w1", "--yes")
 
     scene(tmp_path, story)

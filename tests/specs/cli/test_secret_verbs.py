@@ -294,6 +294,8 @@ def test_an_alert_target_of_nodes_is_named_inside_the_seal_and_its_nodes_can_ope
     assert home.run("plan", "--json") == 0 and json.loads(home.said)["warnings"] == []
     assert listed(home)["url"]["used_by"] == ["alerts.phone"] and listed(home)["url"]["not_for"] == []
     assert home.run("secret", "rotate", "url", "--keep") == 0 and "deploys again" not in home.said
+    assert home.run("secret", "set", "other", piped=CANARY) == 0 and listed(home)["other"]["used_by"] == []
+    (home.fleet / "secrets" / "other.age").unlink()
     home.service("web", service("w2", "url"))
     assert home.run("plan") == 2 and "is sealed for alerts.phone, not for service.web" in home.complained
     home.service("web", service("w2"))
@@ -360,7 +362,7 @@ def test_what_this_command_cannot_open_it_knows_if_it_sealed_it(home: Home) -> N
     assert home.run("secret", "set", "db", piped=CANARY) == 0
     assert listed(home)["db"]["addresses"] == ["service.web"]
     (home.root / ".local" / "state" / "holdfast" / "secrets.json").write_bytes(b"\xff{")
-    assert listed(home)["db"]["addresses"] is None
+    assert (listed(home)["db"]["addresses"], listed(home)["db"]["not_for"]) == (None, [])
     assert home.run("plan") == 0, "the node judges what this command cannot open"
 
 

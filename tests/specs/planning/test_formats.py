@@ -146,6 +146,11 @@ def test_a_use_that_is_applied_stays(key: str) -> None:
     assert planned(make(), applied(fleet()), {"w2": 1}), "w2 does not get it"
 
 
+def test_operators_may_change_where_a_use_is_applied() -> None:
+    changed = replace(scoped(), operators=(*scoped().operators, operator_signer("eve", "apply")[0]))
+    assert planned(changed, applied(scoped()), {"w1": 1, "w2": 1})
+
+
 def test_a_target_that_a_node_has_already_may_change() -> None:
     assert planned(telling("1h"), applied(telling()), {"w2": 1}) and planned(telling(), applied(fleet()), {"w1": 1})
     assert not planned(telling(nodes=("w1", "w2")), applied(telling()), {"w1": 1, "w2": 1}), "another node gets it"

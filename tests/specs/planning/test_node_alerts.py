@@ -18,7 +18,7 @@ from holdfast.model.applied import Applied
 from holdfast.model.fleet import AlertTarget, Fleet, Node
 from holdfast.model.manifest import NodeManifest
 from holdfast.model.plan import Change
-from holdfast.model.purpose import Purpose
+from holdfast.model.purpose import Purpose, resealed
 from holdfast.model.revision import Entry
 from holdfast.model.rules import NEWEST, Rules
 from holdfast.planning.kinds import alert
@@ -85,7 +85,7 @@ def test_the_plan_names_the_nodes_and_shows_no_address() -> None:
     created = change(BARE, WITH)
     assert created.why == "sent by w1, w2, without the hub"
     rotated = change(WITH, fleet(PHONE, phone_url=OTHER_URL))
-    assert rotated.notes == ("secret phone-url rotated",)
+    assert (rotated.notes, rotated.why) == (("secret phone-url rotated",), "")
     later = change(WITH, fleet(replace(PHONE, after="1h", nodes=("w1",)), phone_url=URL))
     assert {field.path for field in later.fields} == {"after", "nodes"}
     assert document(plan(WITH, applied(BARE)))["nodes_touched"] == ["w1", "w2"]
@@ -200,6 +200,12 @@ def test_a_secret_that_is_sealed_for_another_use_is_refused_in_the_plan(purpose:
     with pytest.raises(Invalid) as caught:
         plan(WITH, None, known(**purpose))
     assert caught.value.code == "secret_not_for_it" and "if alerts.phone may have it" in caught.value.remedy
+
+
+def test_the_command_that_gives_a_secret_of_another_name_to_a_target_names_the_target() -> None:
+    other = Purpose("f" * 64, "other", ("service.web",))
+    for address in ("alerts.phone", "service.web"):
+        assert resealed(other, "phone-url", address) == f"holdfast secret rotate phone-url --keep --for {address}"
 
 
 def test_an_address_that_a_node_cannot_open_is_refused() -> None:

@@ -38,14 +38,13 @@ def found(root: int, root_path: str) -> list[SetAside]:
 def _measured(root: int, root_path: str, service: str, order: str) -> SetAside:
     data = aside(service, order)
     here, copies = tree.count_at(root, [data]), tree.count_at(root, [data + ".checkpoints"])
-    held = checkpoints.ids(root, data + ".checkpoints") if copies is not None else []
     return SetAside(
         service,
         order,
         os.path.join(root_path, data),
         here.size_bytes if here is not None else 0,
         here.files if here is not None else 0,
-        len(held),
+        len(checkpoints.ids(root, data + ".checkpoints")),
         copies.size_bytes if copies is not None else 0,
     )
 

@@ -89,10 +89,10 @@ def _unpack(beside: int, name: str, image: ImageDirectory, owner: str) -> None:
     os.mkdir(name, 0o700, dir_fd=beside)
     top = tree.opened(name, beside)
     try:
-        unpacking = _Unpacking(top, owner)
+        unpacking = _Unpacking(top, owner, _parts(image.inside))
         source = _Ending(image.tar)
         with tarfile.open(fileobj=cast(IO[bytes], source), mode="r|", errorlevel=2) as archive:
-            for member, parts in _members(archive, image.inside):
+            for member, parts in _members(archive, unpacking.outer):
                 unpacking.take(archive, member, parts)
         source.require_end()
         unpacking.require_top()
@@ -101,9 +101,8 @@ def _unpack(beside: int, name: str, image: ImageDirectory, owner: str) -> None:
         os.close(top)
 
 
-def _members(archive: tarfile.TarFile, inside: str) -> Iterator[tuple[tarfile.TarInfo, list[str]]]:
+def _members(archive: tarfile.TarFile, outer: list[str]) -> Iterator[tuple[tarfile.TarInfo, list[str]]]:
     """Those of the directory, with their path in it; [] is the directory itself."""
-    outer = _parts(inside)
     while (member := archive.next()) is not None:
         archive.members.clear()  # type: ignore[attr-defined]  # a kilobyte for each file of the whole image
         parts = _parts(member.name)
@@ -127,7 +126,7 @@ class _Ending:
 
     def read(self, size: int = -1) -> bytes:
         piece = self._tar.read(size)
-        self._last = (self._last + piece)[-_END_BYTES:] if len(piece) < _END_BYTES else piece[-_END_BYTES:]
+        self._last = (self._last + piece)[-_END_BYTES:]
         return piece
 
     def require_end(self) -> None:
@@ -141,19 +140,20 @@ class _Unpacking:
     """Below `top`, by handle; no name is followed if it is a link. What an image says is not believed: sizes and
     counts are compared with the disk before anything is written."""
 
-    def __init__(self, top: int, owner: str) -> None:
+    def __init__(self, top: int, owner: str, outer: list[str]) -> None:
+        self.outer = outer  # path of the directory in the tar
         self._top = top
         self._owner = tuple(int(number) for number in owner.split(":")) if owner else None
         self._left_bytes = blocks.room_bytes(top)
         self._left_entries = min(ENTRIES_MAX, os.fstatvfs(top).f_favail // 2 or ENTRIES_MAX)
-        self._outer: list[str] | None = None  # path of the directory in the tar
+        self._has_top = False
 
     def take(self, archive: tarfile.TarFile, member: tarfile.TarInfo, parts: list[str]) -> None:
         self._left_entries -= 1
         if self._left_entries < 0:
             raise TooLarge
         if not parts:
-            self._outer = _parts(member.name)
+            self._has_top = True
             if not member.isdir():
                 raise tarfile.ReadError("it is no directory in the image")
             self._dress(self._top, member, DIRECTORY_MODE)
@@ -165,7 +165,7 @@ class _Unpacking:
             os.close(above)
 
     def require_top(self) -> None:
-        if self._outer is None:
+        if not self._has_top:
             raise tarfile.ReadError("the image does not have the directory that it was asked for")
 
     def _above(self, parts: list[str]) -> int:
@@ -211,7 +211,7 @@ class _Unpacking:
 
     def _link(self, member: tarfile.TarInfo, parts: list[str], above: int) -> None:
         """Another name of a file. A file outside the directory has passed already, so that it cannot be had."""
-        outer, other = self._outer or [], _parts(member.linkname)
+        outer, other = self.outer, _parts(member.linkname)
         if other[: len(outer)] != outer or len(other) == len(outer):
             what = f"{'/'.join(parts)[:100]!r} is a hard link to a file outside of it, {member.linkname[:100]!r}"
             raise tarfile.ReadError(what)

@@ -45,7 +45,7 @@ def _make_mounted(root: int, parts: Sequence[str], path: str) -> None:
     """The last part may be a file, such as a configuration; no part may be a symlink."""
     above, last = _made_below(root, [(part, MOUNTED_MODE) for part in parts[:-1]]), parts[-1]
     try:
-        if not tree.exists(above, last) or tree.is_directory(above, last):
+        if not tree.exists(above, last):
             os.close(tree.made(last, above, MOUNTED_MODE))
         elif tree.is_link(above, last):
             raise permission.not_ours(f"{path} is a symbolic link")
