@@ -1,5 +1,7 @@
 """The door to paths that containers mount: the gate decides about each, then it is made ready."""
 
+from collections.abc import Mapping
+
 from holdfast.agent.services.door import Vouch, permitted
 from holdfast.errors import NotPermitted
 from holdfast.gate.decide import Park
@@ -29,6 +31,19 @@ class Mounts:
             assert found is not None
             raise self._foreign(service, place, found)
         return decision
+
+    def may_all(self, service: str, made: Mapping[str, bool]) -> dict[str, Allowed]:
+        """By place. Every one that is refused is reported, so that an operator sees all of them before an adoption."""
+        found: dict[str, Allowed] = {}
+        refused: list[NotPermitted] = []
+        for place, is_made in made.items():
+            try:
+                found[place] = self.may(service, place, is_made)
+            except NotPermitted as trouble:
+                refused.append(trouble)
+        if refused:
+            raise refused[0]
+        return found
 
     def make(self, service: str, place: str, allowed: Allowed) -> None:
         if place.count("/") == 1:

@@ -12,11 +12,10 @@ from msgspec.structs import replace
 from holdfast.agent.services.data.filling import Filling, Places, has_data, measure
 from holdfast.agent.services.data.mounts import Mounts
 from holdfast.agent.services.data.passports import Passports
-from holdfast.errors import NotPermitted, TryLater
+from holdfast.errors import TryLater
 from holdfast.model.container import ContainerSpec, Guest, Part
 from holdfast.model.passport import TAKEN_OVER, Passport
 from holdfast.model.report import Unattached
-from holdfast.ports.allowed import Allowed
 from holdfast.ports.journal import Journal
 from holdfast.ports.storage import DataDirectory, Storage
 from holdfast.reconcile.writers import writer, writers_of
@@ -100,7 +99,8 @@ class Volumes:
 
     def prepare(self, spec: ContainerSpec, deployment: str) -> None:
         """Everything that it mounts exists afterwards, and is this agent's own. It may be created, not started."""
-        allowed = self._allowed(spec)
+        made = {place: self._passports.of(place) is not None for place in self._places(spec)}
+        allowed = self._mounts.may_all(spec.service, made)
         for mount in spec.mounts:
             place = self._place(spec.service, mount.source)
             if place is None:
@@ -111,19 +111,6 @@ class Volumes:
                 is_new, began = is_missing and place.count("/") == 1, (0, 0) if is_missing else ()
                 self._passports.keep(Passport(place, spec.service, maker, is_new=is_new, began=began))
             self._mounts.make(spec.service, place, allowed[place])
-
-    def _allowed(self, spec: ContainerSpec) -> dict[str, Allowed]:
-        """By place. Every one that is refused is reported, so that an operator sees all of them before an adoption."""
-        found: dict[str, Allowed] = {}
-        refused: list[NotPermitted] = []
-        for place in self._places(spec):
-            try:
-                found[place] = self._mounts.may(spec.service, place, self._passports.of(place) is not None)
-            except NotPermitted as trouble:
-                refused.append(trouble)
-        if refused:
-            raise refused[0]
-        return found
 
     async def ready(self, spec: ContainerSpec, deployment: str, reader: str) -> None:
         """The same; new volumes also have what they begin with. `reader`: see Filling."""
