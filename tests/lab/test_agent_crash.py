@@ -31,7 +31,7 @@ AT_LEAST = {"fdatasync": 6, "fsync": 3, "unlinkat": 4} if SOAK else {"fdatasync"
 
 
 def positions(call: str) -> Iterator[int]:
-    yield from range(1, 400) if SOAK else FEW
+    yield from range(1, 1000) if SOAK else FEW
 
 
 def run(folder: Path, *wrap: str) -> "subprocess.CompletedProcess[str]":
