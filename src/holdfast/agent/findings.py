@@ -12,8 +12,13 @@ KEPT_MAX = 2_000
 
 
 class Findings:
-    def __init__(self, now_s: Callable[[], float]) -> None:
+    """`say` writes to the log of the agent, where they are seen also while no hub shows them."""
+
+    def __init__(
+        self, now_s: Callable[[], float], say: Callable[[str, dict[str, object]], None] = lambda event, fields: None
+    ) -> None:
         self._now_s = now_s
+        self._say = say
         self._found: dict[tuple[str, str], NodeFinding] = {}
         self.changes = 0  # a report is built again only when this changed
 
@@ -27,6 +32,8 @@ class Findings:
         since_s = known.since_s if known else float(int(self._now_s()))
         self._found[code, address] = NodeFinding(code, message, remedy, since_s, address)
         self.changes += 1
+        if known is None:
+            self._say("finding", {"code": code, "address": address, "message": message, "remedy": remedy})
         return known is None
 
     def add_trouble(self, code: str, trouble: HoldfastError, address: str = "") -> bool:
@@ -35,6 +42,7 @@ class Findings:
     def clear(self, code: str, address: str = "") -> None:
         if self._found.pop((code, address), None) is not None:
             self.changes += 1
+            self._say("finding_gone", {"code": code, "address": address})
 
     def all(self) -> tuple[NodeFinding, ...]:
         """If there are too many: some of each code, so that many of one kind hide no other."""

@@ -171,7 +171,7 @@ def build_agent(
 
     ports = system_ports(home, member, running, box)
     time = NodeTime(ports.clock, ports.journal)
-    findings = Findings(time.now_s)
+    findings = Findings(time.now_s, _say)
 
     async def serve(host: str, port: int, opened: "Opened") -> None:
         await _serve(agent, ports, certificates, home.path(NONCES_FILE), host, port, opened)

@@ -63,7 +63,7 @@ def build(
 ) -> Built:
     """`certificates` is the keeper of the node's own certificates, which wiring builds with the listener."""
     time = time or NodeTime(ports.clock, ports.journal)
-    findings = findings or Findings(time.now_s)
+    findings = findings or Findings(time.now_s, ports.say)
     keeping = Keeping(findings, ports.say)
     common = Common(member, time, findings, keeping, Lanes(), Pace(ports.random), Wake(), Wake())
     folding = AuditFolding(ports.audit, ports.clock)

@@ -35,3 +35,15 @@ def test_no_node_keeps_findings_without_end() -> None:
     changes = findings.changes
     assert not findings.add("schedule_missed", "missed", "run it", "schedule.web.job-0000")
     assert findings.changes == changes
+
+
+def test_each_finding_is_in_the_log_once_and_so_is_its_end() -> None:
+    """While the hub is silent no other place shows it: an alert that cannot be delivered, for example (X17)."""
+    said: list[tuple[str, object]] = []
+    findings = Findings(lambda: 7.0, lambda event, fields: said.append((event, fields["code"])))
+    for _ in range(3):
+        findings.add("alert_undelivered", "no route to host", "look", "alert.ops")
+    findings.add("alert_undelivered", "another reason", "look", "alert.ops")
+    findings.clear("alert_undelivered", "alert.ops")
+    findings.clear("alert_undelivered", "alert.ops")
+    assert said == [("finding", "alert_undelivered"), ("finding_gone", "alert_undelivered")]
