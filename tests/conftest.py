@@ -51,6 +51,7 @@ SHARED = {
     "tests/lab/test_owners.py": "deploy_lab",
     "tests/lab/test_pasted_in_a_lab.py": "deploy_lab",
     "tests/lab/test_traffic.py": "traffic_lab",
+    "tests/lab/test_green.py": "traffic_lab",
     "tests/lab/test_traffic_undeploy.py": "traffic_lab",
     "tests/lab/test_traffic_protocols.py": "traffic_lab",
 }

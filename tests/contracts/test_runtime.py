@@ -41,6 +41,8 @@ T = TypeVar("T")
 SLEEPS = ("sh", "-c", "trap 'exit 0' TERM; echo ready; sleep 1000 & wait")
 SPEAKS = ("sh", "-c", "echo one; echo two; echo three; sleep 0.7; echo four")
 FAILS = ("sh", "-c", "exit 3")
+LOOPS = ("sh", "-c", "sleep 2; exit 7")
+GREEDY = ("sh", "-c", "sleep 0.5; x=a; while :; do x=$x$x; done")
 ENDS = ("sh", "-c", "echo done")
 DEAF = ("sh", "-c", "trap '' TERM; echo ready; sleep 1000 & wait; sleep 1000")
 LISTEN = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(1000)"
@@ -82,6 +84,7 @@ class MemoryScene:
         self.memory.behaviours |= {
             SPEAKS: Behaviour(exit_after_s=0.7, says=("one", "two", "three")),
             FAILS: Behaviour(exit_after_s=0.0, exit_code=3),
+            LOOPS: Behaviour(exit_after_s=2.0, exit_code=7),
             ENDS: Behaviour(exit_after_s=0.0, says=("done",)),
             DEAF: Behaviour(stop_s=1000.0, says=("ready",)),
             SLEEPS: Behaviour(executes=_executed, exec_s=0.1, says=("ready",)),
@@ -488,6 +491,33 @@ def test_a_crashed_one_comes_back_by_itself(scene: Scene) -> None:
         assert scene.runtime.is_alive(after) and not scene.runtime.is_alive(before), "another life is another one"
 
     scene.do(story())
+
+
+def test_the_exit_of_a_process_is_known_while_the_next_one_runs_n20(scene: Scene) -> None:
+    """Podman's list forgets it with the restart."""
+
+    async def story() -> None:
+        await scene.runtime.version()
+        id = await started(scene.runtime, "one", LOOPS)
+        assert (await seen(scene.runtime, id)).last_exit is None
+        found = await until(scene.runtime, id, lambda one: one.running and one.last_exit is not None)
+        assert (found.last_exit, found.last_end, found.oom) == (7, "7", False)
+
+    scene.do(story())
+
+
+def test_a_process_that_had_no_memory_left_is_told_from_one_that_was_killed_n20(real: PodmanScene) -> None:
+    async def story() -> None:
+        await real.runtime.version()
+        id = await started(real.runtime, "greedy", GREEDY, memory_bytes=24 << 20)
+        greedy = await until(real.runtime, id, lambda one: one.restarts > 0 and one.last_exit is not None)
+        assert greedy.last_end == "137 oom"
+        other = await started(real.runtime, "killed", memory_bytes=24 << 20)
+        real.kill(await seen(real.runtime, other))
+        killed = await until(real.runtime, other, lambda one: one.restarts > 0 and one.last_exit is not None)
+        assert killed.last_end == "137"
+
+    real.do(story())
 
 
 def test_one_that_always_fails_is_given_up_after_five_tries(scene: Scene) -> None:
@@ -1051,7 +1081,7 @@ def test_the_time_limit_of_a_close_holds_while_the_stream_of_events_ends() -> No
 
     async def story() -> None:
         podman = SlowToClose()
-        happening = Happening(podman)  # type: ignore[arg-type]
+        happening = Happening(podman, lambda line: None)  # type: ignore[arg-type]
         assert not await happening.changed(0.0)
         await podman.is_open.wait()
         with pytest.raises(TimeoutError):

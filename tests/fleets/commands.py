@@ -87,6 +87,7 @@ class Operator(Box):
         super().__init__(home, wire, clock)
         self.held = wire
         self.fleet = fleet
+        self.broken: dict[str, bytes] = {}  # files of the directory that are in the way, by path
 
     def does(self, *words: str, code: int = 0) -> str:
         for stream in (self.out, self.err):
@@ -94,7 +95,7 @@ class Operator(Box):
             stream.truncate()
         directory = self.home / "fleet"
         rmtree(directory / "services", ignore_errors=True)
-        for path, text in files(self.fleet).items():
+        for path, text in {**files(self.fleet), **self.broken}.items():
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
             (directory / path).write_bytes(text)
         found = main.run([*words, "--fleet", str(directory), "--hub", HUB, "--yes"], self)

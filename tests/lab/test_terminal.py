@@ -74,6 +74,9 @@ def test_a_newcomer_is_led_from_init_to_no_changes(place: Place) -> None:
     assert code == 1 and "nothing was changed" in shown
     code, shown = typed(place, ["apply"], [(r'Only "yes" is accepted: ', "yes")])
     assert code == 0 and "Applied revision 1: 4 changes" in shown
+    assert "no hub serves it: nothing runs yet" in shown, "N19"
+    code, shown = typed(place, ["status"], [])
+    assert code == 0 and "whether anything runs is not known" in shown, "N19"
     code, shown = typed(place, ["history"], [])
     assert code == 0 and "signed by alice" in shown
     code, shown = typed(place, ["plan"], [])

@@ -123,6 +123,7 @@ def test_a_killed_agent_does_nothing_more() -> None:
     """Otherwise two agents work on one machine after every crash of a story, which no state directory allows."""
 
     async def story(scene: Scene) -> None:
+        scene.machine.runtime.behaviours[image("1")] = Behaviour(start_s=1.0)
         scene.apply(small_fleet({"base": 1, **kept_in_place({})}))
         assert scene.agent is not None
         lanes = scene.agent.lanes

@@ -35,7 +35,7 @@ def test_promises_hold_after_a_stormy_day(seed: int) -> None:
 @pytest.mark.timeout(3600)
 def test_a_day_of_fifty_agents() -> None:
     """144 events: in 24 hours with `make soak`, in one hour with `make test`."""
-    found = day(11, nodes=50, hours=HOURS, weather=BREEZE, every_s=HOURS * 25)
+    found = day(12, nodes=50, hours=HOURS, weather=BREEZE, every_s=HOURS * 25)
     assert found.broken == ()
     assert found.revisions > 10
 

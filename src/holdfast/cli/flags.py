@@ -128,7 +128,7 @@ def parser_for(verb: str, about: str, details: str, width: int | None = None) ->
     common.add_argument(
         "--hub",
         metavar="URL|DIR",
-        help="hub URL or ledger directory (default: $HOLDFAST_HUB, else [fleet] hub, else DIR/.ledger)",
+        help="hub URL (or HOST:PORT) or ledger directory (default: $HOLDFAST_HUB, else [fleet] hub, else DIR/.ledger)",
     )
     common.add_argument(
         "--key", metavar="FILE", help="operator key (default: $HOLDFAST_KEY, else ssh-agent, else ~/.ssh/id_ed25519)"
@@ -154,9 +154,19 @@ def terminal_columns() -> int:
 
 def with_defaults(args: Namespace, environ: Mapping[str, str]) -> Namespace:
     args.fleet = args.fleet or environ.get("HOLDFAST_FLEET") or "."
-    args.hub = args.hub or environ.get("HOLDFAST_HUB") or None
+    args.hub = _hub(args.hub or environ.get("HOLDFAST_HUB") or "") or None
     args.key = args.key or environ.get("HOLDFAST_KEY") or None
     return args
+
+
+def _hub(given: str) -> str:
+    """`HOST:PORT` means https://HOST:PORT, unless a ledger directory has that name."""
+    if ":" not in given or "://" in given or os.path.exists(given):
+        return given
+    import re
+
+    is_place = re.fullmatch(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}", given)
+    return f"https://{given}" if is_place else given
 
 
 def split_verb(argv: Sequence[str], known: Container[str], nouns: set[str]) -> tuple[str | None, list[str]]:

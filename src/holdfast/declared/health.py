@@ -21,7 +21,11 @@ MEANINGS: Mapping[str, str] = {
 
 
 def complete(file: str, service: Service, flaws: Flaws) -> Service:
-    """Fill in an omitted path and port; note what cannot be derived."""
+    """Fill in an omitted path and port; note what cannot be derived, and what has no effect."""
+    for at, component in enumerate(service.components):
+        if component.settle is not UNSET and (component.health is not UNSET or component.routes):
+            what = "has no effect: this component counts as healthy when its check answers, and a route is checked too"
+            flaws.add_checked(file, ("components", at, "settle"), what, "remove settle")
     if all(component.health is UNSET for component in service.components):
         return service
     components = tuple(

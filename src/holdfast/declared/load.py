@@ -50,7 +50,7 @@ def load(directory: FleetDirectory, secrets_may_lack: bool = False) -> Fleet:
 def _fleet_file(root: tuple[Entry, ...], sources: Sources, flaws: Flaws) -> Declared | None:
     found = next((entry for entry in root if entry.path == FLEET_FILE), None)
     if found is None:
-        raise _missing(root, sources.directory.name)
+        raise missing(root, sources.directory.name)
     content = sources.read(found, FILE_BYTES_MAX)
     if content is None:
         return None
@@ -105,7 +105,7 @@ def _fleet(
     )
 
 
-def _missing(root: tuple[Entry, ...], name: str) -> Invalid:
+def missing(root: tuple[Entry, ...], name: str) -> Invalid:
     visible = [entry.path for entry in root if not layout.is_hidden(entry.path)]
     if not visible:
         return Invalid(f"the fleet directory {_shown(name)} is empty", remedy=_init(name), code="fleet_empty")

@@ -140,20 +140,24 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "name": "the name of the component",
         "image": "the image it runs",
         "cmd": "the command, in place of the image's own",
-        "env": "environment variables; Holdfast adds none, also no `PORT`: set it if the program needs it",
+        "env": "environment variables. Holdfast adds `HOLDFAST_SERVICE`, `HOLDFAST_COMPONENT` and `HOLDFAST_EPOCH`, "
+        "and no `PORT`: set it if the program needs it",
         "volumes": "data that outlives the container; the string form is `HOST:CONTAINER`. An agent in its systemd "
         "unit sees no HOST below `/home`, `/root`, `/run/user`, `/tmp` and `/var/tmp`",
         "routes": "how it is reached",
         "resources": "what it may use",
         "update": "`rolling`: start the new version before the old one stops; `recreate`: stop the old one first",
         "replicas": "how many copies of it run",
-        "health": "when it counts as healthy",
+        "health": "when it counts as healthy. Without it, a component with routes is healthy when the port of each "
+        "takes a TCP connection, and one without routes when it has run for the time of `settle`",
         "secrets": "the secrets it gets: a name becomes the file `/run/secrets/NAME`; a table chooses file or variable",
         "hooks": "commands that run once per deployment in its new image, never on the host",
         "user": "the user that its program runs as, in place of the image's own: `USER` or `USER:GROUP`, numbers or "
         "names of the image. Hooks, schedules and health checks of the component run as the same user",
         "scratch": "directories in the container whose content may be lost with it, at the next update for example. "
         "This answers the finding `undeclared_volume` about a directory that the image declares with `VOLUME`",
+        "settle": "only without `health` and `routes`: it counts as healthy when it has run so long without an end; "
+        "`3s` if left out",
     },
     "SecretRef": {
         "name": "the secret: `secrets/NAME.age`, made by `holdfast secret set NAME`",

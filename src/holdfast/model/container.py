@@ -6,6 +6,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.model import canonical
 from holdfast.model.fleet import Health, Route
+from holdfast.model.schema import Duration
 
 LABEL_FLEET = "holdfast.fleet"
 LABEL_SERVICE = "holdfast.service"
@@ -81,6 +82,9 @@ def spec_digest(spec: ContainerSpec) -> str:
     return canonical.digest(canonical.encode(spec))
 
 
+SETTLE: Duration = "3s"
+
+
 class Part(Struct, frozen=True):
     """One wanted component of a service: its container, its count, and how it is updated and probed."""
 
@@ -95,6 +99,14 @@ class Part(Struct, frozen=True):
     runs: tuple[tuple[str, ...], ...] = ()  # commands of its schedules: they get its volumes too
     off: tuple[str, ...] = ()  # sources of its mounts of which no checkpoint is made
     scratch: tuple[str, ...] = ()  # paths in the container whose content may be lost with it
+    settle: Duration = SETTLE  # without any check, it is healthy when it has lived so long
+
+    @property
+    def checks(self) -> tuple[Health, ...]:
+        """The declared check. Without one, each port of its routes must take a connection."""
+        if self.health is not UNSET:
+            return (self.health,)
+        return tuple(Health("tcp", port=port) for port in sorted({route.port for route in self.routes}))
 
 
 class Guest(Struct, frozen=True):
@@ -133,7 +145,9 @@ class Container(Struct, frozen=True, omit_defaults=True):
     started_s: float = 0.0
     ended_s: float = 0.0  # of its last end
     exit_code: int = 0  # negative: its process is gone, and the runtime has not noted its code
-    restarts: int = 0
+    restarts: int = 0  # by the runtime, since it was last started otherwise
+    last_exit: int | None = None  # of a process of it that ended, as far as the runtime told
+    oom: bool = False  # that process was killed because the container had no memory left
 
     @property
     def service(self) -> str:
@@ -146,6 +160,13 @@ class Container(Struct, frozen=True, omit_defaults=True):
     @property
     def spec(self) -> str:
         return self.labels.get(LABEL_SPEC, "")
+
+    @property
+    def last_end(self) -> str:
+        """For people: `7`, `137 oom`; "" if no end of it is known."""
+        if self.last_exit is None or self.last_exit < 0:
+            return ""
+        return f"{self.last_exit}{' oom' if self.oom else ''}"
 
     @property
     def replica(self) -> int:

@@ -108,6 +108,7 @@ class Component(Table, frozen=True):
     hooks: Hooks | UnsetType = UNSET
     user: User | UnsetType = UNSET
     scratch: Annotated[tuple[AbsolutePath, ...], Meta(max_length=32)] = ()
+    settle: Duration | UnsetType = UNSET
 
 
 class Snapshot(Table, frozen=True):

@@ -79,6 +79,9 @@ class ContainerState(Struct, frozen=True, omit_defaults=True):
     started_s: float = 0.0
     ports: tuple[str, ...] = ()  # "100.64.7.12:20003→8080"
     orphan: bool = False
+    state: str = ""  # "starting" or "restarting"; else `status` says all
+    restarts: int = 0
+    last_exit: str = ""  # of its last process that ended: "7", "137 oom"
 
 
 class RetiredData(Struct, frozen=True, omit_defaults=True):

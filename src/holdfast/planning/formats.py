@@ -18,7 +18,7 @@ from holdfast.model.ids import TRUST
 from holdfast.model.revision import Entry, Table
 from holdfast.model.trust import Trust
 
-NEWEST = 2  # what this release reads
+NEWEST = 3  # what this release reads
 NOT_ASKED: Mapping[str, int] = {}
 
 T = TypeVar("T")
@@ -63,6 +63,12 @@ OF_SERVICES: tuple[Feature[Service], ...] = (
         2,
         "scratch of a component",
         lambda service: any(component.scratch for component in service.components),
+    ),
+    Feature(
+        "Service.components.settle",
+        3,
+        "settle of a component",
+        lambda service: any(component.settle is not UNSET for component in service.components),
     ),
     Feature(
         "Service.components.volumes.owner",

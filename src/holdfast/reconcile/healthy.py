@@ -3,19 +3,17 @@
 A container is observed and probed from outside; each observation and each answer makes the next watch from the last.
 """
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.model import duration
-from holdfast.model.container import Container
+from holdfast.model.container import Container, Part
 from holdfast.model.fleet import Health
 from holdfast.reconcile.here import Word
 
 BAD_MAX = 3  # in a row, after it was healthy
 
-# Without a health check a container counts as healthy once it has lived this long. The runtime restarts a crashed one
-# after 0.15 s, so one that dies at once (a missing program, a wrong architecture) does not live as long as this.
-STEADY_S = 0.3
+FAST_SETTLE_S = 1.0  # with `lab fast`, no container needs to live longer than this
 
 RESTARTS_MAX = 5  # restarts by the runtime
 RETURN_S = 1.0  # a restart by the runtime is awaited so long; after a boot, or without a supervisor, there is none
@@ -26,6 +24,28 @@ EAGER_S = 0.02  # first pause between probes of a starting container; grows to t
 STEADY_PROBES = 10
 STEP_S = 1.0  # healthy containers are probed together at whole steps: one wake-up costs less than many
 EASE_S = 5.0  # probing fifty containers every second costs more than all other work of an idle agent
+
+
+class Proof(Struct, frozen=True):
+    """When a container is healthy: all checks answer. Without a check, when it has lived for `settle_s`."""
+
+    checks: tuple[Health, ...] = ()
+    settle_s: float = 3.0
+
+
+def proof(part: Part | None, start_s: float) -> Proof:
+    """With `lab fast`, no container gets longer than `start_s` to start; 0: as declared."""
+    if part is None:
+        return Proof(settle_s=FAST_SETTLE_S if start_s else Proof().settle_s)
+    settle_s = duration.milliseconds(part.settle) / 1000
+    checks = tuple(_capped(check, start_s) for check in part.checks)
+    return Proof(checks, min(settle_s, FAST_SETTLE_S) if start_s else settle_s)
+
+
+def _capped(check: Health, start_s: float) -> Health:
+    if not start_s or duration.milliseconds(check.start_period) <= start_s * 1000:
+        return check
+    return replace(check, start_period=f"{start_s:.0f}s")
 
 
 class Watch(Struct, frozen=True):
@@ -42,9 +62,11 @@ class Watch(Struct, frozen=True):
     stopped: bool = False  # by the agent, so the runtime does not restart it
 
 
-def begin(container: Container, now_s: float) -> Watch:
-    """For a container that the agent starts or finds: its whole start period begins now."""
-    return looked(Watch(container.id, since_s=now_s), container, now_s)
+def begin(container: Container, now_s: float, lived_s: float = 0.0) -> Watch:
+    """For a container that the agent starts or finds: its whole start period begins now. `lived_s`: how long one that
+    was found has run."""
+    watch = looked(Watch(container.id, since_s=now_s), container, now_s)
+    return replace(watch, born_s=now_s - lived_s) if container.running else watch
 
 
 def stopped(watch: Watch) -> Watch:
@@ -68,18 +90,18 @@ def probed(watch: Watch, ok: bool) -> Watch:
     return replace(watch, bad=watch.bad + 1, probes=watch.probes + 1)
 
 
-def word(watch: Watch, container: Container, health: Health | UnsetType, now_s: float) -> Word:
+def word(watch: Watch, container: Container, proof: Proof, now_s: float) -> Word:
     if container.phase == "created":
         return "starting"
     if not container.running:
         down_s = now_s - (watch.down_s if watch.down_s is not None else now_s)
-        waits = down_s <= RETURN_S and (watch.healthy or _in_time(watch, health, now_s))
+        waits = down_s <= RETURN_S and (watch.healthy or _in_time(watch, proof, now_s))
         return "starting" if waits and returns(watch, container) else "failed"
     if watch.healthy:
         return "healthy" if watch.bad < BAD_MAX else "unhealthy"
-    if health is UNSET:
-        return "healthy" if now_s - watch.born_s >= STEADY_S else "starting"
-    return "starting" if _in_time(watch, health, now_s) else "failed"
+    if not proof.checks:
+        return "healthy" if now_s - watch.born_s >= proof.settle_s else "starting"
+    return "starting" if _in_time(watch, proof, now_s) else "failed"
 
 
 def returns(watch: Watch, container: Container) -> bool:
@@ -90,16 +112,10 @@ def returns(watch: Watch, container: Container) -> bool:
     return not watch.stopped and container.exit_code != 0 and container.restarts < RESTARTS_MAX
 
 
-def _in_time(watch: Watch, health: Health | UnsetType, now_s: float) -> bool:
+def _in_time(watch: Watch, proof: Proof, now_s: float) -> bool:
     """Without a check there is no start period: the number of restarts by the runtime is the limit."""
-    return health is UNSET or now_s - watch.since_s <= duration.milliseconds(health.start_period) / 1000
-
-
-def capped(health: Health | UnsetType, start_s: float) -> Health | UnsetType:
-    """With `lab fast`, no container gets longer than this to start; 0: as declared."""
-    if health is UNSET or not start_s or duration.milliseconds(health.start_period) <= start_s * 1000:
-        return health
-    return replace(health, start_period=f"{start_s:.0f}s")
+    period_s = max((duration.milliseconds(check.start_period) / 1000 for check in proof.checks), default=None)
+    return period_s is None or now_s - watch.since_s <= period_s
 
 
 def pause_s(watch: Watch, health: Health) -> float:

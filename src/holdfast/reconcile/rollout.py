@@ -180,7 +180,9 @@ def _failure(view: View) -> Iterator[Step]:
 
 
 def _fail(part: Part, seen: Seen) -> Step:
-    return Fail(part, seen.container, WHY.get(seen.health, ENDED) if seen.container.running else ENDED)
+    again = f"it ended again after each of {seen.container.restarts} restarts"
+    ended = again if seen.container.restarts > 1 else ENDED
+    return Fail(part, seen.container, WHY.get(seen.health, ended) if seen.container.running else ended)
 
 
 ENDED = "it ended and was not restarted"

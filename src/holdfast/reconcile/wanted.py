@@ -6,7 +6,7 @@ from decimal import Decimal
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from holdfast.model.container import ContainerSpec, Guest, Mount, Part, spec_digest
+from holdfast.model.container import SETTLE, ContainerSpec, Guest, Mount, Part, spec_digest
 from holdfast.model.fleet import Component, Hooks, Service, Volume
 from holdfast.model.mounts import on_node
 from holdfast.model.revision import Entry
@@ -77,6 +77,7 @@ def _part(
         post_deploy=hooks.post_deploy,
         routes=component.routes,
         scratch=component.scratch,
+        settle=SETTLE if component.settle is UNSET else component.settle,
     )
 
 

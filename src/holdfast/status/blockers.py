@@ -1,9 +1,12 @@
 """Findings of nodes that keep a change from settling. Pure."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from holdfast.model.duration import aged
 
 if TYPE_CHECKING:  # only types: a command starts sooner without these modules
     from holdfast.model.report import NodeFinding
@@ -58,10 +61,20 @@ def of(
     found: dict[Blocker, None] = {}
     for one in concerned:
         verified = heard.get(one.node)
-        if verified is not None and verified.report is not None:  # verified; of a silent node, its last report
+        if verified is not None and verified.key and verified.status == "unhealthy":
+            found[_silent(one.node, verified)] = None
+        elif verified is not None and verified.report is not None:
             addresses = one.addresses if accepts(verified) else frozenset()
             found |= dict.fromkeys(_of(one.node, addresses, verified.report.findings))
     return tuple(found)
+
+
+def _silent(node: str, verified: "VerifiedReport") -> Blocker:
+    """What it reported last says nothing about now. `since_s`: it holds now, whenever it began (N32)."""
+    since = f" for {aged(verified.age_s)}" if verified.pulse is not None else ""
+    text = f"no contact with {node}{since}: it does nothing of this before it is back"
+    remedy = f"look at the machine and its network; holdfast node show {node}"
+    return Blocker(node, "node_unhealthy", text, remedy, f"node.{node}", since_s=inf)
 
 
 def unanswered(

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from holdfast.agent.services.agenda import Agendas
+from holdfast.agent.services.container_status import ContainerStatus
 from holdfast.agent.services.data.undeclared import Undeclared
 from holdfast.agent.services.deployments import Deployments
 from holdfast.agent.services.door import Door, Vouch
@@ -34,7 +35,7 @@ from holdfast.agent.services.rollout.steps.hooks import HookSteps
 from holdfast.agent.services.rollout.steps.images import ImageSteps
 from holdfast.agent.services.rollout.steps.routes import RouteSteps
 from holdfast.agent.services.standby import Standby
-from holdfast.agent.services.status import ContainerStatus, Status
+from holdfast.agent.services.status import Status
 from holdfast.agent.services.wanted import Wanted
 from holdfast.agent.wake import Wake
 from holdfast.wiring import data
@@ -75,7 +76,7 @@ def _parts(ports: Ports, common: Common, vouch: Vouch) -> Parts:
         inventory=ContainerInventory(ports.runtime, ports.journal, fleet, changed),
         health_checks=HealthChecks(ports.prober, ports.clock, door.probes, felt, common.pace.start_s),
         outcomes=Outcomes(findings, ports.say),
-        crashes=CrashLoops(ports.clock, findings),
+        crashes=CrashLoops(ports.clock, findings, changed),
         images=Images(ports.runtime),
         networks=Networks(ports.runtime, door, fleet),
         data=data.kept(ports, common, vouch, door, changed),
@@ -101,7 +102,7 @@ def service_side(ports: Ports, common: Common, traffic: Traffic, vouch: Vouch) -
     wanted = _wanted(ports, common, parts, deployments)
     rest = Rest(parts.pacing, lanes)
     status = Status(
-        containers=ContainerStatus(parts.inventory, parts.health_checks, common.member.fleet),
+        containers=ContainerStatus(parts.inventory, parts.health_checks, parts.crashes, common.member.fleet),
         records=parts.records,
         attempts=parts.attempts,
         rest=rest,

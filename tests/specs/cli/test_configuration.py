@@ -45,9 +45,7 @@ def told(environ: dict[str, str], *words: str) -> Namespace:
 )
 def test_which_hub_is_asked(words: tuple[str, ...], environ: dict[str, str], declared: str, found: str) -> None:
     """M-117 `[master] address`: flag, then $HOLDFAST_HUB, then [fleet] hub, then the ledger beside the files."""
-    fleet = small_fleet()
-    fleet = replace(fleet, settings=replace(fleet.settings, hub=declared))
-    assert session.hub_target(told(environ, *words), fleet) == found
+    assert session.chosen_target(told(environ, *words), declared) == found
 
 
 def test_where_the_services_and_the_credentials_come_from() -> None:

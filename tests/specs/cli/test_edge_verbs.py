@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from holdfast.model.deployment import StepResult
@@ -260,6 +261,26 @@ def test_a_route_whose_backend_does_not_answer_is_not_called_live(tmp_path: Path
         (found,) = asks(one, "list")
         assert found["status"] == "unreachable"
         assert "Public hostnames: 1 unreachable" in one.operator.does("status")
+
+    public_scene(tmp_path, story)
+
+
+@pytest.mark.parametrize(("phase", "status", "word"), [("held", "stopped", "held"), ("converged", "unhealthy", "down")])
+def test_a_hostname_whose_service_does_not_work_is_not_live_n17(
+    tmp_path: Path, phase: str, status: str, word: str
+) -> None:
+    """The proxy of the node answers the edge's handshake all the same."""
+
+    async def story(one: Public) -> None:
+        applied(one)
+        one.edge(live(one))
+        (found,) = asks(one, "list")
+        assert found["status"] == "live"
+        one.says(one.state(phase), containers=(ContainerState("web", "web", status),))  # type: ignore[arg-type]
+        (found,) = asks(one, "status", code=1)
+        assert found["status"] == word
+        (row,) = one.operator.shows("ps", "web")["services"]
+        assert row["urls"] == [] and row["not_public"] == {HOST: word}
 
     public_scene(tmp_path, story)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import flags
-from holdfast.cli.fleet import session
 from holdfast.cli.noun import FOLDERS, LATER, LATER_PAIRS, rows_in, rows_of
 from holdfast.cli.shell import help
 from holdfast.cli.verbs import VERBS, nouns
@@ -83,11 +82,18 @@ def test_an_unknown_second_word_is_named_with_the_nearest_one(typed: str, meant:
 
 
 @pytest.mark.parametrize("hub", ["127.0.0.1:9555", "hub.example:9555", "[::1]:9555"])
-def test_a_hub_without_its_scheme_is_asked_back(hub: str) -> None:
-    with pytest.raises(Invalid) as caught:
-        session.hub_target(Namespace(hub=hub, fleet="."), None)
-    assert caught.value.remedy == f"did you mean --hub https://{hub}?"
-    assert session.hub_target(Namespace(hub="./ledger", fleet="."), None) == "./ledger"
+def test_a_hub_without_its_scheme_is_understood_n41(hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def understood(given: str, **environ: str) -> str | None:
+        found = flags.with_defaults(Namespace(fleet="", hub=given, key=""), environ).hub
+        assert found is None or isinstance(found, str)
+        return found
+
+    assert understood(hub) == understood("", HOLDFAST_HUB=hub) == f"https://{hub}"
+    (tmp_path / hub).mkdir()
+    assert understood(hub) == hub, "a ledger directory of that name"
+    assert (understood("./ledger"), understood("")) == ("./ledger", None)
 
 
 def test_each_folder_is_found_by_the_first_words_of_its_verbs() -> None:

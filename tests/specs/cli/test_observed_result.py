@@ -127,6 +127,19 @@ def test_a_step_that_failed_after_the_switch_is_no_success(tmp_path: Path) -> No
     scene(tmp_path, story)
 
 
+def test_a_version_that_keeps_ending_after_the_switch_is_no_success_also_the_second_time_n16(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        looping = ContainerState("web", "main", "unhealthy", state="restarting", restarts=3, last_exit="7")
+        one.then(lambda: one.says(one.state("converged"), containers=(looping,)))
+        document = json.loads(deploys(one, 2, "--json", code=1))
+        assert document["success"] is False and document["services"][0]["phase"] == "failed"
+        assert "main is restarting (3 restarts, last exit 7)" in one.operator.complaint["message"]
+        assert "No changes" in one.operator.does("deploy", "web", code=1)
+        assert "main is restarting (3 restarts, last exit 7)" in one.operator.err.getvalue()
+
+    scene(tmp_path, story)
+
+
 def test_what_does_not_settle_in_time_is_exit_6_and_named(tmp_path: Path) -> None:
     """M-78 (2): a deploy has five minutes."""
 

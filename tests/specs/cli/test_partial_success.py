@@ -58,7 +58,7 @@ def test_an_interrupt_while_waiting_says_that_the_revision_is_applied(
         raise KeyboardInterrupt
 
     code, said, _ = reported(interrupted, as_json, monkeypatch)
-    assert code == 130 and "Revision 7 is applied; its rollout continues." in said
+    assert code == 130 and "Revision 7 is applied; its rollout continues." in said and "holdfast rollback" in said
 
 
 @pytest.mark.parametrize("got", [Receipts(("w1",)), Receipts(), Receipts((), (), ("w1",))])

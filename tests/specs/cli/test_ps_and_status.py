@@ -48,7 +48,32 @@ def test_ps_has_a_row_for_every_container(tmp_path: Path) -> None:
         assert (second["id"], second["status"], second["replica"], second["started"]) == ("c2", "unhealthy", 1, None)
         text = one.operator.does("ps")
         assert "web:2" in text and "100.64.0.1:20003→8080" in text and "10 min" in text and "web/main 1" in text
-        assert text.splitlines()[0].split() == list(ps.HEADS)
+        assert text.splitlines()[0].split() == " ".join(ps.HEADS).split()
+
+    scene(tmp_path, story)
+
+
+def test_ps_tells_restarts_and_the_last_exit_n20(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        looping = main_of(id="c1", status="unhealthy", state="restarting", restarts=8, last_exit="137 oom")
+        one.says(one.state("converged"), containers=(looping, main_of(replica=1, id="c2", state="starting")))
+        first, second = one.operator.shows("ps")["services"]
+        assert (first["status"], first["state"], first["restarts"], first["last_exit"]) == (
+            "unhealthy", "restarting", 8, "137 oom"
+        )  # fmt: skip
+        assert second["state"] == "starting"
+        text = one.operator.does("ps").splitlines()
+        assert "restarting" in text[1] and " 8 " in text[1] and "137 oom" in text[1]
+        assert "main is restarting (8 restarts, last exit 137 oom) on w1" in one.operator.does("status")
+
+    scene(tmp_path, story)
+
+
+def test_a_stopped_service_is_held_and_not_only_stopped_n17(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        one.says(one.state("held"), containers=(main_of(status="stopped", pid=0),))
+        (row,) = one.operator.shows("ps")["services"]
+        assert (row["status"], row["state"]) == ("stopped", "held")
 
     scene(tmp_path, story)
 

@@ -49,3 +49,23 @@ def test_files_that_cannot_be_compared_are_said_to_be_so(tmp_path: Path, monkeyp
         assert line.startswith("Your files are not changed, and could not be compared") and "no node fits" in line
 
     scene(tmp_path, story)
+
+
+HALF_EDITED = [{"services/bad.toml": b"name = \n"}, {"fleet.toml": b"[fleet]\nna me = \n"}, {"strange.toml": b""}]
+
+
+@pytest.mark.parametrize("broken", HALF_EDITED, ids=["a service", "fleet.toml", "a file at the top"])
+def test_one_broken_file_blocks_no_emergency_exit_n30(tmp_path: Path, broken: dict[str, bytes]) -> None:
+    async def story(one: Scene) -> None:
+        one.operator.fleet = changed(one.operator.fleet, web=2)
+        one.operator.does("apply", "--detach")
+        one.operator.broken = broken
+        one.operator.does("validate", code=2)
+        for words in ("status", "ps", "history", "node list", "edge list", "retired", "checkpoint list"):
+            one.operator.does(*words.split())
+        assert "could not be compared" in rolls_back(one)
+        one.operator.does("node", "drain", "w2", "--detach")
+        one.operator.does("undeploy", "web", "--detach")
+        assert "web.toml still exists" in one.operator.err.getvalue()
+
+    scene(tmp_path, story)

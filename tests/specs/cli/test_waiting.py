@@ -55,6 +55,27 @@ def test_a_finding_of_the_node_is_shown_at_once_and_once_and_named_at_the_end(tm
     scene(tmp_path, story)
 
 
+def test_a_silent_node_is_named_at_once_n32(tmp_path: Path) -> None:
+    async def story(one: Scene) -> None:
+        seen = one.operator.held.nodes_named
+
+        def silent(names: Any) -> Any:
+            answer = seen(names)
+            return replace(answer, nodes=tuple(replace(view, status="unhealthy") for view in answer.nodes))
+
+        one.says(one.state("converged"))
+        one.operator.held.nodes_named = silent  # type: ignore[method-assign]
+        heard_s: list[float] = []
+        one.then(lambda: heard_s.extend(one.clock.passed_s for _ in told(one)))
+        deploys(one, code=6)
+        (line,) = told(one)
+        assert "w1  waiting: no contact with w1 for " in line and "holdfast node show w1" in line
+        assert heard_s and heard_s[0] < 1
+        assert "no contact with w1" in one.operator.err.getvalue().strip().splitlines()[-2]
+
+    scene(tmp_path, story)
+
+
 def test_a_terminal_shows_it_as_well(tmp_path: Path) -> None:
     async def story(one: Scene) -> None:
         class Screen(io.StringIO):

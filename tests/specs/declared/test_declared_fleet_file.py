@@ -2,6 +2,9 @@
 
 import pytest
 
+from holdfast.adapters.fleet_directory.memory import MemoryFleetDirectory
+from holdfast.declared.hub_address import hub_of
+from holdfast.errors import Invalid
 from tests.fleets.authenticator import Authenticator
 from tests.specs.declared.declared_fleets import (
     BASE,
@@ -250,3 +253,25 @@ def test_a_touch_that_operators_can_give_is_accepted() -> None:
 def test_the_touch_has_one_spelling() -> None:
     found = only_problem(with_fleet(FLEET + TOUCH.replace('"touch"', '"tuch"')))
     assert found[2] == "trust.destroy_requires" and "touch" in found[3] + found[4]
+
+
+@pytest.mark.parametrize(
+    ("text", "hub"),
+    [
+        ('[fleet]\nname = "home"\nhub = "https://hub.example:9555"\n', "https://hub.example:9555"),
+        ('[fleet]\nname = "home"\n', ""),
+        ("fleet = 3\n", ""),
+        ("[fleet]\nhub = 3\n", ""),
+        ('[fleet]\nna me = \n  hub = "https://hub.example:9555" # ours\n', "https://hub.example:9555"),
+        ("[fleet]\nna me = \nhub = 'https://hub.example:9555'\n", "https://hub.example:9555"),
+        ('[fleet]\nna me = \n# hub = "https://old.example"\n', ""),
+    ],
+)
+def test_the_hub_is_found_whatever_else_is_wrong_in_the_directory_n30(text: str, hub: str) -> None:
+    files = {**with_fleet(text), "services/bad.toml": b"name = \n", "surprise": b""}
+    assert hub_of(MemoryFleetDirectory(files)) == hub
+
+
+def test_a_directory_without_a_fleet_file_has_no_hub() -> None:
+    with pytest.raises(Invalid, match=r"no fleet\.toml"):
+        hub_of(MemoryFleetDirectory({"services/web.toml": b""}))

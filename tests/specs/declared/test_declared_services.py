@@ -313,6 +313,13 @@ def test_a_health_check_without_a_port_needs_exactly_one_route(kind: str, routes
     assert why in what and remedy == "add port = NUMBER"
 
 
+@pytest.mark.parametrize("beside", [ONE_ROUTE, '[components.health]\ntype = "exec"\ncmd = ["true"]\n'])
+def test_settle_has_no_effect_beside_a_route_or_a_check_n16(beside: str) -> None:
+    assert the_service(WEB + 'settle = "9s"\n').components[0].settle == "9s"
+    found = only_problem(with_service(WEB + 'settle = "9s"\n' + beside))
+    assert found[2] == "components[0].settle" and "has no effect" in found[3] and found[4] == "remove settle"
+
+
 def test_an_exec_check_needs_its_command() -> None:
     found = only_problem(with_service(WEB + '[components.health]\ntype = "exec"\n'))
     assert found[1:3] == (4, "components[0].health.cmd")

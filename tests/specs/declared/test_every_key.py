@@ -129,6 +129,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "secrets": "test_secrets_are_files_named_like_them_unless_said_otherwise_and_a_rotated_one_is_another_spec",
         "hooks": "test_hooks_run_once_in_the_new_image_and_a_failing_one_stops_the_rollout",
         "user": "test_a_component_runs_as_the_user_that_it_declares_n13",
+        "settle": "test_without_routes_and_checks_a_component_must_live_for_its_settle_time_n16",
         "scratch": "test_a_volume_of_the_image_that_the_file_does_not_name_is_a_finding_until_it_is_answered_n14",
     },
     "Volume": {

@@ -96,6 +96,7 @@ USES: dict[str, tuple[Callable[[], Fleet], tuple[str, ...]]] = {
     "Service.components.volumes.checkpoint": (lambda: fleet(volume="off"), ("w1",)),
     "Service.components.routes.pass_headers": (lambda: fleet(headers=("remote-user",)), ("w1",)),
     "Service.components.user": (lambda: own(user="1000"), ("w1",)),
+    "Service.components.settle": (lambda: own(settle="9s", routes=()), ("w1",)),
     "Service.components.scratch": (lambda: own(scratch=("/tmp",)), ("w1",)),
     "Service.components.volumes.owner": (lambda: own(volumes=(Volume("book", "/data", "none", owner="5:5"),)), ("w1",)),
     "AlertTarget.nodes": (telling, ("w2",)),
@@ -124,7 +125,7 @@ def planned(wanted: Fleet, before: Applied | None, known: dict[str, int], only: 
 
 def test_the_cases_cover_the_table() -> None:
     assert USES.keys() == {feature.key for feature in FEATURES}
-    assert max(f.format for f in FEATURES) == formats.BOUND_SECRETS == formats.NEWEST
+    assert max(f.format for f in FEATURES) == formats.NEWEST >= formats.BOUND_SECRETS
 
 
 @pytest.mark.parametrize("key", USES)
@@ -132,8 +133,10 @@ def test_a_new_use_is_refused_while_a_node_that_gets_it_is_of_an_older_format(ke
     make, nodes = USES[key]
     for before in (None, applied(fleet())):
         for node in nodes:
-            assert not planned(make(), before, {node: 1}) and not planned(make(), before, {"w1": 2, "w2": 2, node: 0})
-        assert planned(make(), before, {}) and planned(make(), before, {"w1": 2, "w2": 2})
+            assert not planned(make(), before, {node: 1}) and not planned(
+                make(), before, {"w1": formats.NEWEST, "w2": formats.NEWEST, node: 0}
+            )
+        assert planned(make(), before, {}) and planned(make(), before, {"w1": formats.NEWEST, "w2": formats.NEWEST})
     assert planned(fleet(), None, {"w1": 0, "w2": 0}), "a fleet without it needs no upgrade"
 
 
@@ -162,7 +165,9 @@ def test_a_use_that_is_applied_does_not_move_to_an_older_agent() -> None:
         return replace(fleet(), services={"web": Service((replace(component, volumes=()),), node=node)})
 
     before = applied(at("w1"))
-    assert not planned(at("w2"), before, {"w1": 1, "w2": 1}) and planned(at("w2"), before, {"w1": 1, "w2": 2})
+    assert not planned(at("w2"), before, {"w1": 1, "w2": 1}) and planned(
+        at("w2"), before, {"w1": 1, "w2": formats.NEWEST}
+    )
 
 
 def test_a_deploy_of_another_service_is_not_refused() -> None:
@@ -196,9 +201,9 @@ def test_a_rollback_is_refused_as_an_apply_is(key: str) -> None:
     now = hub.applied()
     assert then is not None and now is not None
     with pytest.raises(Conflict, match="the agent on w1 is of an older release") as refused:
-        plan_rollback(then.table, now, {"w1": 1, "w2": 2})
+        plan_rollback(then.table, now, {"w1": 1, "w2": formats.NEWEST})
     assert refused.value.code == "agent_too_old" and "upgrade the agent on w1" in refused.value.remedy
-    for known in ({}, {"w1": 2}, {"w1": 2, "w2": 1}):
+    for known in ({}, {"w1": formats.NEWEST}, {"w1": formats.NEWEST, "w2": 1}):
         assert plan_rollback(then.table, now, known).candidate is not None
     assert plan_rollback(now.table, then, {"w1": 1}).candidate is not None, "back to what it can read"
 
@@ -210,8 +215,8 @@ def test_a_drain_moves_nothing_to_an_agent_that_cannot_read_it() -> None:
     home = str(before.table.entries["service.web"].node)
     (other,) = {"w1", "w2"} - {home}
     with pytest.raises(Conflict, match=rf"the agent on {other} .*pass_headers"):
-        plan_drain(home, before, {}, reads={home: 2, other: 1})
-    assert plan_drain(home, before, {}, reads={home: 1, other: 2}).candidate is not None
+        plan_drain(home, before, {}, reads={home: formats.NEWEST, other: 1})
+    assert plan_drain(home, before, {}, reads={home: 1, other: formats.NEWEST}).candidate is not None
 
 
 def test_what_a_plan_does_not_change_is_not_read() -> None:

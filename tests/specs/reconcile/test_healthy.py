@@ -5,22 +5,27 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdfast.model import duration
-from holdfast.model.container import Container
-from holdfast.model.fleet import Health
+from holdfast.model.container import Container, ContainerSpec, Part
+from holdfast.model.fleet import Health, Route
 from holdfast.reconcile import healthy
-from holdfast.reconcile.healthy import BAD_MAX, RESTARTS_MAX, RETURN_S, STEADY_S, Watch
+from holdfast.reconcile.healthy import BAD_MAX, RESTARTS_MAX, RETURN_S, Proof, Watch
 
+SETTLE_S = 3.0
 HTTP = Health("http", start_period="10s", interval="2s")
 UP = Container("a", "web", "running", True, started_s=1.0)
 CRASHED = replace(UP, running=False, phase="exited", exit_code=1)
 
 
-def word(watch: Watch, container: Container, now_s: float, health: Health | UnsetType = HTTP) -> str:
-    return healthy.word(watch, container, health, now_s)
+def word(watch: Watch, container: Container, now_s: float, *checks: Health) -> str:
+    return healthy.word(watch, container, Proof(checks or (HTTP,)), now_s)
+
+
+def unchecked(watch: Watch, container: Container, now_s: float) -> str:
+    return healthy.word(watch, container, Proof(settle_s=SETTLE_S), now_s)
 
 
 def probed(watch: Watch, *answers: bool) -> Watch:
@@ -51,15 +56,42 @@ def test_three_bad_answers_in_a_row_make_it_unhealthy_and_one_good_one_heals() -
     assert word(probed(watch, False, False, False, True), UP, 200.0) == "healthy"
 
 
-def test_without_a_check_it_is_healthy_once_it_has_lived_longer_than_a_crash_takes_to_come_back() -> None:
+def test_without_a_check_it_is_healthy_once_it_has_lived_for_its_settle_time() -> None:
+    """N16: a program that ends after a second is not well after 0.3 s."""
     watch = healthy.begin(UP, 0.0)
-    assert word(watch, UP, STEADY_S / 2, UNSET) == "starting"
-    assert word(watch, UP, STEADY_S, UNSET) == "healthy"
+    assert unchecked(watch, UP, SETTLE_S - 0.1) == "starting"
+    assert unchecked(watch, UP, SETTLE_S) == "healthy"
     again = replace(UP, started_s=2.0)
     reborn = healthy.looked(watch, again, 500.0)
-    assert word(reborn, again, 500.0 + STEADY_S / 2, UNSET) == "starting", "another life counts from its own beginning"
-    assert word(healthy.looked(watch, CRASHED, 500.0), CRASHED, 500.0, UNSET) == "starting", "however long it lived"
-    assert STEADY_S > 0.15, "the runtime restarts within this"
+    assert unchecked(reborn, again, 500.0 + SETTLE_S / 2) == "starting", "another life counts from its own beginning"
+    assert unchecked(healthy.looked(watch, CRASHED, 500.0), CRASHED, 500.0) == "starting", "however long it lived"
+
+
+def test_one_that_an_agent_finds_has_lived_before() -> None:
+    assert unchecked(healthy.begin(UP, 100.0, lived_s=SETTLE_S), UP, 100.0) == "healthy"
+    assert unchecked(healthy.begin(UP, 100.0, lived_s=1.0), UP, 100.0) == "starting"
+    assert unchecked(healthy.begin(CRASHED, 100.0, lived_s=900.0), CRASHED, 102.0) == "failed"
+
+
+ROUTES = (Route("http", 8080), Route("admin", 9000), Route("again", 8080))
+
+
+def test_a_component_with_routes_and_no_check_is_healthy_when_each_port_takes_a_connection() -> None:
+    """N15."""
+    part = Part(ContainerSpec("f", "web", "main", 1, "web:1", ""), "d", routes=ROUTES)
+    assert [(check.type, check.port) for check in healthy.proof(part, 0.0).checks] == [("tcp", 8080), ("tcp", 9000)]
+    assert healthy.proof(replace(part, health=HTTP), 0.0).checks == (HTTP,), "a declared check is enough"
+    assert healthy.proof(replace(part, routes=()), 0.0) == Proof((), 3.0)
+
+
+def test_in_a_fast_lab_nothing_takes_long_to_start_or_to_settle() -> None:
+    part = Part(ContainerSpec("f", "web", "main", 1, "web:1", ""), "d", health=HTTP, settle="5s")
+    (check,) = healthy.proof(part, 8.0).checks
+    assert check.start_period == "8s"
+    assert healthy.proof(replace(part, health=UNSET), 8.0).settle_s == 1.0
+    assert healthy.proof(replace(part, health=UNSET), 0.0).settle_s == 5.0
+    assert healthy.proof(replace(part, health=UNSET, settle="0s"), 8.0).settle_s == 0.0
+    assert healthy.proof(None, 8.0).settle_s == 1.0 and healthy.proof(None, 0.0).settle_s == 3.0
 
 
 def test_a_container_that_was_only_made_has_not_failed() -> None:
@@ -152,8 +184,8 @@ def test_one_that_has_been_well_for_a_while_is_asked_less_often_until_its_first_
 EVENTS = st.lists(st.sampled_from(["good", "bad", "crash", "up", "wait"]), max_size=30)
 
 
-@given(events=EVENTS, health=st.sampled_from([HTTP, UNSET]))
-def test_a_verdict_is_always_one_of_four_words_and_healthy_only_with_a_reason(events: list[str], health: Any) -> None:
+@given(events=EVENTS, checks=st.sampled_from([(HTTP,), (HTTP, HTTP), ()]))
+def test_a_verdict_is_always_one_of_four_words_and_healthy_only_with_a_reason(events: list[str], checks: Any) -> None:
     now_s, container = 100.0, UP
     watch = healthy.begin(container, now_s)
     good, bad_in_row = False, 0
@@ -167,8 +199,8 @@ def test_a_verdict_is_always_one_of_four_words_and_healthy_only_with_a_reason(ev
             good, bad_in_row = good or event == "good", 0 if event == "good" else bad_in_row + 1
             watch = healthy.probed(watch, event == "good")
         watch = healthy.looked(watch, container, now_s)
-        verdict = healthy.word(watch, container, health, now_s)
-        if health is not UNSET:
+        verdict = healthy.word(watch, container, Proof(checks), now_s)
+        if checks:
             assert (verdict == "healthy") is (container.running and good and bad_in_row < BAD_MAX)
             assert (verdict == "unhealthy") is (container.running and good and bad_in_row >= BAD_MAX)
         assert verdict in ("starting", "healthy", "unhealthy", "failed")

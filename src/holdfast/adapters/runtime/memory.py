@@ -45,6 +45,7 @@ class Behaviour(Struct, frozen=True):
     start_trouble: str = ""  # why it cannot start
     executes: Callable[[Sequence[str]], Finished] = lambda command: Finished(0, "")
     exec_s: float = 0.0
+    oom: bool = False  # its end is one for want of memory
 
 
 class Directory(Struct, frozen=True):
@@ -412,6 +413,7 @@ class MemoryRuntime:
         self._unset(kept)
         now_s = self._clock.now_s()
         kept.seen = replace(kept.seen, phase="exited", running=False, pid=0, address="", ended_s=now_s, exit_code=code)
+        kept.seen = replace(kept.seen, last_exit=code, oom=kept.behaviour.oom)
         again = kept.made is not None and kept.made.restart and kept.supervised and code != 0
         if again and kept.seen.restarts < RESTARTS_MAX:
             self._after(RESTART_S, kept, lambda: self._begin(kept, kept.seen.restarts + 1))

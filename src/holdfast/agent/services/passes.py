@@ -125,6 +125,7 @@ class Passes:
         began_s = self._survey.now_s()
         try:
             agenda = await self._survey.look(wanted, released)
+            self._crashes.look(self._survey.ours())
             self._show_drift(wanted, agenda)
             if agenda.work:
                 with self._lanes.working():
@@ -154,7 +155,6 @@ class Passes:
         ours = self._survey.ours()
         if not left:
             self._findings.clear(NO_PROGRESS)
-            self._crashes.settle(ours)
             return self._pacing.calm(down, self._crashes.next_try_s(ours), now_s, began_s)
         reason = self._pacing.stalled([(one.name, one.phase, one.running) for one in ours], agenda.work)
         if reason is not None:

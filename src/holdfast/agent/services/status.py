@@ -1,20 +1,19 @@
 """The section of the report about services and containers, and how it is shortened."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from holdfast.agent.keeper import Stage
+from holdfast.agent.services.container_status import ContainerStatus
 from holdfast.agent.services.data.retired import Retired
 from holdfast.agent.services.desired import Desired
 from holdfast.agent.services.records import Failure, Record, Records
 from holdfast.agent.services.rest import Rest
 from holdfast.agent.services.rollout.attempts import Attempt, Attempts
-from holdfast.agent.services.rollout.health_checks import HealthChecks
-from holdfast.agent.services.rollout.inventory import ContainerInventory
 from holdfast.errors import HoldfastError
-from holdfast.model.container import LABEL_DEPLOYMENT, LABEL_EPOCH, Container, Guest
+from holdfast.model.container import Guest
 from holdfast.model.deployment import Phase, ServiceState
 from holdfast.model.report import (
     CheckpointState,
@@ -24,8 +23,7 @@ from holdfast.model.report import (
     Unattached,
     UnlistedCheckpoints,
 )
-from holdfast.reconcile import checkpoints, orphans
-from holdfast.reconcile.here import Word
+from holdfast.reconcile import checkpoints
 
 STEPS_KEPT = 8
 WORDS_MAX = 200
@@ -33,28 +31,6 @@ NAME_MAX = 100
 OURS_MAX = 400
 FEW = 50
 FEW_BYTES = 8 * 1024  # for checkpoints
-
-STATUS = {"starting": "unknown", "healthy": "running", "unhealthy": "unhealthy", "failed": "unhealthy"}
-
-
-def container(one: Container, word: Word, orphan: bool) -> ContainerState:
-    """A container without a running process is stopped, whatever the runtime calls it."""
-    status = STATUS[word] if one.running and not orphan else "running" if one.running else "stopped"
-    epoch = one.labels.get(LABEL_EPOCH, "0")
-    return ContainerState(
-        one.service or one.name,
-        one.component,
-        status,  # type: ignore[arg-type]
-        one.image,
-        int(epoch) if epoch.isdigit() else 0,
-        one.id[:12],
-        one.replica,
-        one.labels.get(LABEL_DEPLOYMENT, ""),
-        one.pid if one.running else 0,
-        float(int(one.started_s)),
-        tuple(f"{port.address}:{port.outside}→{port.inside}" for port in one.ports),
-        orphan,
-    )
 
 
 def state(
@@ -99,14 +75,6 @@ def phase(guest: Guest, record: Record, at_rest: bool) -> Phase:
         return "held"
     serves = record.serving is not None and record.serving.deployment == guest.deployment
     return "converged" if serves else "settling"
-
-
-def containers(
-    ours: Iterable[Container], others: Iterable[Container], word: Callable[[Container], Word]
-) -> tuple[ContainerState, ...]:
-    mine = [container(one, word(one), False) for one in ours]
-    foreign = [container(one, "starting", True) for one in others]
-    return tuple(sorted([*mine, *foreign], key=lambda one: (one.service, one.component, one.replica, one.id)))
 
 
 def states(
@@ -167,29 +135,6 @@ def _in_few_words(one: ServiceState) -> ServiceState:
 def _short(one: ContainerState) -> ContainerState:
     words = {name: getattr(one, name)[:NAME_MAX] for name in ("service", "component", "image", "deployment")}
     return replace(one, **words, ports=one.ports[:2])
-
-
-class ContainerStatus:
-    """Containers of this machine, without infrastructure: that is never an orphan (I-35)."""
-
-    def __init__(self, inventory: ContainerInventory, health_checks: HealthChecks, fleet: str) -> None:
-        self._inventory = inventory
-        self._health_checks = health_checks
-        self._fleet = fleet
-
-    @property
-    def runtime(self) -> str:
-        return self._inventory.runtime
-
-    def all(self) -> tuple[ContainerState, ...]:
-        shown = [one for one in self._inventory.all() if orphans.mark_of(one, self._fleet) != "infrastructure"]
-        ours = [one for one in shown if self._inventory.is_ours(one)]
-        others = [one for one in shown if not self._inventory.is_ours(one)]
-        return containers(ours, others, self._word)
-
-    def _word(self, container: Container) -> Word:
-        """While the runtime does not answer, the health of a container that was seen before is not known."""
-        return self._health_checks.word(container) if self._inventory.runtime else "starting"
 
 
 class Status:

@@ -10,7 +10,7 @@ from holdfast.cli.flags import Parser
 from holdfast.cli.nodes import fleet_view
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
-from holdfast.status.edges.views import EdgeView, views
+from holdfast.status.edges.views import BROKEN_STATUS, EdgeView, views
 
 DETAILS = """\
 One line per public hostname of the applied revision: its service and component, its edge, the node the service runs
@@ -19,6 +19,8 @@ on, its status, and when its certificate expires. STATUS is from the signed repo
   waiting      for the backend, the DNS name or the certificate
   failed       a step failed
   unreachable  the edge has the route, but the backend does not answer; visitors get an error
+  held         the service was stopped by an order; visitors get an error
+  down         no container of the component works, as its node reports; visitors get an error
   moving       the route still leads to the node where the service was
   standby      the route leads to a standby node
   leaving      the hostname is no longer applied; the edge still has the route
@@ -32,7 +34,7 @@ examples:
 """
 
 HEADS = ("HOSTNAME", "SERVICE", "COMPONENT", "EDGE", "NODE", "STATUS", "CERTIFICATE EXPIRES")
-STYLES = {"live": "green", **dict.fromkeys(("failed", "unreachable", "missing", "not on an edge"), "red")}
+STYLES = {"live": "green", **dict.fromkeys(BROKEN_STATUS, "red")}
 STATUS_AT = HEADS.index("STATUS")
 
 

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from holdfast.cli.fleet import show_plan, signing
 from holdfast.cli.fleet.seen_heads import Heads
+from holdfast.cli.hub_target import is_url
 from holdfast.cli.tools import Toolbox
 from holdfast.errors import INTERRUPTED, Conflict, Failed
 from holdfast.model.applied import Applied, head_of
@@ -115,11 +116,18 @@ def report(
     if not args.json:
         box.terminal.say(box.terminal.paint("green", text))
     _check_message(head, target, args, box)
+    if not args.json and not is_url(target):
+        box.terminal.remark(
+            f"It is recorded in {target}, and no hub serves it: nothing runs yet (docs/guides/nodes.md)."
+        )
     hub = None if getattr(args, "detach", False) else box.hubs.reader(target)
     try:
         found = outcome.wait(hub, before, head, box) if hub is not None else outcome.NOTHING
     except KeyboardInterrupt:
-        box.terminal.remark(f"Interrupted. Revision {head.number} is applied; its rollout continues.")
+        box.terminal.remark(
+            f"Stopped watching. Revision {head.number} is applied; its rollout continues. "
+            "The same command follows it; to undo it: holdfast rollback"
+        )
         return INTERRUPTED
     return conclude(found, head, plan, args, box, more)
 

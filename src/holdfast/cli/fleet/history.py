@@ -10,7 +10,6 @@ from holdfast.cli.flags import Parser, positive
 from holdfast.cli.fleet import session
 from holdfast.cli.timestamps import rfc3339
 from holdfast.cli.tools import Toolbox
-from holdfast.declared.load import load
 from holdfast.model.message import CHARS_MAX
 from holdfast.model.record import RevisionRecord
 from holdfast.ports.hub_link import HubReader
@@ -33,7 +32,7 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    target = _target(args, box)
+    target = session.found_target(args, box)
     hub = box.hubs.reader(target)
     if hub is None and session.has_lock(args, box):
         raise session.no_ledger(target, args, box)
@@ -57,17 +56,13 @@ def run(args: Namespace, box: Toolbox) -> int:
 
 def reachable_hub(args: Namespace, box: Toolbox) -> HubReader:
     """A hub with at least one revision. The directory is only read to find the hub."""
-    target = _target(args, box)
+    target = session.found_target(args, box)
     hub = box.hubs.reader(target)
     if hub is None:
         raise session.no_ledger(target, args, box)
     if hub.applied() is None:
         raise session.nothing_applied(target)
     return hub
-
-
-def _target(args: Namespace, box: Toolbox) -> str:
-    return session.hub_target(args, None if args.hub else load(box.files.fleet(args.fleet)))
 
 
 def document(record: RevisionRecord) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 
-from msgspec.structs import replace
-
 from holdfast.cli.checkpoints import with_data
 from holdfast.cli.flags import Parser, positive
 from holdfast.cli.fleet import session
@@ -12,6 +10,7 @@ from holdfast.cli.fleet.commit_plan import DETACH, carry_out
 from holdfast.cli.fleet.history_show import table_at
 from holdfast.cli.fleet.plan import declare_message
 from holdfast.cli.tools import Toolbox
+from holdfast.declared.load import load
 from holdfast.errors import Conflict, HoldfastError, Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.ids import TRUST
@@ -50,7 +49,7 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    current = session.begin(args, box, drafts=True)
+    current = session.standing(args, box, drafts=True)
     if current.applied is None or current.hub is None:
         raise session.nothing_applied(current.target)
     number, table = _target(current.hub, current.applied, args.number)
@@ -65,13 +64,15 @@ def run(args: Namespace, box: Toolbox) -> int:
     return code
 
 
-def _compared(current: session.Session, args: Namespace, box: Toolbox) -> str:
+def _compared(current: session.Standing, args: Namespace, box: Toolbox) -> str:
     """Whether the next apply would change the revision again. Image digests are not asked for again."""
     try:
         hub = box.hubs.reader(current.target)  # that of before has read a ledger directory as it was
         applied = current.heads.check(hub, adopt=True)
         asked = Namespace(**{**vars(args), "offline": True})
-        found = session.make_plan(replace(current, hub=hub, applied=applied), asked, box)
+        fleet = load(box.files.fleet(args.fleet))
+        begun = session.Session(hub, current.target, current.heads, applied, fleet=fleet)
+        found = session.make_plan(begun, asked, box)
     except HoldfastError as trouble:
         return f"Your files are not changed, and could not be compared with this revision: {trouble.message}"
     if not found.changes:

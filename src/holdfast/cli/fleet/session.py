@@ -1,7 +1,6 @@
 """The steps that most commands share: read the directory, find the hub, check the heads, plan."""
 
 import os
-import re
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,8 +12,9 @@ from holdfast.cli.fleet.hub_identity import state_dir
 from holdfast.cli.fleet.seen_heads import LOCK_BYTES_MAX, LOCK_NAME, Heads
 from holdfast.cli.nodes import known_nodes
 from holdfast.cli.tools import Toolbox
+from holdfast.declared.hub_address import hub_of
 from holdfast.declared.load import load
-from holdfast.errors import Conflict, Invalid
+from holdfast.errors import Conflict
 from holdfast.model.applied import Applied
 from holdfast.model.fleet import Fleet
 from holdfast.model.plan import Plan
@@ -23,53 +23,61 @@ from holdfast.ports.hub_link import HubReader, PlanReader
 if TYPE_CHECKING:  # what plans is loaded while the hub answers
     from holdfast.planning.plan import Inputs
 
-HOST_AND_PORT = r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}"
 
-
-class Session(Struct, frozen=True):
-    fleet: Fleet
+class Standing(Struct, frozen=True):
     hub: HubReader | None
     target: str
     heads: Heads
     applied: Applied | None
-    formats: Mapping[str, int] = {}  # node → the newest format that it reads; of a session that `drafts`
+    formats: Mapping[str, int] = {}  # node → the newest format that it reads, if a revision is drafted
+
+
+class Session(Standing, frozen=True, kw_only=True):
+    fleet: Fleet
 
 
 def heads(args: Namespace, box: Toolbox) -> Heads:
     return Heads(box.disk, args.fleet, state_dir(box.environ), args.hub or "")
 
 
-def hub_target(args: Namespace, fleet: Fleet | None) -> str:
-    if args.hub and re.fullmatch(HOST_AND_PORT, args.hub) and not os.path.exists(args.hub):
-        raise Invalid(
-            f"--hub {args.hub} is neither a URL nor a ledger directory",
-            remedy=f"did you mean --hub https://{args.hub}?",
-            code="no_hub",
-        )
-    declared = fleet.settings.hub if fleet else ""
+def found_target(args: Namespace, box: Toolbox) -> str:
+    """The hub or ledger. Of the directory only `hub` in fleet.toml is read, so that a mistake in any file keeps no
+    command from what runs (N30); with --hub it is not needed."""
+    return chosen_target(args, "" if args.hub else hub_of(box.files.fleet(args.fleet)))
+
+
+def target_of_directory(args: Namespace, box: Toolbox) -> str:
+    """The same, for commands to which the directory matters: a wrong --fleet is an error also with --hub."""
+    box.files.fleet(args.fleet)
+    return found_target(args, box)
+
+
+def chosen_target(args: Namespace, declared: str) -> str:
     return args.hub or declared or os.path.join(args.fleet, ".ledger")
 
 
-def found_target(args: Namespace, box: Toolbox) -> str:
-    """The directory is read only to find the hub, so with --hub it is not needed."""
-    return hub_target(args, None if args.hub else load(box.files.fleet(args.fleet)))
+def standing(args: Namespace, box: Toolbox, drafts: bool = False) -> Standing:
+    """What is applied, verified. Reads no declared file and does not write to the ledger. `drafts`: a revision is
+    drafted without `inputs`."""
+    target = target_of_directory(args, box)
+    hub = box.hubs.reader(target)
+    memory = heads(args, box)
+    applied = memory.check(hub, adopt=getattr(args, "adopt", False))
+    return Standing(hub, target, memory, applied, known_nodes.check_head(hub, applied, box) if drafts else {})
 
 
-def begin(
-    args: Namespace, box: Toolbox, secrets_may_lack: bool = False, plans: bool = False, drafts: bool = False
-) -> Session:
+def begin(args: Namespace, box: Toolbox, secrets_may_lack: bool = False, plans: bool = False) -> Session:
     """Everything a plan needs, verified. Does not write to the ledger. `plans`: `inputs` follows, which compares the
-    head with the nodes. `drafts`: a revision is drafted without it."""
+    head with the nodes."""
     fleet = load(box.files.fleet(args.fleet), secrets_may_lack)
-    target = hub_target(args, fleet)
+    target = chosen_target(args, fleet.settings.hub)
     hub = box.hubs.reader(target)
     if plans and isinstance(hub, PlanReader):
         hub.expect_plan()
         from holdfast.planning import plan  # noqa: F401 (takes about as long as the answers)
     memory = heads(args, box)
     applied = memory.check(hub, adopt=getattr(args, "adopt", False))
-    formats = known_nodes.check_head(hub, applied, box) if drafts else {}
-    return Session(fleet, hub, target, memory, applied, formats)
+    return Session(hub, target, memory, applied, fleet=fleet)
 
 
 def nothing_applied(target: str) -> Conflict:

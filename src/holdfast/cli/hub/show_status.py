@@ -45,6 +45,8 @@ def lines(shown: Shown, running: bool) -> Iterator[str]:
     yield _served(found)
     if found.head != found.serving:
         yield f"The ledger holds revision {found.head.number}; the hub serves it after a restart."
+    if not running:
+        yield "This is a ledger in a directory: no hub tells nodes of it, and whether anything runs is not known."
     if nodes and running:
         yield _summary(nodes, shown.ready)
     if applied is not None and (public := edge_views.views(applied, nodes)):

@@ -51,7 +51,7 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    begun = session.begin(args, box)
+    begun = session.standing(args, box)
     if begun.applied is None:
         raise session.nothing_applied(begun.target)
     if not isinstance(begun.hub, FleetReader):

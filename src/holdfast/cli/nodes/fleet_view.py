@@ -8,7 +8,6 @@ from msgspec import Struct
 from holdfast.cli.flags import repeated
 from holdfast.cli.fleet import session
 from holdfast.cli.tools import Toolbox
-from holdfast.declared.load import load
 from holdfast.errors import Invalid
 from holdfast.model.applied import Applied
 from holdfast.model.nearest import hint
@@ -41,8 +40,7 @@ def look(args: Namespace, box: Toolbox) -> FleetView:
 
 
 def reached(args: Namespace, box: Toolbox) -> tuple[str, HubReader]:
-    directory = box.files.fleet(args.fleet)  # opened even if --hub is given, so that a wrong --fleet is reported
-    target = session.hub_target(args, None if args.hub else load(directory))
+    target = session.target_of_directory(args, box)
     hub = box.hubs.reader(target)
     if hub is None:
         raise session.no_ledger(target, args, box)

@@ -36,7 +36,7 @@ def declare(parser: Parser) -> None:
 
 
 def run(args: Namespace, box: Toolbox) -> int:
-    current = session.begin(args, box, drafts=True)
+    current = session.standing(args, box, drafts=True)
     if current.applied is None or current.hub is None:
         raise session.nothing_applied(current.target)
     name = args.node.removeprefix("node.")

@@ -34,21 +34,17 @@ class OrderFleet(Struct, frozen=True):
             )
 
 
-def hub_target(args: Namespace, box: Toolbox) -> str:
-    directory = box.files.fleet(args.fleet)  # opened for --hub, too: a wrong --fleet is an error
-    return session.hub_target(args, None if args.hub else load(directory))
-
-
 def reached(args: Namespace, box: Toolbox) -> HubReader | None:
     """A running hub, or a ledger directory, which knows the fleet but delivers no orders."""
-    return box.hubs.reader(hub_target(args, box))
+    return box.hubs.reader(session.target_of_directory(args, box))
 
 
 def desk(hub: HubReader | None, args: Namespace, box: Toolbox) -> OrderDesk:
     if isinstance(hub, OrderDesk):
         return hub
+    target = session.target_of_directory(args, box)
     raise Invalid(
-        f"orders are delivered only by a running hub, and {hub_target(args, box)} is a ledger directory",
+        f"orders are delivered only by a running hub, and {target} is a ledger directory",
         remedy="name the hub: --hub https://HOST:9555",
         code="no_hub",
     )

@@ -23,10 +23,14 @@ from holdfast.model.verified_report import VerifiedReport
 from holdfast.status.edges import views as edge_views
 
 DETAILS = """\
-STATUS is running, stopped, unhealthy or unknown, from the node's signed report. If a node reports neither containers
-nor a runtime, its services are unknown. A container that runs where its service is not placed is marked (orphan), a
-service that an order stopped (held), and a service that runs in place of a silent node (standby). REPORT names the node
-that signed the report, and its age.
+STATUS is running, starting, restarting, unhealthy, stopped, held or unknown, from the node's signed report. starting:
+its health is not known yet. restarting: it ended more than once within ten minutes and was started again. held: an
+order stopped the service. With --json this is "state"; "status" has only running, stopped, unhealthy and unknown. If a
+node reports neither containers nor a runtime, its services are unknown. RESTARTS counts since the agent of the node
+knows the container; LAST EXIT is the exit code of its last process that ended, with oom if the kernel killed it
+because its memory limit was reached. A container that runs where its service is not placed is marked (orphan), a
+service that an order stopped (held), and a service that runs in place of a silent node (standby). REPORT names the
+node that signed the report, and its age.
 With names, only those services are shown. If the edge reports a hostname live, PORTS shows its URL; otherwise it shows
 the step that is missing. holdfast edge status shows more.
 
@@ -36,8 +40,8 @@ examples:
   holdfast ps --json
 """
 
-STYLES = {"running": "green", "stopped": "red", "unhealthy": "red"}
-HEADS = ("SERVICE", "STATUS", "NODE", "IMAGE", "PORTS", "UP", "DEPLOYMENT", "REPORT")
+STYLES = {"running": "green", "stopped": "red", "unhealthy": "red", "restarting": "red", "starting": "yellow"}
+HEADS = ("SERVICE", "STATUS", "NODE", "IMAGE", "PORTS", "UP", "RESTARTS", "LAST EXIT", "DEPLOYMENT", "REPORT")
 DEPLOYMENT_SHOWN = 8
 
 Row = dict[str, Any]
@@ -86,11 +90,13 @@ def _cells(row: Row, one: VerifiedReport | None, now_s: float) -> tuple[str, ...
     up = aged(max(0.0, now_s - row["started_s"])) if row["started_s"] and row["status"] != "stopped" else "-"
     return (
         f"{row['name']}{component}{replica}{marks}",
-        row["status"],
+        row["state"],
         row["node"] or "-",
         short(row["image"]),
         _reached(row),
         up,
+        str(row["restarts"]),
+        row["last_exit"] or "-",
         row["deployment"][:DEPLOYMENT_SHOWN] or "-",
         _whose(row, one),
     )
@@ -196,6 +202,7 @@ def _row(
         "component": container.component,
         "node": node or None,
         "status": container.status,
+        "state": _state(container, one),
         "image": container.image or image,
         "digest": (runs or container.image).partition("@")[2],
         "epoch": container.epoch,
@@ -211,7 +218,16 @@ def _row(
         "deployment": container.deployment,
         "started": rfc3339(container.started_s) if container.started_s else None,
         "started_s": container.started_s,
+        "restarts": container.restarts,
+        "last_exit": container.last_exit,
     }
+
+
+def _state(container: ContainerState, one: VerifiedReport | None) -> str:
+    """`status`, or more exactly: starting, restarting, held."""
+    if container.status == "stopped" and _is_held(one, container.service):
+        return "held"
+    return container.state or container.status
 
 
 def _is_held(one: VerifiedReport | None, service: str) -> bool:

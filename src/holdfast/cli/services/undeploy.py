@@ -31,10 +31,10 @@ def declare(parser: Parser) -> None:
 
 def run(args: Namespace, box: Toolbox) -> int:
     args.service = args.service.removeprefix("service.")
-    current = session.begin(args, box, drafts=True)
+    current = session.standing(args, box, drafts=True)
     found = plan_undeploy(address_of("service", args.service), current.applied)
     code = carry_out(found, current.applied, current.target, current.heads, args, box, len(found.removals))
     file = os.path.join(args.fleet, "services", args.service + ".toml")
-    if args.service in current.fleet.services:
+    if os.path.lexists(file):
         box.terminal.remark(f"{file} still exists. Remove it, or the next apply creates {args.service} again.")
     return code

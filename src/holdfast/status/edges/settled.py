@@ -10,7 +10,7 @@ from holdfast.model.deployment import StepResult
 from holdfast.model.report import EdgeState, Report
 from holdfast.model.revision import Entry, Table
 from holdfast.planning.public_routes import wanted
-from holdfast.status.services.settled import Observed
+from holdfast.status.services.settled import ILL, Observed
 
 if TYPE_CHECKING:  # only a type: a command starts sooner without this module
     from holdfast.model.verified_report import VerifiedReport
@@ -96,6 +96,10 @@ def judge(
     if not one.node:
         return _left(one, state)
     found = _carried(one, state)
+    if found.phase == "live" and worker is not None and (worker.phase == "held" or worker.code == ILL):
+        does = "is stopped" if worker.phase == "held" else "does not work"
+        text = f"not public, as {one.service} {does} on {worker.node}"
+        return replace(found, phase="skipped", message=text, remedy=worker.remedy or f"holdfast start {one.service}")
     return found if found.phase == "live" or worker is None else _behind(one, found, worker)
 
 

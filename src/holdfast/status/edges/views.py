@@ -14,9 +14,10 @@ from holdfast.planning.public_routes import carried, wanted
 from holdfast.status.edges import findings as edge_findings
 from holdfast.status.edges.settled import leads_there
 from holdfast.status.nodes import has_accepted, is_heard
+from holdfast.status.services import serving
 
 BROKEN = frozenset(edge_findings.ROWS) - {"public_dns_differs", "edge_route_leaving"}
-BROKEN_STATUS = ("failed", "unreachable", "missing", "unknown", "not on an edge")
+BROKEN_STATUS = ("failed", "unreachable", "missing", "unknown", "not on an edge", "held", "down")
 SERVING_STATUS = ("live", "moving", "standby")
 
 
@@ -33,12 +34,14 @@ class EdgeView(Struct, frozen=True):
     edge_report: VerifiedReport | None
     state: EdgeState | None = None
     has_accepted: bool = False  # the edge accepted the applied revision
+    behind: str = ""  # what its node reports of the component: held, down, or "" if it works or nothing is known
 
     @property
     def status(self) -> str:
         """live, waiting, failed or leaving as the edge reports; unreachable if it has the route and its backend does
-        not answer; moving while it leads to the former node, standby while it leads to a standby node; unknown if the
-        edge is silent; missing if it has no such route."""
+        not answer; held or down if its node reports that no container of the component does its work; moving while it
+        leads to the former node, standby while it leads to a standby node; unknown if the edge is silent; missing if it
+        has no such route."""
         if not self.edge:
             return "not on an edge"
         if self.edge_report is None or not is_heard(self.edge_report):
@@ -50,7 +53,7 @@ class EdgeView(Struct, frozen=True):
         if self.state.phase != "live":
             return self.state.phase
         if leads_there(self.state, self.node, self.entry.epoch, self.route.backend):
-            return "unreachable" if self.state.backend_trouble else "live"
+            return "unreachable" if self.state.backend_trouble else self.behind or "live"
         if self.state.node not in self.entry.failover:
             return "moving"
         return "standby" if self.stands_in else "unreachable"
@@ -150,7 +153,20 @@ def _view(
         edge_report=verified,
         state=state,
         has_accepted=has_accepted(verified, applied),
+        behind=_behind(nodes.get(str(entry.node)), service, route.component),
     )
+
+
+def _behind(worker: VerifiedReport | None, service: str, component: str) -> str:
+    """An edge proves that the proxy of a node answers; this, that a container behind it does."""
+    report = worker.report if worker is not None and is_heard(worker) else None
+    state = next((one for one in report.services if one.service == service), None) if report is not None else None
+    if report is None or state is None:
+        return ""
+    if state.phase == "held":
+        return "held"
+    mine = [one for one in serving.containers(state, report) if one.component == component]
+    return "down" if mine and all(one.status in ("unhealthy", "stopped") for one in mine) else ""
 
 
 def findings(view: EdgeView, applied: Applied, now_s: float) -> list[StatusFinding]:

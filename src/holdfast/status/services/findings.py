@@ -76,7 +76,7 @@ def _applied_images(service: str, applied: Applied) -> str:
 def _unhealthy(node: str, state: ServiceState, report: Report) -> Iterator[StatusFinding]:
     bad = [one for one in serving.containers(state, report) if one.status in ("unhealthy", "stopped")]
     if bad:
-        what = ", ".join(sorted({f"{one.component} is {one.status}" for one in bad}))
+        what = ", ".join(sorted({serving.shown(one) for one in bad}))
         yield _finding("service_unhealthy", ServiceState(state.service, "converged", ""), f"{what} on {node}", 0.0)
 
 

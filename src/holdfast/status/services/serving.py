@@ -4,6 +4,18 @@ from holdfast.model.deployment import ServiceState
 from holdfast.model.report import ContainerState, Report
 
 
+def ill(state: ServiceState, report: Report) -> list[ContainerState]:
+    """Those that run and do not do their work. One that is stopped may be back at any moment."""
+    return [one for one in containers(state, report) if one.status == "unhealthy"]
+
+
+def shown(one: ContainerState) -> str:
+    """For people: "web is restarting (7 restarts, last exit 137 oom)"."""
+    known = (f"{one.restarts} restarts" if one.restarts else "", f"last exit {one.last_exit}" if one.last_exit else "")
+    past = ", ".join(filter(None, known))
+    return f"{one.component} is {one.state or one.status}{f' ({past})' if past else ''}"
+
+
 def containers(state: ServiceState, report: Report) -> list[ContainerState]:
     """A new deployment may have containers that were created and never started, while the old one serves."""
     waiting = state.applied if state.serving and state.serving != state.applied else ""

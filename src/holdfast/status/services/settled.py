@@ -10,6 +10,7 @@ from holdfast.model.deployment import ServiceState, StepResult, deployment_of
 from holdfast.model.image_name import shorts
 from holdfast.model.report import Report
 from holdfast.model.revision import Table
+from holdfast.status.services import serving as containers
 
 if TYPE_CHECKING:  # only a type: a command starts sooner without this module
     from holdfast.model.verified_report import VerifiedReport
@@ -17,6 +18,8 @@ if TYPE_CHECKING:  # only a type: a command starts sooner without this module
 # settling, converged, failed, held: as the node reports. retired: nothing of it is left there. parked: it waits for a
 # signature. unknown: the node reports nothing about it, so that the command does not wait for it.
 Phase = Literal["settling", "converged", "failed", "held", "retired", "parked", "unknown"]
+
+ILL = "service_unhealthy"  # code of one that was deployed, and whose containers do not work
 
 
 class ServiceAwaited(Struct, frozen=True):
@@ -125,7 +128,13 @@ def _deployed(one: ServiceAwaited, state: ServiceState | None, report: Report) -
         step = _under_way(state)
         return waits or _seen(one, state, step)
     seen = replace(_seen(one, state, state.step or _failed_step(state)), serves=serving(state))
-    return replace(seen, phase="parked") if seen.code == "needs_operator" else seen
+    if seen.code == "needs_operator":
+        return replace(seen, phase="parked")
+    ill = containers.ill(state, report) if state.phase == "converged" else []
+    if not ill:
+        return seen
+    message = ", ".join(containers.shown(each) for each in ill)
+    return replace(seen, phase="failed", code=ILL, message=message, remedy=f"holdfast logs {one.service}")
 
 
 def _seen(one: ServiceAwaited, state: ServiceState, step: str) -> Observed:

@@ -1,26 +1,35 @@
-"""Notice changes of containers through podman's event stream, opened on first use."""
+"""Notice changes of containers through podman's event stream."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from holdfast.adapters.runtime.podman.libpod import Libpod, Refused, filters
 from holdfast.errors import TryLater
 
 AGAIN_S = 1.0
+LINE_MAX = 1 << 20  # of an event that does not end
 # Without `exec` and `exec_died`: a health check is not a change.
 TYPES = ("create", "start", "died", "stop", "kill", "remove", "rename", "pause", "unpause", "cleanup", "restart")
 
 
 class Happening:
-    def __init__(self, libpod: Libpod) -> None:
+    """`heard` gets each event."""
+
+    def __init__(self, libpod: Libpod, heard: Callable[[bytes], None]) -> None:
         self._libpod = libpod
+        self._heard = heard
         self._bell = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
         self._missed = False
 
-    async def changed(self, at_most_s: float) -> bool:
+    def begin(self) -> None:
+        """Listen from now on, if it does not listen already."""
         if self._listener is None or self._listener.done():
             self._listener = asyncio.create_task(self._listen())
+
+    async def changed(self, at_most_s: float) -> bool:
+        self.begin()
         try:
             async with asyncio.timeout(at_most_s):
                 await self._bell.wait()
@@ -41,7 +50,11 @@ class Happening:
         async with self._libpod.open("GET", "events", params=params, timeout_s=None) as answer:
             if self._missed:  # events may have been lost while the stream was closed
                 self._bell.set()
-            async for _ in answer.content.iter_any():
+            begun = b""
+            async for piece in answer.content.iter_any():
+                *lines, begun = (begun + piece)[-LINE_MAX:].split(b"\n")
+                for line in lines:
+                    self._heard(line)
                 self._bell.set()
 
     async def close(self) -> None:

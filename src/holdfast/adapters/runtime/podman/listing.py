@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from holdfast.adapters.process import process
 from holdfast.adapters.process.process import Process
 from holdfast.adapters.runtime.podman import exit_code
+from holdfast.adapters.runtime.podman.ends import Ends
 from holdfast.adapters.runtime.podman.libpod import Libpod, Refused, stumbled
+from holdfast.adapters.runtime.podman.oom_kills import OomKills
 from holdfast.adapters.runtime.podman.pid_watch import PidWatch
 from holdfast.model.container import Container, ContainerPhase, Published
 from holdfast.ports.runtime import touches
@@ -127,6 +129,8 @@ class _Life(Struct, frozen=True):
 class Listing:
     def __init__(self, libpod: Libpod) -> None:
         self._libpod = libpod
+        self._kills = OomKills()
+        self.ends = Ends(self._kills)
         self._lives: dict[str, _Life] = {}
         self._watch = PidWatch()
         self.exits: str | None = None  # the folder of exit codes, read from the first running supervisor
@@ -181,6 +185,7 @@ class Listing:
 
     def close(self) -> None:
         self._watch.close()
+        self._kills.close()
 
     def is_alive(self, container: Container) -> bool:
         life = self._lives.get(container.id)
@@ -201,6 +206,7 @@ class Listing:
 
     def _remember(self, row: _Row, details: Details) -> None:
         self.exits = self.exits or exit_code.folder(details.state.conmon_pid)
+        self._kills.follow(row.id, row.pid)
         self._lives[row.id] = _Life(
             row.pid, row.started_at, row.state, process.of_container(row.id, row.pid, row.started_at),
             next(iter(details.addresses), ""), details.restart_count,
@@ -215,6 +221,7 @@ class Listing:
         ports, found_dead = _published(row), phase == "running" and not alive
         if found_dead and life is not None:
             self._lives[row.id] = replace(life, process=None)  # reported once; a reused pid is not this container
+        end = self.ends.last(row.id)
         return Container(
             id=row.id,
             name=row.names[0] if row.names else row.id[:12],
@@ -230,6 +237,8 @@ class Listing:
             ended_s=float(max(0, row.exited_at)) if phase == "exited" else 0.0,
             exit_code=UNKNOWN if found_dead else row.exit_code,
             restarts=life.restarts if life is not None else 0,
+            last_exit=end.code if end is not None else row.exit_code if phase == "exited" else None,
+            oom=end is not None and end.oom,
         )
 
     def _address(self, life: _Life | None, ports: tuple[Published, ...], own: bool) -> str:

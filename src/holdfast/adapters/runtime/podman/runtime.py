@@ -52,7 +52,7 @@ class Podman:
         self._libpod = Libpod(at, self._service)
         self._auth_files = tuple(auth_files)
         self._listing = Listing(self._libpod)
-        self._happening = Happening(self._libpod)
+        self._happening = Happening(self._libpod, self._listing.ends.heard)
         self._limits = _limits()
         self._ending = Ending(self._libpod, self._listing, self._environ.get("XDG_RUNTIME_DIR"))
         self._execution = Execution(
@@ -64,6 +64,7 @@ class Podman:
             answer = await self._libpod.call("GET", "version", timeout_s=SHORT_S)
         except Refused as no:
             raise stumbled(no) from no
+        self._happening.begin()  # the first rollout waits for no event, and its containers may end
         return f"podman {msgspec.json.decode(answer.body).get('Version', '?')}"
 
     async def containers(self) -> Sequence[Container]:

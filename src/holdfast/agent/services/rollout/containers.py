@@ -106,7 +106,8 @@ class Containers:
     async def last_words(self, container: Container) -> str:
         """Why it is ill and the last lines it wrote, for a message; "" where neither is known."""
         lines = await self._tail(container.id)
-        why = self._health_checks.why(container.id)
+        ended = f"exit {container.last_end}" if container.last_end and not container.running else ""
+        why = ", ".join(filter(None, (ended, self._health_checks.why(container.id))))
         said = f"; its last lines: {' ⏎ '.join(lines)}"[:SAID_CHARS] if lines else ""
         return (f" ({why})" if why else "") + said
 

@@ -1,9 +1,7 @@
 """Probe the containers of this node: one task for each that runs. reconcile/healthy.py judges the answers."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
-
-from msgspec import UNSET, UnsetType
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from holdfast.errors import HoldfastError
 from holdfast.model.container import Container, Guest, Part
@@ -12,17 +10,17 @@ from holdfast.ports.allowed import Allowed
 from holdfast.ports.clock import Clock
 from holdfast.ports.prober import Prober, Verdict
 from holdfast.reconcile import healthy
-from holdfast.reconcile.healthy import Watch
+from holdfast.reconcile.healthy import Proof, Watch
 from holdfast.reconcile.here import Seen, Word
 
-UNCHECKED_S = 0.05  # between two looks at the age of a starting container that declares no check
+UNCHECKED_S = 0.05  # between two looks at the age of a starting container that has no check
 LOOK_S = 0.2  # a rollout that waits for health looks so often whether the container still runs
 
 
 class Probed:
-    def __init__(self, container: Container, health: Health | UnsetType, watch: Watch) -> None:
+    def __init__(self, container: Container, proof: Proof, watch: Watch) -> None:
         self.container = container
-        self.health = health
+        self.proof = proof
         self.watch = watch
         self.told: Word = "starting"
         self.why = ""  # of the last bad answer
@@ -54,7 +52,7 @@ class HealthChecks:
     def follow(self, container: Container, part: Part | None) -> None:
         """It was started just now: its start period begins."""
         self.forget(container.id)
-        self._admit(container, part.health if part is not None else UNSET)
+        self._admit(container, healthy.proof(part, self._start_s()))
 
     def follow_all(self, containers: Iterable[Container], guests: Iterable[Guest]) -> None:
         """After a look at all containers."""
@@ -69,15 +67,16 @@ class HealthChecks:
 
     def seen(self, container: Container, part: Part | None) -> Seen:
         """A container as it is now, with its health."""
-        health = part.health if part is not None else UNSET
-        patient = self._patients.get(container.id) or self._admit(container, health)
-        patient.container, patient.health = container, health
+        proof = healthy.proof(part, self._start_s())
+        lived_s = max(0.0, self._clock.now_s() - container.started_s)
+        patient = self._patients.get(container.id) or self._admit(container, proof, lived_s)
+        patient.container, patient.proof = container, proof
         patient.watch = healthy.looked(patient.watch, container, self._clock.monotonic_s())
         self._attend(patient)
         return Seen(container, self._judge(patient), healthy.returns(patient.watch, container))
 
-    def _admit(self, container: Container, health: Health | UnsetType) -> Probed:
-        patient = Probed(container, health, healthy.begin(container, self._clock.monotonic_s()))
+    def _admit(self, container: Container, proof: Proof, lived_s: float = 0.0) -> Probed:
+        patient = Probed(container, proof, healthy.begin(container, self._clock.monotonic_s(), lived_s))
         self._patients[container.id] = patient
         self._attend(patient)
         return patient
@@ -122,8 +121,7 @@ class HealthChecks:
         return patient is None or self._judge(patient) != "starting"
 
     def _judge(self, patient: Probed) -> Word:
-        health = healthy.capped(patient.health, self._start_s())
-        return healthy.word(patient.watch, patient.container, health, self._clock.monotonic_s())
+        return healthy.word(patient.watch, patient.container, patient.proof, self._clock.monotonic_s())
 
     # ---- probing
 
@@ -134,27 +132,33 @@ class HealthChecks:
 
     async def _probe(self, patient: Probed) -> None:
         while patient.container.running and self._patients.get(patient.container.id) is patient:
-            if patient.health is UNSET:
+            checks = patient.proof.checks
+            if not checks:
                 await self._tell(patient)
                 if self._judge(patient) != "starting":
                     return
                 await asyncio.sleep(UNCHECKED_S)
                 continue
             life = patient.watch.started_s
-            verdict = await self._verdict(patient.container, patient.health)
+            verdict = await self._verdict(patient.container, checks)
             if patient.watch.started_s == life:  # else it answered for one that is gone
                 patient.watch = healthy.probed(patient.watch, verdict.ok)
                 patient.why = "" if verdict.ok else verdict.why
             await self._tell(patient)
-            pause_s = healthy.pause_s(patient.watch, patient.health)
-            await asyncio.sleep(healthy.in_step(pause_s, patient.health, self._clock.monotonic_s()))
+            pause_s = healthy.pause_s(patient.watch, checks[0])
+            await asyncio.sleep(healthy.in_step(pause_s, checks[0], self._clock.monotonic_s()))
 
-    async def _verdict(self, container: Container, health: Health) -> Verdict:
-        try:
-            allowed = self._may_run(container) if health.type == "exec" else None
-        except HoldfastError as trouble:
-            return Verdict(False, trouble.message)
-        return await self._prober.probe(container, health, allowed)
+    async def _verdict(self, container: Container, checks: Sequence[Health]) -> Verdict:
+        """The first bad one, or that of the last check."""
+        for check in checks:
+            try:
+                allowed = self._may_run(container) if check.type == "exec" else None
+            except HoldfastError as trouble:
+                return Verdict(False, trouble.message)
+            verdict = await self._prober.probe(container, check, allowed)
+            if not verdict.ok:
+                break
+        return verdict
 
     async def _tell(self, patient: Probed) -> None:
         word = self._judge(patient)

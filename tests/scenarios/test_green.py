@@ -1,0 +1,124 @@
+"""Green means that it answers: what a deployment waits for, and what is told of containers that keep ending."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from holdfast.adapters.prober.memory import NOTHING
+from holdfast.adapters.runtime.memory import Behaviour
+from holdfast.model.fleet import Service
+from holdfast.model.report import ContainerState
+from holdfast.ports.prober import Verdict
+from tests.fleets.agents import services_of, until
+from tests.fleets.deploying import Scene, image, play, service
+
+LOOP_S_MAX = 15.0  # the truth is shown within this
+
+
+def plain(version: int = 1, **changed: Any) -> dict[str, Service]:
+    """Neither routes nor a check."""
+    return {"web": service(version, health=UNSET, routes=(), **changed)}
+
+
+def reported(scene: Scene) -> ContainerState:
+    assert scene.agent is not None
+    (found,) = services_of(scene.agent).status.section().containers
+    return found
+
+
+def test_a_route_whose_port_takes_no_connection_fails_the_deployment_n15() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.prober.script(image(2), NOTHING)
+        scene.apply({"web": service(2, health=UNSET)})
+        state = await scene.settled("failed")
+        assert "nothing listens there" in state.message
+        assert scene.one().image == image(1) and scene.one().running, "what served before serves"
+
+    play({"web": service(1, health=UNSET)}, story)
+
+
+def test_a_port_that_closes_later_is_unhealthy_n15() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        assert reported(scene).status == "running"
+        scene.machine.prober.script(image(1), NOTHING)
+        await until(scene.rig, lambda: reported(scene).status == "unhealthy", LOOP_S_MAX)
+
+    play({"web": service(1, health=UNSET)}, story)
+
+
+def test_a_crash_loop_fails_the_deployment_with_its_exit_and_its_last_words_n16() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        loop = Behaviour(exit_after_s=1.0, exit_code=7, says=("no such table",))
+        scene.machine.runtime.behaviours[image(2)] = loop
+        scene.apply(plain(2))
+        state = await scene.settled("failed", at_most_s=LOOP_S_MAX)
+        assert "it ended again after each of 5 restarts (exit 7)" in state.message and "no such table" in state.message
+        assert scene.one().image == image(1) and scene.one().running
+        scene.apply(plain(3))
+        await scene.settled()
+        scene.apply(plain(2))
+        await scene.settled("failed", at_most_s=LOOP_S_MAX)
+
+    play(plain(), story)
+
+
+@pytest.mark.parametrize(("settle", "phase"), [(UNSET, "failed"), ("1s", "converged")])
+def test_without_routes_and_checks_a_component_must_live_for_its_settle_time_n16(settle: object, phase: str) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.runtime.behaviours[image(2)] = Behaviour(exit_after_s=2.0, exit_code=1)
+        began_s = scene.loop.time()
+        scene.apply(plain(2, settle=settle))
+        await scene.settled(phase, at_most_s=20)
+        assert phase == "failed" or scene.loop.time() - began_s >= 1.0
+
+    play(plain(), story)
+
+
+def test_a_container_that_keeps_ending_is_restarting_and_told_until_it_has_lived_for_a_while_n20() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.runtime.behaviours[image(2)] = Behaviour(exit_after_s=4.0, exit_code=137, oom=True)
+        scene.apply(plain(2))
+        await scene.settled()
+        await until(scene.rig, lambda: reported(scene).state == "restarting", LOOP_S_MAX)
+        shown = reported(scene)
+        assert (shown.status, shown.last_exit) == ("unhealthy", "137 oom") and shown.restarts >= 2
+        await until(scene.rig, lambda: "crash_loop" in scene.findings(), LOOP_S_MAX)
+        assert "last exit 137 oom" in scene.findings()["crash_loop"]
+        scene.machine.runtime._kept[scene.one().id].behaviour = Behaviour()
+        await until(scene.rig, lambda: reported(scene).state == "", 200)
+        assert reported(scene).status == "running" and reported(scene).restarts >= 2
+        assert "crash_loop" not in scene.findings()
+
+    play(plain(), story)
+
+
+def test_a_container_that_ran_before_its_agent_has_settled_already() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        assert reported(scene).state == ""
+        await asyncio.sleep(10)
+        await scene.kill()
+        scene.start()
+        await until(scene.rig, lambda: bool(scene.ours()), 10)
+        assert (reported(scene).state, reported(scene).status) == ("", "running")
+
+    play(plain(), story)
+
+
+def test_a_container_is_starting_until_it_is_judged_n20() -> None:
+    async def story(scene: Scene) -> None:
+        scene.machine.prober.script(image(1), Verdict(False, "not yet"))
+        await until(scene.rig, lambda: bool(scene.machine.runtime._kept) and scene.one().running, 20)
+        await until(scene.rig, lambda: reported(scene).state == "starting", 5)
+        scene.machine.prober.script(image(1), Verdict(True))
+        await scene.settled()
+        assert reported(scene).state == ""
+
+    play({"web": service()}, story)
