@@ -28,10 +28,11 @@ def test_a_counter_above_the_container_counts_those_that_were_killed_below_it(
     monkeypatch.setattr(oom_kills, "PROC", str(tmp_path))
     kills = OomKills(str(tmp_path), str(tmp_path / "no-log"))
     kills.follow(ONE, 77)
-    assert not kills.killed(ONE), "those before count for nothing"
+    assert not kills.killed(ONE, 137), "those before count for nothing"
     events.write_text("low 0\noom 10\noom_kill 4\noom_group_kill 0\n")
-    assert not kills.killed(TWO), "it is in another group"
-    assert kills.killed(ONE) and not kills.killed(ONE)
+    assert not kills.killed(TWO, 137), "it is in another group"
+    assert not kills.killed(ONE, 1), "it ended by itself: another one below the same group was killed"
+    assert kills.killed(ONE, 137) and not kills.killed(ONE, 137)
     kills.forget(ONE)
     kills.close()
 
@@ -42,14 +43,14 @@ def test_the_log_names_the_container(tmp_path: Path) -> None:
     kills = OomKills(str(tmp_path), str(log))
     with open(log, "ab") as file:
         file.write(b"6,1,2,-;oom-kill:constraint=X,task_memcg=/libpod_parent/libpod-%s,task=sh\n" % ONE.encode())
-    assert not kills.killed(TWO) and kills.killed(ONE) and not kills.killed(ONE)
+    assert not kills.killed(TWO, 137) and kills.killed(ONE, 137) and not kills.killed(ONE, 137)
     kills.close()
 
 
 def test_without_a_log_and_a_counter_nothing_is_claimed(tmp_path: Path) -> None:
     kills = OomKills(str(tmp_path), str(tmp_path / "none"))
     kills.follow(ONE, 1)
-    assert not kills.killed(ONE)
+    assert not kills.killed(ONE, 137)
     kills.close()
 
 
@@ -57,8 +58,8 @@ class Killed:
     def __init__(self, *ids: str) -> None:
         self.ids, self.forgotten = set(ids), list[str]()
 
-    def killed(self, id: str) -> bool:
-        return id in self.ids
+    def killed(self, id: str, code: int) -> bool:
+        return id in self.ids and code == 137
 
     def forget(self, id: str) -> None:
         self.forgotten.append(id)

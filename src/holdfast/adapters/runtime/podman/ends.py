@@ -22,7 +22,7 @@ class End(Struct, frozen=True):
 
 
 class Kills(Protocol):
-    def killed(self, id: str) -> bool: ...
+    def killed(self, id: str, code: int) -> bool: ...
 
     def forget(self, id: str) -> None: ...
 
@@ -42,7 +42,7 @@ class Ends:
         if event.action == "died":
             code = event.actor.attributes.get("containerExitCode", "")
             if code.isdecimal():
-                self._last[id] = End(int(code), self._kills.killed(id))
+                self._last[id] = End(int(code), self._kills.killed(id, int(code)))
         elif event.action == "remove":
             self._last.pop(id, None)
             self._kills.forget(id)

@@ -13,6 +13,7 @@ LOG = "/dev/kmsg"
 PROC = "/proc"
 RECORD_BYTES = 8192  # the kernel gives one record for each read
 RECORDS_MAX = 10_000
+KILLED = 128 + 9
 
 _KILLED = re.compile(rb"oom-kill:.*task_memcg=\S*libpod-([0-9a-f]{64})")
 _COUNT = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
@@ -38,10 +39,11 @@ class OomKills:
                 self._above[id] = above
                 self._counts.setdefault(above, self._count(above))
 
-    def killed(self, id: str) -> bool:
-        """A process of it ended: whether because of its memory. Told once for each end."""
+    def killed(self, id: str, code: int) -> bool:
+        """A process of it ended with this code: whether because of its memory. Told once for each end. The counter does
+        not name the container, so that it counts only for one that was killed."""
         above = self._above.get(id)
-        if above is not None:
+        if above is not None and code == KILLED:
             count, before = self._count(above), self._counts[above]
             self._counts[above] = max(count, before)
             if count > before:
