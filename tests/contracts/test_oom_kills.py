@@ -77,9 +77,11 @@ def test_the_last_end_of_each_container_is_kept_until_it_is_removed() -> None:
         event("died", TWO, containerExitCode="137"),
         event("died", "3" * 64, name="no code"),
         event("died", "4" * 64, containerExitCode="-1"),
+        event("start", "5" * 64, containerExitCode="9"),
     ):
         ends.heard(line)
     assert (ends.last(ONE), ends.last(TWO)) == (End(7), End(137, oom=True))
     assert ends.last("3" * 64) is None and ends.last("4" * 64) is None
+    assert ends.last("5" * 64) is None
     ends.heard(event("remove", ONE))
     assert ends.last(ONE) is None and kills.forgotten == [ONE]

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from holdfast.adapters.prober.memory import NOTHING
 from holdfast.adapters.runtime.memory import Behaviour
-from holdfast.model.fleet import Service
+from holdfast.model.fleet import Route, Service
 from holdfast.model.report import ContainerState
 from holdfast.ports.prober import Verdict
 from tests.fleets.agents import services_of, until
@@ -36,6 +36,16 @@ def test_a_route_whose_port_takes_no_connection_fails_the_deployment_n15() -> No
         state = await scene.settled("failed")
         assert "nothing listens there" in state.message
         assert scene.one().image == image(1) and scene.one().running, "what served before serves"
+
+    play({"web": service(1, health=UNSET)}, story)
+
+
+def test_each_port_of_a_route_must_take_a_connection_n15() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.settled()
+        scene.machine.prober.script(image(2), Verdict(True), NOTHING)  # 8080 does, 9000 does not
+        scene.apply({"web": service(2, health=UNSET, routes=(Route("http", 8080), Route("admin", 9000)))})
+        assert "nothing listens there" in (await scene.settled("failed")).message
 
     play({"web": service(1, health=UNSET)}, story)
 

@@ -281,6 +281,10 @@ def test_a_hostname_whose_service_does_not_work_is_not_live_n17(
         assert found["status"] == word
         (row,) = one.operator.shows("ps", "web")["services"]
         assert row["urls"] == [] and row["not_public"] == {HOST: word}
+        well, ill = ContainerState("web", "web", "running"), ContainerState("web", "web", "unhealthy", replica=1)
+        one.says(one.state("converged"), containers=(well, ill))
+        (found,) = asks(one, "list")
+        assert found["status"] == "live", "one of two containers serves"
 
     public_scene(tmp_path, story)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from holdfast.cli.waiting import verdict
@@ -145,6 +146,23 @@ def test_what_is_deployed_and_not_public_is_exit_1_with_the_step(tmp_path: Path)
         one.edge(one.edge_state("waiting", step="certificate"))
         one.deploys()
         assert one.operator.held.then == [], "what is under way is waited for"
+
+    public_scene(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("phase", "status", "code"), [("held", "stopped", 0), ("converged", "unhealthy", 1)], ids=["held", "unhealthy"]
+)
+def test_no_url_is_named_of_a_service_that_does_not_work_n17(
+    tmp_path: Path, phase: str, status: str, code: int
+) -> None:
+    async def story(one: Public) -> None:
+        one.then(lambda: one.everybody())
+        one.deploys()
+        assert f"https://{HOST}/" in one.operator.err.getvalue()
+        one.says(one.state(phase), containers=(ContainerState("web", "web", status),))  # type: ignore[arg-type]
+        one.operator.does("deploy", "web", code=code)
+        assert f"https://{HOST}/" not in one.operator.err.getvalue()
 
     public_scene(tmp_path, story)
 
