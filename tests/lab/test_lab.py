@@ -112,6 +112,45 @@ def test_a_signal_to_exec_reaches_the_command(shared: LabUnderTest) -> None:
     started.stdout.close()
 
 
+BEFORE_THE_WAIT = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void signalled(void) {
+    static int done;
+    if (done++) return;
+    while (access(getenv("READY"), F_OK)) usleep(1000);
+    kill(getpid(), SIGTERM);
+}
+
+pid_t waitpid(pid_t pid, int *status, int how) {
+    signalled();
+    return ((pid_t (*)(pid_t, int *, int))dlsym(RTLD_NEXT, "waitpid"))(pid, status, how);
+}
+
+int sigwait(const sigset_t *set, int *number) {
+    signalled();
+    return ((int (*)(const sigset_t *, int *))dlsym(RTLD_NEXT, "sigwait"))(set, number);
+}
+"""
+
+
+def test_a_signal_right_before_the_wait_is_not_lost(tmp_path: Path) -> None:
+    """It comes after Python has looked for signals, and before the kernel waits."""
+    (tmp_path / "shim.c").write_text(BEFORE_THE_WAIT)
+    shim, ready = tmp_path / "shim.so", tmp_path / "ready"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, tmp_path / "shim.c", "-ldl"], check=True)
+    script = 'trap "exit 5" TERM; : >"$READY"; while :; do sleep 0.05; done'
+    program = "import os, sys; from holdfast.lab import inside; env = {**os.environ}; del env['LD_PRELOAD']; "
+    program += "sys.exit(inside.run(os.getpid(), ['sh', '-c', sys.argv[1]], env))"
+    env = {**os.environ, "LD_PRELOAD": str(shim), "READY": str(ready)}
+    assert subprocess.run([PYTHON, "-c", program, script], env=env, timeout=60).returncode == 5
+
+
 AT_THE_FORK = """
 import os, signal, sys
 from holdfast.lab import inside

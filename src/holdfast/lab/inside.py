@@ -33,13 +33,13 @@ def run(init: int, words: Sequence[str], env: Mapping[str, str]) -> int:
                 code="no_namespaces",
             )
         os.close(handle)
-    # Blocked from before the fork until the handlers exist: a signal in between stays pending and is not lost.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, *FROM_TERMINAL))
+    # Blocked from before the fork until they are taken one by one: none is lost, whenever it comes.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, *FROM_TERMINAL, signal.SIGCHLD))
     child = os.fork()
     if child == 0:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         _become(words, env, folder, mask)
-    return _wait(child, mask)
+    return _wait(child)
 
 
 def _become(words: Sequence[str], env: Mapping[str, str], folder: str, mask: Collection[int]) -> NoReturn:
@@ -64,18 +64,18 @@ def _become(words: Sequence[str], env: Mapping[str, str], folder: str, mask: Col
         os._exit(code)
 
 
-def _wait(child: int, mask: Collection[int]) -> int:
-    """By handle: after the command's end its number may belong to another process."""
+def _wait(child: int) -> int:
+    """By handle: after the command's end its number may belong to another process. Without handlers: Python runs them
+    between two instructions, so that one which comes right before a call that waits would be forwarded after it."""
     handle = os.pidfd_open(child)
-
-    def forward(received: int, _: object) -> None:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(handle, received)
-
     for number in FROM_TERMINAL:
         signal.signal(number, signal.SIG_IGN)
-    for number in FORWARDED:
-        signal.signal(number, forward)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return code if code >= 0 else 128 - code
+    while True:
+        received = signal.sigwait({*FORWARDED, signal.SIGCHLD})
+        if received in FORWARDED:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, received)
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
