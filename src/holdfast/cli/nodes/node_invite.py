@@ -22,6 +22,7 @@ from holdfast.model.invite import (
     Invite,
     JoinToken,
     SignedInvite,
+    decode_revocation,
     encode_token,
 )
 from holdfast.model.verified_report import VerifiedReport
@@ -203,14 +204,20 @@ def _over(known: VerifiedReport, applied: Applied) -> str:
 
 
 def _moment(known: VerifiedReport, applied: Applied, now_s: int) -> int:
-    """At least one second after a revocation: an invite that was signed before it is refused."""
-    if known.view.revocation is None:
+    """At least one second after a revocation: an invite that was signed before it is refused. One that its signers
+    could not sign any more, because the trust changed since, counts at the hub all the same: its time is believed up to
+    now, so that a hub delays an invite by one second at most."""
+    revocation = known.view.revocation
+    if revocation is None:
         return now_s
     try:
-        said = enrolment.verify_revocation(known.view.revocation, applied.fleet_id, applied.trust)
+        claimed_s = decode_revocation(revocation.revocation).revoked_s
     except HoldfastError:
-        return now_s  # not signed by operators, so it has no effect
-    return max(now_s, said.revoked_s + 1)
+        return now_s
+    try:
+        return max(now_s, enrolment.verify_revocation(revocation, applied.fleet_id, applied.trust).revoked_s + 1)
+    except HoldfastError:
+        return max(now_s, min(claimed_s, now_s) + 1)
 
 
 def _seconds(text: str) -> float:
