@@ -117,9 +117,8 @@ def report(
         box.terminal.say(box.terminal.paint("green", text))
     _check_message(head, target, args, box)
     if not args.json and not is_url(target):
-        box.terminal.remark(
-            f"It is recorded in {target}, and no hub serves it: nothing runs yet (docs/guides/nodes.md)."
-        )
+        then = "nothing runs yet" if before is None else "no node hears of it"
+        box.terminal.remark(f"It is recorded in {target}, and no hub serves it: {then} (docs/guides/nodes.md).")
     hub = None if getattr(args, "detach", False) else box.hubs.reader(target)
     try:
         found = outcome.wait(hub, before, head, box) if hub is not None else outcome.NOTHING
